@@ -1,0 +1,118 @@
+package dbq
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// expiredEvery is how often a busy client looks for leases that ran out. A checkout that does not fill up looks every time;
+// under load a look costs a visit of each task in work, so a client looks at least this often instead of always.
+const expiredEvery = time.Second
+
+// looks remembers, for each queue, when this client last looked for leases that ran out.
+type looks struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (l *looks) due(queue string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t, ok := l.last[queue]; ok && now.Sub(t) < expiredEvery {
+		return false
+	}
+	if l.last == nil {
+		l.last = map[string]time.Time{}
+	}
+	l.last[queue] = now
+	return true
+}
+
+// Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
+// those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
+// others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error.
+//
+// Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
+// then. When a connection dies during the checkout, Checkout finds out whether it got the tasks; ErrMayHaveHappened
+// means that it could not, and that tasks may be held by nobody until their leases run out.
+func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
+	c := q.c
+	err := checkQueueName(q.name)
+	if err == nil {
+		err = checkCount(n, MaxCheckout)
+	}
+	if err == nil {
+		err = checkLeaseTime(lease)
+	}
+	if err != nil {
+		return nil, c.wrap("checkout", q.name, uuid.Nil, err)
+	}
+	var (
+		rows  []dialect.Row
+		until time.Time
+		marks []string // of tries that may have happened
+	)
+	err = c.repeat(ctx, func() (bool, error) {
+		if len(marks) > 0 {
+			found, err := q.heldUnder(ctx, marks)
+			if err != nil || len(found) > 0 {
+				rows = found
+				return true, err
+			}
+		}
+		mark := c.mark()
+		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
+		inner, stop := dialect.Linger(ctx)
+		defer stop()
+		var err error
+		rows, err = c.s.Dialect.Checkout(inner, c.s, dialect.CheckoutRequest{
+			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: mark,
+			Expired: c.looks.due(q.name, time.Now()),
+		})
+		if c.s.Class(err) == dialect.Ambiguous {
+			marks = append(marks, mark)
+		}
+		return len(marks) > 0, err
+	})
+	if err != nil {
+		return nil, c.wrap("checkout", q.name, uuid.Nil, err)
+	}
+	return q.tasks(rows, until), nil
+}
+
+// heldUnder finds what checkouts that may have happened hold.
+func (q *Queue) heldUnder(ctx context.Context, marks []string) ([]dialect.Row, error) {
+	conn, err := dialect.ConnOf(q.c.s.Pool.Write)
+	if err != nil {
+		return nil, err
+	}
+	var all []dialect.Row
+	for _, mark := range marks {
+		rows, err := q.c.s.Query(ctx, conn, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": mark})
+		if err != nil {
+			return nil, fmt.Errorf("looking for what a lost checkout holds: %w", err)
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+func (q *Queue) tasks(rows []dialect.Row, until time.Time) []Task {
+	var out []Task
+	for _, r := range rows {
+		if r.State == StatePoison {
+			q.c.cfg.logger.Warn("dbq: attempts are spent, the last one's lease ran out",
+				"queue", q.name, "task", r.ID, "attempt", r.Attempt, "holder", text(r.Holder))
+			continue
+		}
+		t := taskOf(r)
+		t.Lease = Lease{Task: r.ID, Queue: q.name, Fence: r.Fence, Until: until}
+		out = append(out, t)
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+// Package dbq is a durable task queue that lives in the database you already run.
+//
+// Import the dialect of your database, open a client by DSN, and take a queue:
+//
+//	import _ "github.com/dbq-go/dbq/dialect/postgres"
+//
+//	c, err := dbq.Open(ctx, "postgres://app@db.example/app")
+//	q := c.Queue("mail")
+//	id, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("hello")})
+//
+// and somewhere else, with package worker or by hand:
+//
+//	tasks, err := q.Checkout(ctx, 10, time.Minute)
+//	err = q.Complete(ctx, tasks[0].Lease, nil)
+//
+// # Delivery
+//
+// A task is handed out at least once, to one worker at a time: Checkout gives a lease with a fence, a number that grows with
+// every change of owner. Every settling call carries the fence; a worker whose task was taken over gets ErrLeaseLost and
+// changes nothing. A task whose worker died is taken over by the checkout itself as soon as its lease has run out. A task
+// whose attempts are spent goes to POISON, also when each attempt ended in a crash. Work that must not be done twice is
+// completed in the same transaction as its effects: CompleteTx.
+//
+// # Clocks
+//
+// The database's clock decides when a task is due and when a lease has run out. A worker's own clock is never compared with it.
+//
+// # Errors
+//
+// Calls return *Error, which says what was done to what; errors.Is finds this package's sentinels and errors.As the driver's
+// error. When a connection dies during a commit, dbq looks what happened, and says ErrMayHaveHappened only when that cannot be
+// known.
+//
+// # Strategies
+//
+// How tasks are checked out by several workers at once is the dialect's business; WithStrategy chooses another way than the
+// server's default.
+package dbq
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// Client is an open database. It is safe for concurrent use; open one for each process and database.
+type Client struct {
+	s        *dialect.Session
+	cfg      config
+	strategy dialect.Strategy
+	owned    bool // Close closes the pools
+	closed   atomic.Bool
+	ids      ids
+	marks    atomic.Uint64 // of checkouts, so that each has a mark of its own
+	retried  atomic.Int64
+	looks    looks
+}
+
+// Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme, ErrDSN,
+// ErrUnavailable, ErrDenied, ErrOption, or when the tables are not as this version wants them: ErrNotMigrated, ErrSchemaOld,
+// ErrSchemaNew. No error shows the DSN's password. Close the client when done.
+func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
+	drv, pool, err := dialect.Open(ctx, dsn)
+	if err != nil {
+		return nil, openError(drv.Dialect, dsn, err)
+	}
+	c, err := open(ctx, pool, drv.Dialect, dsn, opts)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	c.owned = true
+	return c, nil
+}
+
+// New makes a client on a pool that the caller owns and closes. It needs no registered dialect. Errors are those of Open. On
+// SQLite prefer Open, which keeps one writing connection apart from the readers.
+func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*Client, error) {
+	if db == nil || d == nil {
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: New wants a pool and a dialect", ErrOption)}
+	}
+	return open(ctx, dialect.Pool{Write: db, Read: db}, d, "", opts)
+}
+
+func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (*Client, error) {
+	c, err := bareClient(ctx, pool, d, dsn, opts)
+	if err != nil {
+		return nil, err
+	}
+	server := c.Server()
+	c.strategy = c.cfg.strategy
+	if c.strategy == "" {
+		c.strategy = server.Strategies[0]
+	}
+	if !slices.Contains(server.Strategies, c.strategy) {
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s %s cannot do strategy %q, only %v",
+			ErrOption, server.Product, server.Version, c.strategy, server.Strategies)}
+	}
+	if c.cfg.migrate {
+		if _, _, err := c.migrate(ctx); err != nil {
+			return nil, c.wrap("migrate", "", uuid.Nil, err)
+		}
+	} else if err := c.checkSchema(ctx); err != nil {
+		return nil, c.wrap("open", "", uuid.Nil, err)
+	}
+	return c, nil
+}
+
+// openError wraps an error from before there is a client.
+func openError(d dialect.Dialect, dsn string, err error) error {
+	class := dialect.Unknown
+	if d != nil {
+		class = d.Classify(err)
+	} else if !errors.Is(err, ErrUnknownScheme) {
+		class = dialect.ClassifyConn(err)
+	}
+	if class == dialect.Ambiguous { // nothing but questions were asked
+		class = dialect.Unavailable
+	}
+	return &Error{Op: "open", Class: class, Err: dialect.Scrub(withSentinel(class, err), dsn)}
+}
+
+// Close ends the client: later calls return ErrClosed. Pools that Open made are closed; a pool given to New is not.
+func (c *Client) Close() error {
+	if c.closed.Swap(true) || !c.owned {
+		return nil
+	}
+	return c.s.Pool.Close()
+}
+
+// Server is what was found when the client opened.
+func (c *Client) Server() dialect.Server { return c.s.Server }
+
+// Dialect is the name of the engine's family, such as "postgres".
+func (c *Client) Dialect() string { return c.s.Dialect.Name() }
+
+// Strategy is how this client checks out.
+func (c *Client) Strategy() dialect.Strategy { return c.strategy }
+
+// MaxPayload is the largest payload in bytes that this client takes.
+func (c *Client) MaxPayload() int {
+	if c.cfg.maxPayload > 0 {
+		return c.cfg.maxPayload
+	}
+	return c.s.Server.MaxPayload
+}
+
+// Name is who this client says it is when it holds leases; see WithName.
+func (c *Client) Name() string { return c.cfg.name }
+
+// Retried counts the writes that were tried again because of a conflict or a lost connection, since the client opened.
+func (c *Client) Retried() int64 { return c.retried.Load() }
+
+// DB is the pool that writes go to, to begin a transaction in for the Tx calls. On SQLite it has one connection: do not call
+// anything else of this client while a transaction from it is open, or both wait for each other.
+func (c *Client) DB() *sql.DB { return c.s.Pool.Write }
+
+// Logger is where the client, and workers on it, report; see WithLogger.
+func (c *Client) Logger() *slog.Logger { return c.cfg.logger }
+
+// Now reads the database's clock.
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	err := c.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		rows, err := c.s.Query(ctx, conn, "SELECT "+c.s.Statements.Now+" AS now", nil)
+		if err == nil && len(rows) == 1 {
+			now = fromMicros(&rows[0].Now)
+		}
+		return err
+	})
+	return now, c.wrap("now", "", uuid.Nil, err)
+}
+
+// mark names one checkout: the client, and a number that is never used again. A mark used twice would hand the first
+// batch out again.
+func (c *Client) mark() string {
+	return c.cfg.name + "#" + strconv.FormatUint(c.marks.Add(1), 36)
+}
+
+func (c *Client) scrub(err error) error { return dialect.Scrub(err, c.cfg.dsn) }

@@ -1,0 +1,80 @@
+package dialect
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// Class is what an error means for the caller. The numbers may be stored in metrics: never renumber them.
+type Class uint8
+
+const (
+	// Unknown is everything else. It is not retried.
+	Unknown Class = 0
+	// Duplicate: a unique key is taken. Nothing happened.
+	Duplicate Class = 1
+	// Conflict: the engine gave up on a deadlock, a lock timeout or a serialization failure. Nothing happened; retry.
+	Conflict Class = 2
+	// Unavailable: the server could not be reached or would not serve. Nothing happened.
+	Unavailable Class = 3
+	// Ambiguous: the connection died after something was sent. It may have happened.
+	Ambiguous Class = 4
+	// Missing: a table or a column is not there; migrate.
+	Missing Class = 5
+	// Denied: wrong password, or a right is missing. Nothing happened.
+	Denied Class = 6
+	// Invalid: the engine refused a value. Nothing happened.
+	Invalid Class = 7
+)
+
+var classNames = [...]string{"unknown", "duplicate", "conflict", "unavailable", "ambiguous", "missing", "denied", "invalid"}
+
+// String is the class as metric labels show it.
+func (c Class) String() string {
+	if int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return fmt.Sprintf("class(%d)", uint8(c))
+}
+
+// ClassifyConn classifies what every driver has in common: connections that could not be made or were lost. Dialects call it
+// for what their driver's own error codes do not tell.
+func ClassifyConn(err error) Class {
+	var op *net.OpError
+	var dns *net.DNSError
+	var netErr net.Error
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return Unknown
+	case errors.Is(err, driver.ErrBadConn): // by its contract, the server has seen nothing
+		return Unavailable
+	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &dns):
+		return Unavailable
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
+		errors.Is(err, net.ErrClosed), errors.As(err, &netErr):
+		return Ambiguous
+	}
+	return Unknown
+}
+
+// A TxError is an error inside a transaction that Session.Tx ran. It tells whether COMMIT had been sent, which decides
+// whether a lost connection means "nothing happened" or "may have happened".
+type TxError struct {
+	Committing bool
+	Err        error
+}
+
+// Error is the text of the wrapped error.
+func (e *TxError) Error() string {
+	if e.Committing {
+		return "commit: " + e.Err.Error()
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives the driver's error.
+func (e *TxError) Unwrap() error { return e.Err }

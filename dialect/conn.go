@@ -1,0 +1,67 @@
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// ErrTx is returned by ConnOf for a value that statements cannot be run on.
+var ErrTx = errors.New("not a transaction that dbq can use: pass a *sql.Tx, a *sqlx.Tx, or a pgx.Tx wrapped by postgres.Tx")
+
+// Conn is what statements run on: a pool, one connection, or a transaction. A driver that is not database/sql joins in by
+// implementing it, as dialect/postgres does for pgx.Tx.
+type Conn interface {
+	// Exec runs a statement and says how many rows it touched.
+	Exec(ctx context.Context, query string, args ...any) (int64, error)
+	// Query runs a statement that returns rows. The caller closes them.
+	Query(ctx context.Context, query string, args ...any) (Rows, error)
+}
+
+// Rows are rows being read, as in *sql.Rows, which implements it.
+type Rows interface {
+	Columns() ([]string, error)
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close() error
+}
+
+// sqlConn is what *sql.DB, *sql.Conn, *sql.Tx and sqlx's wrappers have in common.
+type sqlConn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+type stdConn struct{ sqlConn }
+
+func (c stdConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	r, err := c.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (c stdConn) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+	rows, err := c.QueryContext(ctx, query, args...) //nolint:rowserrcheck // the caller reads and checks them
+	if err != nil {
+		return nil, err // a nil *sql.Rows in a Rows would not be nil
+	}
+	return rows, nil
+}
+
+// ConnOf makes a Conn of a *sql.DB, *sql.Conn, *sql.Tx or sqlx's wrapper of one, and passes a Conn through. Anything else
+// is ErrTx.
+func ConnOf(x any) (Conn, error) {
+	switch v := x.(type) {
+	case nil:
+		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
+	case Conn:
+		return v, nil
+	case sqlConn:
+		return stdConn{v}, nil
+	}
+	return nil, fmt.Errorf("%w (it is a %T)", ErrTx, x)
+}

@@ -1,0 +1,128 @@
+// Package dialect is the contract between dbq and a family of database engines.
+//
+// A dialect owns every byte of SQL that dbq sends to its family. It is small and stateless: it reports what a server is,
+// what its statements are and what an error means; the core of dbq binds, runs, retries and decides. Nothing in this
+// package knows an engine, and no dialect imports dbq, so a dialect can live in any repository. Whether one keeps dbq's
+// promises is for the conformance suite to say: conformance.Run.
+//
+// How to write one: implement Dialect (dialect/sqlite is the smallest), register a Driver for its DSN schemes in an init
+// function, and give conformance.Run a harness. docs/dialect.md walks through it.
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// A Dialect speaks to one family of engines. It must be stateless and safe for concurrent use: what it learned from a
+// server comes back to it in a Session. It must not retry and must not decide policy.
+type Dialect interface {
+	// Name is the family, such as "postgres". It is for logs, metrics and the names of tests; the core never branches on it.
+	Name() string
+
+	// Probe asks the server what it is and what it can do. It runs once when a client opens. Any doubt must be an error
+	// that says what to change: a wrong guess here breaks promises silently.
+	Probe(ctx context.Context, db *sql.DB) (Server, error)
+
+	// Migrations are the numbered steps that make the schema, from 1 upwards without gaps. A released step never changes.
+	Migrations(Names) []Migration
+
+	// Statements are the texts that the core runs. Every field must be filled.
+	Statements(Names) Statements
+
+	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing
+	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases, and
+	// a call that fails leaves no row leased unless the error's class is Ambiguous. With r.Expired it takes tasks whose
+	// lease ran out first and turns those whose attempts are spent into POISON rows, which it returns too.
+	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
+
+	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
+	// except that a connection lost after something was sent is Ambiguous.
+	Classify(err error) Class
+}
+
+// Server is what Probe found.
+type Server struct {
+	Product string // as people say it: "PostgreSQL", "SQLite"
+	Version string // as the server says it: "18.6"
+	// Strategies that this server can do, best first. The first is the default.
+	Strategies []Strategy
+	// MaxPayload is the largest payload in bytes that one task may carry on this server.
+	MaxPayload int
+	// Precision is how coarse the server's clock is. A lease may end that much before it should.
+	Precision time.Duration
+	// ExplicitTx makes the core wrap each write in Statements.Begin and COMMIT, for a server or a pool whose
+	// transactions do not start at READ COMMITTED by themselves.
+	ExplicitTx bool
+}
+
+// Strategy is a way to check out tasks that several workers want at once.
+type Strategy string
+
+const (
+	// SkipLocked locks the next rows that nobody else has locked.
+	SkipLocked Strategy = "skip-locked"
+	// Advisory holds a lock per queue around a short checkout; never one per task, and never during the work.
+	Advisory Strategy = "advisory"
+	// CAS reads candidates without locks and takes them by an update that checks their fence again.
+	CAS Strategy = "cas"
+)
+
+// Names are the tables' places. Both are lower-case SQL identifiers, checked by the core, so they need no quoting.
+type Names struct {
+	Schema string // "" is the connection's default
+	Prefix string // such as "dbq_"
+}
+
+// Table is the qualified name of a table, view or index owner such as "task".
+func (n Names) Table(name string) string {
+	if n.Schema != "" {
+		return n.Schema + "." + n.Prefix + name
+	}
+	return n.Prefix + name
+}
+
+// A Migration is one step of the schema. Its statements run in order in one transaction where the engine's DDL can be
+// in one; elsewhere each of them must be safe to run again.
+type Migration struct {
+	Version    int
+	Title      string
+	Statements []string
+}
+
+// CheckoutRequest is one checkout.
+type CheckoutRequest struct {
+	Strategy Strategy
+	Queue    string
+	Limit    int           // at least 1
+	Lease    time.Duration // from the database's now on
+	Holder   string        // fresh for each call: a mark used twice would return earlier batches again
+	Expired  bool          // look for leases that ran out, too
+}
+
+// A Driver ties DSN schemes to a Dialect. All fields are required.
+type Driver struct {
+	Schemes []string
+	Dialect Dialect
+	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
+	// options that break dbq's promises, and must not put a password into an error.
+	Open func(ctx context.Context, dsn string) (Pool, error)
+}
+
+// Pool is where statements go. The two are the same pool except on SQLite, which wants one writing connection and
+// several readers.
+type Pool struct {
+	Write, Read *sql.DB
+}
+
+// Close closes both pools.
+func (p Pool) Close() error {
+	err := p.Write.Close()
+	if p.Read != p.Write {
+		if e := p.Read.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package dialect
+
+import (
+	"context"
+	"time"
+)
+
+// writeTimeout bounds a write whose caller gave no deadline.
+const writeTimeout = time.Minute
+
+// grace is how long a write that is under way may go on after its caller's context ended.
+const grace = 2 * time.Second
+
+// Linger is a context for one write that is about to be sent. Cutting it off in the middle would leave the caller not
+// knowing whether it happened, so it ends a grace of 2 seconds after ctx does, not with it. A context that has ended
+// already gets no grace, and no write takes longer than a minute. Call stop when the write is done.
+func Linger(ctx context.Context) (inner context.Context, stop func()) {
+	if ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	detach := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-inner.Done():
+		}
+	})
+	return inner, func() {
+		detach()
+		cancel()
+	}
+}

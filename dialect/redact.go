@@ -1,0 +1,72 @@
+package dialect
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const mask = "xxxxx"
+
+var (
+	// password in a query (?password=...) or a keyword DSN (password=...); the value ends at a separator
+	passwordParam = regexp.MustCompile(`(?i)((?:password|passwd|pwd|sslpassword|token)=)('[^']*'|[^&\s;]*)`)
+	// scheme://user:password@host: everything from the first colon of the user part to the last @ before the path
+	userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*:(?://)?)([^:/?#@]*):(.*)@([^@]*)$`)
+)
+
+// Redact is the DSN with its password replaced, for messages and logs. It reads the text rather than parsing it, so that a
+// DSN too broken to parse keeps its secret too.
+func Redact(dsn string) string {
+	dsn = passwordParam.ReplaceAllString(dsn, "${1}"+mask)
+	return userInfo.ReplaceAllString(dsn, "${1}${2}:"+mask+"@${4}")
+}
+
+// passwords lists the secrets in a DSN, as written and decoded.
+func passwords(dsn string) []string {
+	var out []string
+	add := func(s string) {
+		s = strings.Trim(s, "'")
+		if s == "" {
+			return
+		}
+		out = append(out, s)
+		if plain, err := url.PathUnescape(s); err == nil && plain != s {
+			out = append(out, plain)
+		}
+	}
+	for _, m := range passwordParam.FindAllStringSubmatch(dsn, -1) {
+		add(m[2])
+	}
+	if m := userInfo.FindStringSubmatch(dsn); m != nil {
+		add(m[3])
+	}
+	return out
+}
+
+// Scrub hides the DSN's passwords in the text of err; errors.Is and errors.As still reach what it wraps. A driver's error
+// may print the DSN that it could not parse, and %q of a URL prints its password.
+func Scrub(err error, dsn string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, p := range passwords(dsn) {
+		if len(p) > 2 { // a shorter one would mask half of the message; such a password is not printed by any driver alone
+			text = strings.ReplaceAll(text, p, mask)
+		}
+	}
+	text = strings.ReplaceAll(text, dsn, Redact(dsn))
+	if text == err.Error() {
+		return err
+	}
+	return &scrubbed{text: text, err: err}
+}
+
+type scrubbed struct {
+	text string
+	err  error
+}
+
+func (s *scrubbed) Error() string { return s.text }
+func (s *scrubbed) Unwrap() error { return s.err }

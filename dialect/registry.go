@@ -1,0 +1,105 @@
+package dialect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var (
+	// ErrUnknownScheme is returned by Open and Lookup for a DSN whose scheme no imported dialect has. Its text names the
+	// schemes that are there and, for a scheme dbq knows, the import that is missing.
+	ErrUnknownScheme = errors.New("unknown DSN scheme")
+	// ErrDSN is returned by Open for a DSN that cannot be used as it is. Its text says what to change.
+	ErrDSN = errors.New("unusable DSN")
+)
+
+// homes are the packages of dbq's own dialects, for the hint about a missing import.
+var homes = map[string]string{
+	"postgres": "postgres", "postgresql": "postgres", "cockroachdb": "postgres",
+	"mysql": "mysql", "mariadb": "mysql", "tidb": "mysql",
+	"oracle": "oracle", "sqlite": "sqlite",
+}
+
+var registry struct {
+	sync.RWMutex
+	drivers map[string]Driver
+}
+
+// Register makes a driver known by its schemes; dialects call it from init. It panics on an incomplete driver and on a
+// scheme that is taken, since both are mistakes in a program, not in its input.
+func Register(d Driver) {
+	if d.Dialect == nil || d.Open == nil || len(d.Schemes) == 0 {
+		panic("dialect: Register of an incomplete driver")
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	if registry.drivers == nil {
+		registry.drivers = map[string]Driver{}
+	}
+	for _, scheme := range d.Schemes {
+		if _, taken := registry.drivers[scheme]; taken {
+			panic("dialect: Register of scheme " + scheme + ", which is taken")
+		}
+		registry.drivers[scheme] = d
+	}
+}
+
+// Schemes lists the registered schemes, sorted.
+func Schemes() []string {
+	registry.RLock()
+	defer registry.RUnlock()
+	var out []string
+	for scheme := range registry.drivers {
+		out = append(out, scheme)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Lookup finds the driver for a DSN, or for a bare scheme such as "postgres". A miss is ErrUnknownScheme.
+func Lookup(dsn string) (Driver, error) {
+	scheme, _, _ := strings.Cut(dsn, ":")
+	scheme = strings.ToLower(scheme)
+	registry.RLock()
+	d, ok := registry.drivers[scheme]
+	registry.RUnlock()
+	if ok {
+		return d, nil
+	}
+	if !isScheme(scheme) {
+		// What stands before the colon may be a user name or a path: do not print it.
+		return Driver{}, fmt.Errorf("%w: the DSN does not begin with one; use one of %s, followed by a colon",
+			ErrUnknownScheme, strings.Join(Schemes(), ", "))
+	}
+	if home, known := homes[scheme]; known {
+		return Driver{}, fmt.Errorf("%w %q: add import _ %q", ErrUnknownScheme, scheme, "github.com/dbq-go/dbq/dialect/"+home)
+	}
+	return Driver{}, fmt.Errorf("%w %q: use one of %s (a dialect is registered by importing it)",
+		ErrUnknownScheme, scheme, strings.Join(Schemes(), ", "))
+}
+
+// Open opens the pools for a DSN through the driver of its scheme. Errors never show the DSN's password.
+func Open(ctx context.Context, dsn string) (Driver, Pool, error) {
+	d, err := Lookup(dsn)
+	if err != nil {
+		return Driver{}, Pool{}, err
+	}
+	pool, err := d.Open(ctx, dsn)
+	if err != nil {
+		return Driver{}, Pool{}, Scrub(err, dsn)
+	}
+	return d, pool, nil
+}
+
+func isScheme(s string) bool {
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '+' && r != '-' {
+			return false
+		}
+	}
+	return s != ""
+}

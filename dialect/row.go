@@ -1,0 +1,79 @@
+package dialect
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+)
+
+// Row is a task as the table holds it. A statement may leave columns out; the fields are found by the columns' names.
+// Times are microseconds since 1970 in UTC by the database's clock, so that no session time zone, daylight saving change
+// or driver can bend them.
+type Row struct {
+	ID          uuid.UUID   `db:"id"`
+	Queue       string      `db:"queue"`
+	Reference   *string     `db:"reference"`
+	Kind        string      `db:"kind"`
+	State       state.State `db:"state"`
+	Priority    int         `db:"priority"`
+	Attempt     int         `db:"attempt"`
+	MaxAttempts int         `db:"max_attempts"`
+	Fence       int64       `db:"fence"`
+	Due         *int64      `db:"due"`
+	LeaseUntil  *int64      `db:"lease_until"`
+	Holder      *string     `db:"holder"`
+	Created     int64       `db:"created"`
+	Updated     int64       `db:"updated"`
+	Headers     []byte      `db:"headers"`
+	Payload     []byte      `db:"payload"`
+	Result      []byte      `db:"result"`
+	WasDue      int64       `db:"was_due"` // checkout: when the row became due
+	Now         int64       `db:"now"`     // the database's clock when the row was read
+
+	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
+	PayloadSize *int64 `db:"payload_size"`
+	ResultSize  *int64 `db:"result_size"`
+}
+
+// CountRow is one line of Statements.Count.
+type CountRow struct {
+	Queue  string      `db:"queue"`
+	State  state.State `db:"state"`
+	Tasks  int64       `db:"tasks"`
+	Parked int64       `db:"parked"` // of Tasks, those without a due time
+	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
+	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
+}
+
+// Scan reads all rows into structs by their db tags, and closes the rows.
+func Scan[T any](rows Rows) ([]T, error) {
+	defer rows.Close()
+	var out []T
+	if err := sqlx.StructScan(rows, &out); err != nil {
+		return nil, err
+	}
+	return out, rows.Err()
+}
+
+// restoreAllEmpty gives back the empty values that a driver read as null.
+func restoreAllEmpty(rows []Row) {
+	restore := func(b []byte, size *int64) []byte {
+		if b == nil && size != nil && *size == 0 {
+			return []byte{}
+		}
+		return b
+	}
+	for i := range rows {
+		r := &rows[i]
+		r.Payload, r.Result = restore(r.Payload, r.PayloadSize), restore(r.Result, r.ResultSize)
+	}
+}
+
+// HandOutOrder compares rows of a checkout: by priority, then by when they became due, so that a worker begins with what has
+// waited longest.
+func HandOutOrder(a, b Row) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))
+}

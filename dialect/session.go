@@ -1,0 +1,195 @@
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// commitTimeout bounds a COMMIT or ROLLBACK, which the caller's context must not cancel: a commit cut off in the middle is
+// one whose outcome nobody knows.
+const commitTimeout = 10 * time.Second
+
+// A Session is an opened database: the pools, what Probe found, and the statements. The core makes one for each client and
+// hands it back to the dialect. It is safe for concurrent use.
+type Session struct {
+	Dialect    Dialect
+	Pool       Pool
+	Server     Server
+	Names      Names
+	Statements Statements
+
+	binder binder
+}
+
+// NewSession prepares a dialect's statements for a server.
+func NewSession(d Dialect, pool Pool, server Server, names Names) *Session {
+	s := &Session{Dialect: d, Pool: pool, Server: server, Names: names, Statements: d.Statements(names)}
+	s.binder.style = s.Statements.Style
+	if v, ok := d.(ValueBinder); ok {
+		s.binder.value = v.BindValue
+	}
+	return s
+}
+
+// Exec runs a statement on c and says how many rows it touched.
+func (s *Session) Exec(ctx context.Context, c Conn, text string, args Args) (int64, error) {
+	q, values, err := s.binder.bind(text, args)
+	if err != nil {
+		return 0, err
+	}
+	return c.Exec(ctx, q, values...)
+}
+
+// Literal writes the values of a statement into its text, for a person to read and run. It knows numbers and plain text.
+func (s *Session) Literal(text string, args Args) (string, error) {
+	c := s.binder.compile(text)
+	if c.err != nil {
+		return "", c.err
+	}
+	out := c.text
+	for _, name := range c.names {
+		lit := fmt.Sprint(args[name])
+		if v, ok := args[name].(string); ok {
+			lit = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+		}
+		out = strings.Replace(out, "?", lit, 1)
+	}
+	return out, nil
+}
+
+// Query runs a statement on c that returns rows of tasks.
+func (s *Session) Query(ctx context.Context, c Conn, text string, args Args) ([]Row, error) {
+	return QueryAs[Row](ctx, s, c, text, args)
+}
+
+// QueryAs is Query for rows of another kind.
+func QueryAs[T any](ctx context.Context, s *Session, c Conn, text string, args Args) ([]T, error) {
+	q, values, err := s.binder.bind(text, args)
+	if err != nil {
+		return nil, err
+	}
+	return scanAs[T](c.Query(ctx, q, values...))
+}
+
+func scanAs[T any](rows Rows, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	out, err := Scan[T](rows)
+	if tasks, ok := any(out).([]Row); ok {
+		restoreAllEmpty(tasks)
+	}
+	return out, err
+}
+
+// QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.
+func (s *Session) QueryBatch(ctx context.Context, c Conn, b Batch, args Args, n int) ([]Row, error) {
+	var out []Row
+	for from := 0; from < n; from += b.Max {
+		q, values, err := s.binder.bindBatch(b, args, from, min(from+b.Max, n))
+		if err != nil {
+			return nil, err
+		}
+		rows, err := scanAs[Row](c.Query(ctx, q, values...))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+// Do acquires a connection for writing and runs f on it: within ctx for the wait, and within a transaction of its own when
+// the server asks for one. A statement outside a transaction is its own.
+func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
+	if s.Server.ExplicitTx {
+		return s.Tx(ctx, f)
+	}
+	conn, err := s.Pool.Write.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	inner, stop := Linger(ctx)
+	defer stop()
+	err = f(inner, stdConn{conn})
+	if err != nil && inner.Err() != nil { // it was cut off in the middle
+		err = &TxError{Committing: true, Err: err}
+	}
+	return err
+}
+
+// Tx runs f in a transaction that starts with Statements.Begin and commits when f returns nil. Its errors are TxErrors.
+// When ctx ends, f's statements are cancelled and rolled back; the COMMIT itself is never cancelled by ctx.
+func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) (err error) {
+	conn, err := s.Pool.Write.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for _, begin := range s.Statements.Begin {
+		if _, err = conn.ExecContext(ctx, begin); err != nil {
+			discard(conn) // it may or may not be in a transaction
+			return &TxError{Err: err}
+		}
+	}
+	finished := false
+	defer func() {
+		if !finished { // f failed or panicked
+			end(ctx, conn, "ROLLBACK")
+		}
+	}()
+	if err = f(ctx, stdConn{conn}); err != nil {
+		return &TxError{Err: err}
+	}
+	finished = true
+	if err = end(ctx, conn, "COMMIT"); err != nil {
+		return &TxError{Committing: true, Err: err}
+	}
+	return nil
+}
+
+// end commits or rolls back, and throws the connection away when that fails.
+func end(ctx context.Context, conn *sql.Conn, text string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	_, err := conn.ExecContext(ctx, text)
+	if err != nil {
+		discard(conn)
+	}
+	return err
+}
+
+// discard closes the driver's connection instead of giving it back to the pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
+// Class is what an error means. Inside a transaction a lost connection is Unavailable before the COMMIT was sent, and
+// Ambiguous after.
+func (s *Session) Class(err error) Class {
+	if err == nil {
+		return Unknown
+	}
+	class := s.Dialect.Classify(err)
+	var tx *TxError
+	if errors.As(err, &tx) {
+		switch {
+		case tx.Committing && (class == Unavailable || ended(err)):
+			return Ambiguous
+		case !tx.Committing && class == Ambiguous:
+			return Unavailable
+		}
+	}
+	return class
+}
+
+// ended reports whether err is a context's end.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// Migrations make the task table, its indexes, and a view that a person can read.
+//
+// The row id is SQLite's own, so that rows lie in the order of their insertion and the indexes carry 8 bytes instead of 16. A row
+// that somebody may take has a due time, all others none: one partial index serves checkout whatever the state, and finished
+// rows are in no index but those of their id and reference.
+func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
+	t := func(s string) string { return text(n, s) }
+	return []dialect.Migration{{
+		Version: 1, Title: "tasks",
+		Statements: []string{
+			t(fmt.Sprintf(`CREATE TABLE {task} (
+  id BLOB NOT NULL CHECK (length(id) = 16),
+  queue TEXT NOT NULL,
+  reference TEXT,
+  kind TEXT NOT NULL,
+  state INTEGER NOT NULL CHECK (state IN (%s)),
+  priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  fence INTEGER NOT NULL DEFAULT 0,
+  due INTEGER,
+  lease_until INTEGER,
+  holder TEXT,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  headers TEXT,
+  payload BLOB,
+  result BLOB) STRICT`, state.Literals(state.All()...))),
+			t(`CREATE UNIQUE INDEX {task}_id ON {task} (id)`),
+			t(`CREATE UNIQUE INDEX {task}_reference ON {task} (reference, queue) WHERE reference IS NOT NULL`),
+			t(`CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL`),
+			t(`CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1`),
+			t(`CREATE INDEX {task}_failed ON {task} (queue, state, id) WHERE state >= 3`),
+			t(`CREATE VIEW {tasks} AS SELECT lower(hex(id)) AS id, queue, reference, kind,
+  CASE state` + stateNames() + ` END AS state,
+  priority, attempt, max_attempts, fence,
+  strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
+  strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
+  strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM {task}`),
+		},
+	}}
+}
+
+func stateNames() string {
+	s := ""
+	for _, st := range state.All() {
+		s += fmt.Sprintf(" WHEN %s THEN '%v'", state.Literals(st), st)
+	}
+	return s
+}

@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// durability is PRAGMA synchronous. FULL syncs at each commit; NORMAL can lose the last commits, and so acknowledged tasks, when
+// the power fails, but not when a process dies.
+var durability = []string{"full", "normal", "extra"}
+
+const defaultBusyTimeout = 10 * time.Second
+
+// Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode. The folder must
+// exist and be on a local disk. Parameters:
+//
+//	synchronous=full|normal|extra   full is the default: what was acknowledged survives a power failure
+//	busy_timeout=10s                how long a write waits for another process's
+//
+// Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:") has one
+// connection for everything and lives as long as its client.
+func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
+	path, query, err := split(dsn)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	if path == ":memory:" {
+		db, err := sql.Open("sqlite", "file::memory:?"+query.Encode())
+		if err != nil {
+			return dialect.Pool{}, err
+		}
+		one(db)
+		return dialect.Pool{Write: db, Read: db}, db.PingContext(ctx)
+	}
+	query.Add("_pragma", "journal_mode(WAL)")
+	uri := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
+	query.Set("_txlock", "immediate")
+	write, err := sql.Open("sqlite", uri+query.Encode())
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	one(write)
+	// The writer makes the file and its WAL mode; readers could not.
+	if err := write.PingContext(ctx); err != nil {
+		write.Close()
+		return dialect.Pool{}, fmt.Errorf("cannot open %q: %w", path, err)
+	}
+	query.Del("_txlock")
+	query.Add("_pragma", "query_only(1)")
+	read, err := sql.Open("sqlite", uri+query.Encode())
+	if err != nil {
+		write.Close()
+		return dialect.Pool{}, err
+	}
+	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
+	read.SetMaxIdleConns(2)
+	return dialect.Pool{Write: write, Read: read}, nil
+}
+
+// one keeps a pool at one connection that is never given up.
+func one(db *sql.DB) {
+	db.SetMaxOpenConns(1)
+	db.SetMaxIdleConns(1)
+	db.SetConnMaxLifetime(0)
+}
+
+// split reads a DSN into the file's path and the driver's parameters.
+func split(dsn string) (path string, query url.Values, err error) {
+	rest := strings.TrimPrefix(dsn, "sqlite:")
+	if strings.HasPrefix(rest, "//") { // sqlite:///absolute or sqlite://relative
+		rest = rest[2:]
+	}
+	path, raw, _ := strings.Cut(rest, "?")
+	if path == "" {
+		return "", nil, fmt.Errorf("%w: no file named; write sqlite:queue.db", dialect.ErrDSN)
+	}
+	if strings.ContainsRune(path, 0) {
+		return "", nil, fmt.Errorf("%w: a file's path cannot hold a NUL", dialect.ErrDSN)
+	}
+	params, err := url.ParseQuery(raw)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: its parameters cannot be read: %w", dialect.ErrDSN, err)
+	}
+	sync, busy := durability[0], defaultBusyTimeout
+	for name := range params {
+		value := params.Get(name)
+		switch name {
+		case "synchronous":
+			sync = strings.ToLower(value)
+			if !slices.Contains(durability, sync) {
+				return "", nil, fmt.Errorf("%w: synchronous=%s, use one of %s", dialect.ErrDSN, value, strings.Join(durability, ", "))
+			}
+		case "busy_timeout":
+			busy, err = time.ParseDuration(value)
+			if err != nil || busy < 0 || busy > time.Hour {
+				return "", nil, fmt.Errorf("%w: busy_timeout=%s, use a duration such as 10s", dialect.ErrDSN, value)
+			}
+		default:
+			return "", nil, fmt.Errorf("%w: unknown parameter %q, known are busy_timeout and synchronous", dialect.ErrDSN, name)
+		}
+	}
+	return path, url.Values{"_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
+		fmt.Sprintf("synchronous(%s)", strings.ToUpper(sync)),
+	}}, nil
+}

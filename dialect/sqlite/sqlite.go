@@ -1,0 +1,170 @@
+// Package sqlite is dbq's dialect for SQLite 3.38 and later, through modernc.org/sqlite (pure Go). Import it for its side effect:
+//
+//	import _ "github.com/dbq-go/dbq/dialect/sqlite"
+//
+// SQLite has one writer at a time. Every change begins with BEGIN IMMEDIATE or is one statement, so that two processes take turns
+// instead of failing; one writing connection and several readers are faster than several writers.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+func init() {
+	dialect.Register(dialect.Driver{Schemes: []string{"sqlite"}, Dialect: Dialect{}, Open: Open})
+}
+
+// Dialect speaks to SQLite.
+type Dialect struct{}
+
+// Name is "sqlite".
+func (Dialect) Name() string { return "sqlite" }
+
+// maxPayload is well under SQLite's default limit of 1 GB for a row, and more than a queue should carry.
+const maxPayload = 100 << 20
+
+// Probe asks the library for its version.
+func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
+	var version string
+	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+		return dialect.Server{}, err
+	}
+	// STRICT needs 3.37, unixepoch('subsec') 3.42.
+	if !atLeast(version, 3, 42) {
+		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrDSN, version)
+	}
+	return dialect.Server{
+		Product: "SQLite", Version: version, MaxPayload: maxPayload, Precision: time.Millisecond,
+		Strategies: []dialect.Strategy{dialect.CAS},
+	}, nil
+}
+
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
+}
+
+// BindValue stores ids as 16 bytes; SQLite has no type of their own for them.
+func (Dialect) BindValue(v any) any {
+	if id, ok := v.(uuid.UUID); ok {
+		return id[:]
+	}
+	return v
+}
+
+// Checkout takes expired and due tasks in one transaction: with a single writer nobody can come in between, and the update still
+// checks its own conditions.
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	if r.Strategy != dialect.CAS {
+		return nil, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
+	}
+	idle, err := nothingDue(ctx, s, r)
+	if idle || err != nil {
+		return nil, err
+	}
+	var out []dialect.Row
+	err = s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
+		out = nil
+		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder}
+		add := func(take func(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error)) {
+			if args["limit"] = r.Limit - len(out); err == nil && len(out) < r.Limit {
+				var rows []dialect.Row
+				rows, err = take(ctx, s, c, args)
+				out = append(out, rows...)
+			}
+		}
+		if r.Expired {
+			add(takeExpired)
+			add(takeReady)
+		} else {
+			add(takeReady)
+			add(takeExpired)
+		}
+		return err
+	})
+	return out, err
+}
+
+func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
+	return s.Query(ctx, c, s.Statements.Checkout["expired"], args)
+}
+
+func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
+	candidates, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
+	if err != nil || len(candidates) == 0 {
+		return nil, err
+	}
+	ids, due := make(dialect.Col[uuid.UUID], len(candidates)), make(map[uuid.UUID]int64, len(candidates))
+	for i, r := range candidates {
+		ids[i], due[r.ID] = r.ID, r.WasDue
+	}
+	args["id"] = ids
+	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take"], args, len(ids))
+	for i := range rows {
+		rows[i].WasDue = due[rows[i].ID]
+	}
+	slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING comes in the order of the row ids
+	return rows, err
+}
+
+// nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
+func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
+	c, err := dialect.ConnOf(s.Pool.Read)
+	if err != nil {
+		return false, err
+	}
+	rows, err := dialect.QueryAs[struct {
+		Any bool `db:"any"`
+	}](ctx, s, c, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
+	return err == nil && len(rows) == 1 && !rows[0].Any, err
+}
+
+// Classify reads SQLite's result codes.
+func (Dialect) Classify(err error) dialect.Class {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		if err != nil && strings.Contains(err.Error(), "no transaction is active") {
+			return dialect.Conflict // a cancelled statement rolled everything back
+		}
+		return dialect.ClassifyConn(err)
+	}
+	switch code := e.Code(); code & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return dialect.Conflict
+	case sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_ABORT:
+		return dialect.Unknown // by the caller's context, which the core sees
+	case sqlite3.SQLITE_CONSTRAINT:
+		if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
+			return dialect.Duplicate
+		}
+		return dialect.Invalid
+	case sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
+		return dialect.Invalid
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		return dialect.Unavailable
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
+		return dialect.Denied
+	case sqlite3.SQLITE_ERROR: // SQLite has no code of its own for these
+		if m := e.Error(); strings.Contains(m, "no such table") || strings.Contains(m, "no such column") {
+			return dialect.Missing
+		}
+	}
+	return dialect.Unknown
+}

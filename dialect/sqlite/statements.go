@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// now is the clock of the machine that the database file is on. SQLite tells milliseconds, the same for a whole statement.
+const now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+
+// columns are a whole row. The sizes tell an empty payload from none, which the driver reads alike.
+const columns = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, " +
+	"headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, " + now + " AS now"
+
+// maxRows keeps a batch far below SQLite's limit of 32766 values in a statement.
+const maxRows = 500
+
+// text fills the names into a statement's text.
+func text(n dialect.Names, s string) string {
+	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{now}", now, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+}
+
+// Statements are SQLite's texts. A VALUES list joined by row drives each batch; (id, fence) IN (VALUES ...) would scan instead.
+func (Dialect) Statements(n dialect.Names) dialect.Statements {
+	t := func(s string) string { return text(n, s) }
+	batch := func(s, row string) dialect.Batch {
+		return dialect.Batch{SQL: t(s), Row: row, Sep: ", ", Max: maxRows}
+	}
+	return dialect.Statements{
+		Style: dialect.Question,
+		Begin: []string{"BEGIN IMMEDIATE"},
+		Now:   now,
+
+		Version:    t(`SELECT max(version) AS version FROM {migration}`),
+		SetVersion: t(`INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
+		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (
+  version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT`)},
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+
+		Insert: batch(`INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
+  FROM (VALUES {rows}) AS d WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
+		Settle: batch(`UPDATE {task} SET
+  state = CASE WHEN d.column3 = 3 AND coalesce(d.column4, d.column5) IS NOT NULL AND attempt >= max_attempts THEN 4 ELSE d.column3 END,
+  due = CASE WHEN d.column3 = 3 AND attempt >= max_attempts THEN NULL ELSE coalesce(d.column4, {now} + d.column5) END,
+  attempt = attempt - d.column6, lease_until = NULL, updated = {now},
+  result = CASE WHEN d.column3 = 0 THEN coalesce(d.column7, result) ELSE d.column7 END
+  FROM (VALUES {rows}) AS d
+ WHERE {task}.id = d.column1 AND {task}.fence = d.column2 AND {task}.state = 1
+RETURNING id, fence, state`, `(:id, :fence, :state, :at, :after, :uncount, :result)`),
+		Remove: batch(`DELETE FROM {task} WHERE rowid IN (
+  SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = d.column1 AND t.fence = d.column2 AND t.state = 1)
+RETURNING id, fence`, `(:id, :fence)`),
+		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease
+  FROM (VALUES {rows}) AS d
+ WHERE {task}.id = d.column1 AND {task}.fence = d.column2 AND {task}.state = 1
+RETURNING id, fence`, `(:id, :fence)`),
+		Move: moves(batch),
+
+		Get:  t(`SELECT {columns} FROM {task} WHERE id = :id`),
+		Held: t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
+		List: t(`SELECT ` + strings.Replace(columns, "payload, length(payload) AS payload_size", "NULL AS payload", 1) +
+			` FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		FindIDs: t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		Peek: batch(`SELECT t.id, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = d.column1`,
+			`(:id)`),
+		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		// One search for each partial index; the rest is one walk over the finished.
+		Count: t(`SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
+  FROM {task} WHERE due IS NOT NULL GROUP BY queue, state
+UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
+UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
+UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+
+		Checkout: map[string]string{
+			"any": t(`SELECT EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now}) AS "any"`),
+			"ready": t(eachPriority(`SELECT * FROM (SELECT id, due AS was_due FROM {task}
+  WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT :limit)`) + "\nLIMIT :limit"),
+			"expired": t(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,
+  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
+  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = {now}
+ WHERE rowid IN (SELECT rowid FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now} LIMIT :limit)
+RETURNING {columns}`),
+		},
+		CheckoutBatch: map[string]dialect.Batch{
+			"take": batch(`UPDATE {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
+  lease_until = {now} + :lease, holder = :holder, updated = {now}
+  FROM (VALUES {rows}) AS d
+ WHERE {task}.id = d.column1 AND {task}.due <= {now}
+RETURNING {columns}`, `(:id)`),
+		},
+	}
+}
+
+// eachPriority is one ordered search for each priority, the first one first, in a statement that stops at its limit. One search
+// ordered by priority and due time would walk every future row of the better priorities.
+func eachPriority(search string) string {
+	var parts []string
+	for p := '0'; p <= '9'; p++ {
+		parts = append(parts, strings.Replace(search, "{p}", string(p), 1))
+	}
+	return strings.Join(parts, "\nUNION ALL ")
+}
+
+// moves are the operator's events. Their guards are the state table's.
+func moves(batch func(s, row string) dialect.Batch) map[state.Event]dialect.Batch {
+	set := map[state.Event]string{
+		state.Reject:     "state = 3, due = NULL, updated = {now}",
+		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
+		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
+		state.Quarantine: "state = 4, due = NULL, updated = {now}",
+		state.Restore:    "state = 3, due = NULL, updated = {now}",
+	}
+	out := map[state.Event]dialect.Batch{}
+	for _, t := range state.ByOperator() {
+		pick := ` WHERE {task}.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = d.column1) AND ` + state.Guard(t, "due")
+		if t.To == state.None {
+			out[t.Event] = batch(`DELETE FROM {task}`+pick+` RETURNING id`, `(:id)`)
+			continue
+		}
+		out[t.Event] = batch(`UPDATE {task} SET `+set[t.Event]+pick+` RETURNING id`, `(:id)`)
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package dialect
+
+import (
+	"reflect"
+
+	"github.com/dbq-go/dbq/state"
+)
+
+// Statements are the texts that the core runs, plain guarded SQL that a DBA can read. Values are named as :name and bound by
+// the core; a name may be used several times or not at all. A literal must not hold a colon or a question mark.
+//
+// States are written as literals (state.Literals), never bound. :lease, :after, :delay and :age are microseconds.
+// Where a comment names columns that a statement returns, they are found by name.
+type Statements struct {
+	Style PlaceholderStyle
+	Begin []string // starts a write transaction at READ COMMITTED or the engine's equal
+	Now   string   // an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement
+
+	// Version returns the newest migration as version; a missing table is an error of class Missing. SetVersion takes
+	// :version and :title. MigrationTable makes the table of both, if need be, and the schema it is in. MigrationLock is run
+	// first in the migration's transaction and waits for other migrations of :name; it may be empty where Begin does that.
+	Version, SetVersion, MigrationLock string
+	MigrationTable                     []string
+	// Drop removes every table, view and index that the migrations made. What is not there is no error.
+	Drop []string
+
+	// Insert adds tasks: :id :queue :reference :kind :priority :at :delay :max_attempts :headers :payload, due at :at, or
+	// :delay from now when :at is null. It returns the id of each row really added. A row whose id or (reference, queue)
+	// exists is left out, and the surrounding transaction stays usable.
+	Insert Batch
+	// Settle ends attempts: :id :fence :state :at :after :uncount :result. It takes rows that are PROCESSING under this
+	// fence, and returns their id, fence and new state. The row is due at :at, or :after from now, or parked when both are null.
+	// State ERROR with a due time becomes POISON when attempt >= max_attempts. :uncount is taken off the attempts. A null
+	// :result leaves the old result when :state is CREATED, and clears it otherwise.
+	Settle Batch
+	// Remove deletes PROCESSING rows under a fence: :id :fence. It returns their id and fence.
+	Remove Batch
+	// Extend sets the lease's end to now plus :lease for PROCESSING rows: :id :fence. It returns their id and fence.
+	Extend Batch
+	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. It returns
+	// the id of each row that moved (or, for Purge, was removed).
+	Move map[state.Event]Batch
+
+	// Get returns the whole row of :id. Held returns the whole rows that are PROCESSING in :queue under :holder.
+	Get, Held string
+	// List returns rows without their payload, by ascending id: its {where} is filled by the core with comparisons of plain
+	// columns and :names, and :limit bounds it. FindIDs is the same but returns only ids.
+	List, FindIDs string
+	// Peek returns id, state and fence of the rows that exist: :id.
+	Peek Batch
+	// FindReference returns the id of the task with :reference in :queue.
+	FindReference string
+	// Count returns CountRows.
+	Count string
+
+	// Checkout holds what the dialect's own Checkout runs, by name, so that it is printed and golden-filed with the rest.
+	Checkout map[string]string
+	// CheckoutBatch is the same for statements of checkout that take several rows.
+	CheckoutBatch map[string]Batch
+}
+
+// A Batch is a statement that takes many rows at once.
+//
+// With an empty Row the names of its columns are bound as arrays (slices). Otherwise {rows} in SQL is replaced by Row,
+// once for each row, with Sep between them.
+type Batch struct {
+	SQL string
+	Row string
+	Sep string
+	Max int // rows in one statement at most; the core splits what is longer
+}
+
+// sliceOf is rows from to to of a column as a plain slice.
+func sliceOf(col Column, from, to int) any {
+	return reflect.ValueOf(col.Slice()).Slice(from, to).Interface()
+}

@@ -1,0 +1,153 @@
+package dbq
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// Errors of opening a client.
+var (
+	// ErrUnknownScheme is returned by Open and Migrate for a DSN whose dialect is not imported.
+	ErrUnknownScheme = dialect.ErrUnknownScheme
+	// ErrDSN is returned by Open and Migrate for a DSN that cannot be used as it is.
+	ErrDSN = dialect.ErrDSN
+	// ErrNotMigrated is returned by Open and New when dbq's tables are not there.
+	ErrNotMigrated = errors.New("dbq's tables are not there: run `dbq migrate`, or open with dbq.WithMigrate()")
+	// ErrSchemaOld is returned by Open and New when the tables were made by an older dbq.
+	ErrSchemaOld = errors.New("dbq's tables are of an older version: run `dbq migrate`, or open with dbq.WithMigrate()")
+	// ErrSchemaNew is returned by Open, New and Migrate when the tables were made by a newer dbq.
+	ErrSchemaNew = errors.New("dbq's tables are of a newer version: update this program")
+)
+
+// Errors that any call may return.
+var (
+	// ErrClosed is returned by every call after Close. Nothing happened.
+	ErrClosed = errors.New("the client is closed")
+	// ErrUnavailable means that the database could not be reached or would not serve, also after a few tries. Nothing
+	// happened: the call can be repeated.
+	ErrUnavailable = errors.New("the database cannot be reached")
+	// ErrConflict means that the engine broke off each of many tries because of other transactions. Nothing happened.
+	ErrConflict = errors.New("too many conflicts with other transactions")
+	// ErrMayHaveHappened means that a connection was lost at a moment at which nobody can tell whether the change was made,
+	// and that dbq could not find out afterwards. Repeating an enqueue with the same NewTask.ID or Reference is safe, and so
+	// is repeating a settling call.
+	ErrMayHaveHappened = errors.New("the change may have happened")
+	// ErrDenied means that the database refused the user, the password or a right. Nothing happened.
+	ErrDenied = errors.New("the database refused access")
+)
+
+// Errors about tasks and leases.
+var (
+	// ErrDuplicate is returned by Enqueue and EnqueueTx when the reference, or the id, is taken in the queue. The id that
+	// comes with it is the existing task's. Nothing happened, and a caller's transaction stays usable.
+	ErrDuplicate = errors.New("a task with this reference is in the queue already")
+	// ErrLeaseLost is returned by every settling call and by Extend when the lease is no longer valid: the task was taken
+	// over, revoked, settled or removed. Nothing happened.
+	ErrLeaseLost = errors.New("the lease is lost")
+	// ErrNotFound is returned by Get, Wait and the operators' calls when no task has the id.
+	ErrNotFound = errors.New("no such task")
+	// ErrWrongState is returned by the operators' calls when the task's state does not allow the event. Nothing happened.
+	ErrWrongState = errors.New("the task's state does not allow it")
+)
+
+// ErrInvalid is what every error below is (errors.Is): the input was refused before any SQL, and nothing happened.
+var ErrInvalid = errors.New("invalid input")
+
+// Errors about input. Each is ErrInvalid too.
+var (
+	// ErrQueueName wants 1 to MaxQueueName characters of valid UTF-8, none of them a control character.
+	ErrQueueName = invalid("invalid queue name")
+	// ErrReference wants at most MaxReference such characters.
+	ErrReference = invalid("invalid reference")
+	// ErrKind wants at most MaxKind such characters.
+	ErrKind = invalid("invalid kind")
+	// ErrPriority wants 0 (first) to MaxPriority.
+	ErrPriority = invalid("invalid priority")
+	// ErrMaxAttempts wants 1 to MaxMaxAttempts, or 0 for the client's default.
+	ErrMaxAttempts = invalid("invalid max attempts")
+	// ErrDelay wants a delay of 0 to MaxDelay, a time between 1970 and 9999, and not both.
+	ErrDelay = invalid("invalid delay or time")
+	// ErrHeaders wants valid UTF-8, non-empty keys and at most MaxHeaders bytes as JSON.
+	ErrHeaders = invalid("invalid headers")
+	// ErrPayloadSize wants at most the bytes that Client.MaxPayload says.
+	ErrPayloadSize = invalid("payload too large")
+	// ErrID wants a UUID of version 7.
+	ErrID = invalid("invalid task id")
+	// ErrCount wants a number of tasks between 1 and the limit of the call.
+	ErrCount = invalid("invalid number of tasks")
+	// ErrLeaseTime wants MinLease to MaxLease.
+	ErrLeaseTime = invalid("invalid lease time")
+	// ErrWrongQueue is returned when a lease of one queue is settled through another.
+	ErrWrongQueue = invalid("the lease is of another queue")
+	// ErrFilter is returned for a filter that an operator's bulk call cannot take.
+	ErrFilter = invalid("invalid filter")
+	// ErrOption is returned by Open, New and Migrate for an option that is refused.
+	ErrOption = invalid("invalid option")
+	// ErrTx is returned by the Tx calls for a value that is not a transaction dbq can use.
+	ErrTx = &invalidError{text: dialect.ErrTx.Error()}
+)
+
+type invalidError struct{ text string }
+
+func invalid(text string) error           { return &invalidError{text} }
+func (e *invalidError) Error() string     { return e.text }
+func (e *invalidError) Is(err error) bool { return err == ErrInvalid }
+
+// Error is what dbq's calls return: what was being done, to what, and why it failed. errors.Is finds the sentinels of this
+// package, errors.As the driver's own error.
+type Error struct {
+	Op    string        // the event or call, such as "complete"
+	Queue string        // "" where the call is not about one queue
+	Task  uuid.UUID     // zero where the call is not about one task
+	Class dialect.Class // what the database's error meant; Unknown where there was none
+	Err   error
+}
+
+// Error reads like: dbq: complete task 0198c1f2-… of queue "mail": the lease is lost.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("dbq: " + e.Op)
+	if e.Task != uuid.Nil {
+		b.WriteString(" task " + e.Task.String())
+	}
+	if e.Queue != "" {
+		fmt.Fprintf(&b, " of queue %q", e.Queue)
+	}
+	b.WriteString(": " + e.Err.Error())
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// sentinels are what a class of database error becomes for the caller.
+var sentinels = map[dialect.Class]error{
+	dialect.Duplicate:   ErrDuplicate,
+	dialect.Conflict:    ErrConflict,
+	dialect.Unavailable: ErrUnavailable,
+	dialect.Ambiguous:   ErrMayHaveHappened,
+	dialect.Missing:     ErrNotMigrated,
+	dialect.Denied:      ErrDenied,
+	dialect.Invalid:     ErrInvalid,
+}
+
+// wrap makes an Error, unless err is nil or one already. A database's error gets the sentinel of its class in front.
+func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
+	var done *Error
+	if err == nil || errors.As(err, &done) {
+		return err
+	}
+	class := c.s.Class(err)
+	return &Error{Op: op, Queue: queue, Task: task, Class: class, Err: c.scrub(withSentinel(class, err))}
+}
+
+func withSentinel(class dialect.Class, err error) error {
+	if s, ok := sentinels[class]; ok && !errors.Is(err, s) {
+		return fmt.Errorf("%w: %w", s, err)
+	}
+	return err
+}

@@ -1,0 +1,37 @@
+package dbq
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ids makes UUIDs of version 7: 48 bits of milliseconds, 12 bits that order the ids of one millisecond, and 62 random bits.
+// One client's ids grow strictly, so tasks that are due at the same time leave in the order in which they were enqueued.
+type ids struct {
+	mu   sync.Mutex
+	last uint64 // milliseconds<<12 | sequence of the newest id
+}
+
+func (g *ids) next(now time.Time) uuid.UUID {
+	at := uint64(now.UnixMilli())<<12 | uint64(now.Nanosecond()%1e6)>>8&0xfff
+	g.mu.Lock()
+	if at <= g.last {
+		at = g.last + 1 // the clock stood still or went back
+	}
+	g.last = at
+	g.mu.Unlock()
+
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:], at>>12<<16|0x7000|at&0xfff)
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()&^(3<<62)|2<<62)
+	return id
+}
+
+var newIDs ids
+
+// NewID makes a task id, for NewTask.ID: an enqueue with an id of its own can be repeated without harm.
+func NewID() uuid.UUID { return newIDs.next(time.Now()) }

@@ -1,0 +1,184 @@
+package dbq
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// Migrate brings the tables in the database that dsn names to this version and returns the versions before and after, 0 being
+// no tables. It keeps data, does nothing when there is nothing to do, and may run in many processes at once: one does the
+// work, the others wait for it. Errors are those of Open.
+func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
+	drv, pool, err := dialect.Open(ctx, dsn)
+	if err != nil {
+		return 0, 0, openError(drv.Dialect, dsn, err)
+	}
+	defer pool.Close()
+	return migratePool(ctx, pool, drv.Dialect, dsn, opts)
+}
+
+// MigrateDB is Migrate on a pool that the caller owns.
+func MigrateDB(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (from, to int, err error) {
+	return migratePool(ctx, dialect.Pool{Write: db, Read: db}, d, "", opts)
+}
+
+func migratePool(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (from, to int, err error) {
+	c, err := bareClient(ctx, pool, d, dsn, opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	from, to, err = c.migrate(ctx)
+	return from, to, c.wrap("migrate", "", uuid.Nil, err)
+}
+
+// bareClient is a client whose tables have not been looked at.
+func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (*Client, error) {
+	cfg, err := newConfig(dsn, opts)
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
+	server, err := d.Probe(ctx, pool.Write)
+	if err != nil {
+		return nil, openError(d, dsn, err)
+	}
+	return &Client{s: dialect.NewSession(d, pool, server, cfg.names), cfg: cfg}, nil
+}
+
+// DropTables removes dbq's tables with everything in them, for tests and for leaving. It does nothing when they are not there.
+func DropTables(ctx context.Context, dsn string, opts ...Option) error {
+	drv, pool, err := dialect.Open(ctx, dsn)
+	if err != nil {
+		return openError(drv.Dialect, dsn, err)
+	}
+	defer pool.Close()
+	c, err := bareClient(ctx, pool, drv.Dialect, dsn, opts)
+	if err != nil {
+		return err
+	}
+	err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		for _, statement := range c.s.Statements.Drop {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return c.wrap("drop tables", "", uuid.Nil, err)
+}
+
+// MigrationSQL is what Migrate would run on an empty database of this dialect, for a DBA to read and run.
+func MigrationSQL(d dialect.Dialect, opts ...Option) (string, error) {
+	cfg, err := newConfig("", opts)
+	if err != nil {
+		return "", &Error{Op: "migrate", Err: err}
+	}
+	s := dialect.NewSession(d, dialect.Pool{}, dialect.Server{}, cfg.names)
+	var b strings.Builder
+	fmt.Fprintf(&b, "-- dbq's tables for %s\n\n%s;\n", d.Name(), strings.Join(s.Statements.MigrationTable, ";\n"))
+	for _, m := range d.Migrations(cfg.names) {
+		fmt.Fprintf(&b, "\n-- %d: %s\n", m.Version, m.Title)
+		for _, st := range m.Statements {
+			fmt.Fprintf(&b, "%s;\n", st)
+		}
+		set, err := s.Literal(s.Statements.SetVersion, dialect.Args{"version": m.Version, "title": m.Title})
+		if err != nil {
+			return "", &Error{Op: "migrate", Err: err}
+		}
+		fmt.Fprintf(&b, "%s;\n", set)
+	}
+	return b.String(), nil
+}
+
+type versionRow struct {
+	Version *int `db:"version"`
+}
+
+// version is the newest migration in the database; no table is 0.
+func (c *Client) version(ctx context.Context, conn dialect.Conn) (int, error) {
+	rows, err := dialect.QueryAs[versionRow](ctx, c.s, conn, c.s.Statements.Version, nil)
+	if c.s.Class(err) == dialect.Missing {
+		return 0, nil
+	}
+	if err != nil || len(rows) == 0 || rows[0].Version == nil {
+		return 0, err
+	}
+	return *rows[0].Version, nil
+}
+
+func (c *Client) checkSchema(ctx context.Context) error {
+	want := c.newestMigration()
+	var have int
+	err := c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		have, err = c.version(ctx, conn)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case have == 0:
+		return fmt.Errorf("%w (looked for %s)", ErrNotMigrated, c.cfg.names.Table("migration"))
+	case have < want:
+		return fmt.Errorf("%w (they are at %d, this program wants %d)", ErrSchemaOld, have, want)
+	case have > want:
+		return fmt.Errorf("%w (they are at %d, this program knows %d)", ErrSchemaNew, have, want)
+	}
+	return nil
+}
+
+func (c *Client) newestMigration() int {
+	m := c.s.Dialect.Migrations(c.cfg.names)
+	return m[len(m)-1].Version
+}
+
+// migrate applies the missing steps in one transaction, under a lock that other migrations of the same tables wait for.
+func (c *Client) migrate(ctx context.Context) (from, to int, err error) {
+	// Asking first keeps a program that opens with WithMigrate from locking, and from needing the right to.
+	err = c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		from, err = c.version(ctx, conn)
+		return err
+	})
+	to = c.newestMigration()
+	if err != nil || from == to {
+		return from, to, err
+	}
+	if from > to {
+		return from, to, fmt.Errorf("%w (they are at %d, this program knows %d)", ErrSchemaNew, from, to)
+	}
+	st := c.s.Statements
+	err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		if st.MigrationLock != "" {
+			if _, err := c.s.Exec(ctx, conn, st.MigrationLock, dialect.Args{"name": c.cfg.names.Table("migration")}); err != nil {
+				return err
+			}
+		}
+		for _, statement := range st.MigrationTable {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		at, err := c.version(ctx, conn)
+		if err != nil {
+			return err
+		}
+		for _, m := range c.s.Dialect.Migrations(c.cfg.names) {
+			if m.Version <= at {
+				continue
+			}
+			for _, statement := range m.Statements {
+				if _, err := conn.Exec(ctx, statement); err != nil {
+					return fmt.Errorf("step %d (%s): %w", m.Version, m.Title, err)
+				}
+			}
+			if _, err := c.s.Exec(ctx, conn, st.SetVersion, dialect.Args{"version": m.Version, "title": m.Title}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return from, to, err
+}

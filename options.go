@@ -1,0 +1,153 @@
+package dbq
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Option changes how a client is opened. A refused value is ErrOption.
+type Option func(*config) error
+
+type config struct {
+	dsn         string // for hiding its password in errors
+	names       dialect.Names
+	strategy    dialect.Strategy
+	name        string
+	maxPayload  int
+	maxAttempts int
+	migrate     bool
+	logger      *slog.Logger
+	clock       func() time.Time
+}
+
+// DefaultMaxAttempts is how often a task is tried when neither it nor the client says otherwise.
+const DefaultMaxAttempts = 10
+
+// identifier is what every engine takes without quotes, short enough for the longest name behind it.
+var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
+
+// WithPrefix puts a prefix before the names of dbq's tables. The default is "dbq_". It is 1 to 20 lower-case letters, digits and
+// underscores and begins with a letter.
+func WithPrefix(prefix string) Option {
+	return func(c *config) error {
+		if !identifier.MatchString(prefix) {
+			return fmt.Errorf("%w: the prefix %q is not 1 to 20 of a-z, 0-9 and _, beginning with a letter", ErrOption, prefix)
+		}
+		c.names.Prefix = prefix
+		return nil
+	}
+}
+
+// WithSchema puts dbq's tables into a schema, which Migrate makes if it can. The default is the connection's own. It is
+// spelled like a prefix. SQLite has no schemas and refuses it.
+func WithSchema(schema string) Option {
+	return func(c *config) error {
+		if !identifier.MatchString(schema) {
+			return fmt.Errorf("%w: the schema %q is not 1 to 20 of a-z, 0-9 and _, beginning with a letter", ErrOption, schema)
+		}
+		c.names.Schema = schema
+		return nil
+	}
+}
+
+// WithStrategy checks out in another way than the server's default. One that the server cannot do is refused by Open.
+func WithStrategy(s dialect.Strategy) Option {
+	return func(c *config) error { c.strategy = s; return nil }
+}
+
+// WithName is who the client says it is in the holder of a lease. The default is program@host/pid and a few random letters. It
+// should differ between processes; it need not.
+func WithName(name string) Option {
+	return func(c *config) error {
+		if err := checkText(name, 1, maxName, ErrOption, "client's name"); err != nil {
+			return err
+		}
+		c.name = name
+		return nil
+	}
+}
+
+// WithMaxAttempts is how often a task that does not say is tried. The default is DefaultMaxAttempts.
+func WithMaxAttempts(n int) Option {
+	return func(c *config) error {
+		if n < 1 || n > MaxMaxAttempts {
+			return fmt.Errorf("%w: max attempts of %d, it must be between 1 and %d", ErrOption, n, MaxMaxAttempts)
+		}
+		c.maxAttempts = n
+		return nil
+	}
+}
+
+// WithMaxPayload lowers the largest payload, in bytes. The default is what the server can take.
+func WithMaxPayload(bytes int) Option {
+	return func(c *config) error {
+		if bytes < 1 {
+			return fmt.Errorf("%w: a largest payload of %d bytes", ErrOption, bytes)
+		}
+		c.maxPayload = bytes
+		return nil
+	}
+}
+
+// WithMigrate brings the tables to this version when the client opens; see Migrate. The default is to refuse to open.
+func WithMigrate() Option {
+	return func(c *config) error { c.migrate = true; return nil }
+}
+
+// WithLogger is where retries (at debug level) and things an operator should know are reported. The default is nowhere.
+func WithLogger(l *slog.Logger) Option {
+	return func(c *config) error {
+		if l == nil {
+			return fmt.Errorf("%w: a nil logger", ErrOption)
+		}
+		c.logger = l
+		return nil
+	}
+}
+
+// WithClock is the wall clock that new ids are dated by, for tests. Nothing else depends on a client's clock.
+func WithClock(now func() time.Time) Option {
+	return func(c *config) error {
+		if now == nil {
+			return fmt.Errorf("%w: a nil clock", ErrOption)
+		}
+		c.clock = now
+		return nil
+	}
+}
+
+func newConfig(dsn string, opts []Option) (config, error) {
+	c := config{
+		dsn:         dsn,
+		names:       dialect.Names{Prefix: "dbq_"},
+		maxAttempts: DefaultMaxAttempts,
+		logger:      slog.New(slog.DiscardHandler),
+		clock:       time.Now,
+	}
+	for _, opt := range opts {
+		if err := opt(&c); err != nil {
+			return c, err
+		}
+	}
+	if c.name == "" {
+		c.name = processName()
+	}
+	return c, nil
+}
+
+// processName tells a process from every other, also from the one that had its number before.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	name := fmt.Sprintf("%.40s@%.60s", filepath.Base(os.Args[0]), host)
+	id := NewID()
+	return fmt.Sprintf("%s/%d-%x", name, os.Getpid(), id[12:])
+}

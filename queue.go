@@ -1,0 +1,279 @@
+package dbq
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// Queue is a handle on one queue of a client. It costs nothing to make; a queue exists as soon as it has a task.
+type Queue struct {
+	c    *Client
+	name string
+}
+
+// Queue is the queue of this name. A name that is not allowed is ErrQueueName from every call on it.
+func (c *Client) Queue(name string) *Queue { return &Queue{c: c, name: name} }
+
+// Name is the queue's name.
+func (q *Queue) Name() string { return q.name }
+
+// Client is the client the queue belongs to.
+func (q *Queue) Client() *Client { return q.c }
+
+// Enqueued is what became of one task of an EnqueueMany.
+type Enqueued struct {
+	// ID is the task's id. For a duplicate it is the existing task's, or zero when that was gone again or is out of this
+	// transaction's sight.
+	ID uuid.UUID
+	// Duplicate is true when the reference, or the id, was taken, by an existing task or an earlier one of the same call.
+	Duplicate bool
+}
+
+// enqueueBytes bounds the payloads of one statement.
+const enqueueBytes = 8 << 20
+
+// Enqueue adds a task and returns its id. When it returns without an error the task is stored as durably as the database
+// stores anything. A reference that is taken is ErrDuplicate, with the existing task's id. Input errors are ErrInvalid.
+func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
+	out, err := q.EnqueueMany(ctx, []NewTask{t})
+	return q.enqueuedOne(out, err)
+}
+
+// EnqueueTx is Enqueue in the caller's transaction: no commit, no task.
+func (q *Queue) EnqueueTx(ctx context.Context, tx Tx, t NewTask) (uuid.UUID, error) {
+	out, err := q.EnqueueManyTx(ctx, tx, []NewTask{t})
+	return q.enqueuedOne(out, err)
+}
+
+func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if out[0].Duplicate {
+		return out[0].ID, &Error{Op: "enqueue", Queue: q.name, Task: out[0].ID, Class: dialect.Duplicate, Err: ErrDuplicate}
+	}
+	return out[0].ID, nil
+}
+
+// EnqueueMany adds up to MaxBulk tasks in one transaction, all or, on an error, none. What is not added because it is there
+// already is no error: the outcome of each task, in the order given, says so. Tasks of the same priority that are due at the
+// same time leave in the order given. No tasks is no error.
+func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, error) {
+	b, err := q.newBatch(ts)
+	if err != nil || len(ts) == 0 {
+		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+	}
+	write := q.c.writeTx
+	if len(b.chunks) == 1 {
+		write = q.c.write // one statement is its own transaction
+	}
+	var out []Enqueued
+	err = write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+		out, err = b.insert(ctx, conn, again)
+		return err
+	})
+	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+}
+
+// EnqueueManyTx is EnqueueMany in the caller's transaction.
+func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enqueued, error) {
+	b, err := q.newBatch(ts)
+	if err != nil || len(ts) == 0 {
+		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+	}
+	conn, err := q.c.txConn(tx)
+	if err != nil {
+		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+	}
+	out, err := b.insert(ctx, conn, false)
+	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+}
+
+// txConn makes a caller's transaction something to run statements on.
+func (c *Client) txConn(tx Tx) (dialect.Conn, error) {
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	conn, err := dialect.ConnOf(tx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTx, err)
+	}
+	return conn, nil
+}
+
+// newTasks is a batch to enqueue: checked, with ids, and sorted by reference so that two batches with the same
+// references never wait for each other in a circle.
+type newTasks struct {
+	q       *Queue
+	ids     []uuid.UUID // in the caller's order
+	refs    []string    // in the caller's order
+	ordered []newRow
+	chunks  [][2]int // from, to: the rows of one statement
+}
+
+type newRow struct {
+	NewTask
+	headers *string
+}
+
+func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
+	if err := checkQueueName(q.name); err != nil {
+		return nil, err
+	}
+	if len(ts) > MaxBulk {
+		return nil, checkCount(len(ts), MaxBulk)
+	}
+	b := &newTasks{q: q}
+	limit := q.c.MaxPayload()
+	for i, t := range ts {
+		headers, err := t.check(limit)
+		if err != nil && len(ts) > 1 {
+			err = fmt.Errorf("task %d of %d: %w", i+1, len(ts), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t.ID == uuid.Nil {
+			t.ID = q.c.ids.next(q.c.cfg.clock())
+		}
+		if t.MaxAttempts == 0 {
+			t.MaxAttempts = q.c.cfg.maxAttempts
+		}
+		b.ids, b.refs = append(b.ids, t.ID), append(b.refs, t.Reference)
+		b.ordered = append(b.ordered, newRow{t, headers})
+	}
+	slices.SortStableFunc(b.ordered, func(x, y newRow) int {
+		return cmp.Or(cmp.Compare(x.Reference, y.Reference), slices.Compare(x.ID[:], y.ID[:]))
+	})
+	from, bytes := 0, 0
+	for i, r := range b.ordered {
+		if i > from && (bytes+len(r.Payload) > enqueueBytes || i-from == q.c.s.Statements.Insert.Max) {
+			b.chunks = append(b.chunks, [2]int{from, i})
+			from, bytes = i, 0
+		}
+		bytes += len(r.Payload)
+	}
+	b.chunks = append(b.chunks, [2]int{from, len(b.ordered)})
+	return b, nil
+}
+
+// insert adds the rows and finds out about those that were left out.
+func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([]Enqueued, error) {
+	s := b.q.c.s
+	added := make(map[uuid.UUID]bool, len(b.ids))
+	for _, chunk := range b.chunks {
+		rows := b.ordered[chunk[0]:chunk[1]]
+		got, err := s.QueryBatch(ctx, conn, s.Statements.Insert, b.args(rows), len(rows))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range got {
+			added[r.ID] = true
+		}
+	}
+	var missing []uuid.UUID
+	for _, id := range b.ids {
+		if !added[id] {
+			missing = append(missing, id)
+		}
+	}
+	existing := map[uuid.UUID]bool{}
+	if len(missing) > 0 {
+		rows, err := b.q.c.peek(ctx, conn, missing)
+		if err != nil {
+			return nil, err
+		}
+		for id := range rows {
+			existing[id] = true
+		}
+	}
+	out := make([]Enqueued, len(b.ids))
+	for i, id := range b.ids {
+		out[i].ID = id
+		switch {
+		case added[id]:
+			added[id] = false // the same id twice in one call: the second is the duplicate
+		case existing[id]:
+			out[i].Duplicate = !again // an earlier try of this very call put it there
+		default:
+			out[i].Duplicate = true
+			ref, err := b.q.findReference(ctx, conn, b.refs[i])
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return nil, err
+			}
+			out[i].ID = ref
+		}
+	}
+	return out, nil
+}
+
+func (b *newTasks) args(rows []newRow) dialect.Args {
+	n := len(rows)
+	id, ref, kind := make(dialect.Col[uuid.UUID], n), make(dialect.Col[*string], n), make(dialect.Col[string], n)
+	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	at, delay := make(dialect.Col[*int64], n), make(dialect.Col[int64], n)
+	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
+	for i := range rows {
+		r := &rows[i]
+		id[i], kind[i], headers[i], payload[i] = r.ID, r.Kind, r.headers, r.Payload
+		priority[i], attempts[i], delay[i] = int64(r.Priority), int64(r.MaxAttempts), r.Delay.Microseconds()
+		if r.Reference != "" {
+			ref[i] = &r.Reference
+		}
+		at[i] = micros(r.RunAt)
+	}
+	return dialect.Args{"queue": b.q.name, "id": id, "reference": ref, "kind": kind, "priority": priority,
+		"max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload}
+}
+
+// micros is a time as it is stored; the zero time is null.
+func micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	us := t.UnixMicro()
+	return &us
+}
+
+func (q *Queue) findReference(ctx context.Context, conn dialect.Conn, reference string) (uuid.UUID, error) {
+	s := q.c.s
+	rows, err := s.Query(ctx, conn, s.Statements.FindReference, dialect.Args{"queue": q.name, "reference": reference})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if len(rows) == 0 {
+		return uuid.Nil, ErrNotFound
+	}
+	return rows[0].ID, nil
+}
+
+// Find is the id of the task with a reference, or ErrNotFound.
+func (q *Queue) Find(ctx context.Context, reference string) (id uuid.UUID, err error) {
+	if err = checkQueueName(q.name); err == nil {
+		err = checkText(reference, 1, MaxReference, ErrReference, "reference")
+	}
+	if err == nil {
+		err = q.c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			id, err = q.findReference(ctx, conn, reference)
+			return err
+		})
+	}
+	return id, q.c.wrap("find", q.name, uuid.Nil, err)
+}
+
+// peek reads state and fence of tasks; those that do not exist are missing from the map.
+func (c *Client) peek(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) (map[uuid.UUID]dialect.Row, error) {
+	rows, err := c.s.QueryBatch(ctx, conn, c.s.Statements.Peek, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	out := make(map[uuid.UUID]dialect.Row, len(rows))
+	for _, r := range rows {
+		out[r.ID] = r
+	}
+	return out, err
+}

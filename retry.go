@@ -1,0 +1,116 @@
+package dbq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Bounds of the tries of one call. A conflict means that somebody else got on, so many tries are cheap and end soon; a
+// database that cannot be reached is left alone after a few.
+const (
+	conflictTries    = 25
+	conflictPause    = 2 * time.Millisecond
+	maxConflictPause = 250 * time.Millisecond
+	connectionTries  = 4
+	connectionPause  = 40 * time.Millisecond // not before the first repetition: a pooled connection may just be stale
+	readTimeout      = 5 * time.Minute
+)
+
+// write does one change until it is done, refused, or its outcome cannot be known. The change must be safe to repeat;
+// again tells it that an earlier try may have happened. Errors are raw: the caller wraps them.
+func (c *Client) write(ctx context.Context, change func(ctx context.Context, conn dialect.Conn, again bool) error) error {
+	again := false
+	return c.repeat(ctx, func() (bool, error) {
+		err := c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
+		again = again || c.s.Class(err) == dialect.Ambiguous
+		return again, err
+	})
+}
+
+// writeTx is write for a change of several statements.
+func (c *Client) writeTx(ctx context.Context, change func(ctx context.Context, conn dialect.Conn, again bool) error) error {
+	again := false
+	return c.repeat(ctx, func() (bool, error) {
+		err := c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
+		again = again || c.s.Class(err) == dialect.Ambiguous
+		return again, err
+	})
+}
+
+// read asks a question, which can be asked again without harm.
+func (c *Client) read(ctx context.Context, ask func(ctx context.Context, conn dialect.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := c.repeat(ctx, func() (bool, error) {
+		conn, err := dialect.ConnOf(c.s.Pool.Read)
+		if err != nil {
+			return false, err
+		}
+		return false, ask(ctx, conn)
+	})
+	if c.s.Class(err) == dialect.Ambiguous { // a question changes nothing
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// repeat tries while the class of the error says that another try may help. try reports whether any try so far may have
+// happened; then the error it ends with says so.
+func (c *Client) repeat(ctx context.Context, try func() (maybe bool, err error)) error {
+	conflicts, losses := 0, 0
+	for {
+		if c.closed.Load() {
+			return ErrClosed
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		maybe, err := try()
+		if err == nil {
+			return nil
+		}
+		var pause time.Duration
+		class := c.s.Class(err)
+		switch {
+		case class == dialect.Conflict && conflicts < conflictTries:
+			pause = min(conflictPause<<min(conflicts, 10), maxConflictPause)
+			conflicts++
+		case (class == dialect.Unavailable || class == dialect.Ambiguous) && losses < connectionTries:
+			pause = connectionPause * time.Duration(losses*losses)
+			losses++
+		default:
+			return outcome(maybe, err)
+		}
+		c.retried.Add(1)
+		c.cfg.logger.Debug("dbq: trying again", "class", class.String(), "error", c.scrub(err))
+		if err2 := sleep(ctx, pause/2+rand.N(pause/2+1)); err2 != nil {
+			return outcome(maybe, fmt.Errorf("%w, after: %w", err2, err))
+		}
+	}
+}
+
+func outcome(maybe bool, err error) error {
+	if maybe && !errors.Is(err, ErrMayHaveHappened) {
+		return fmt.Errorf("%w: %w", ErrMayHaveHappened, err)
+	}
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

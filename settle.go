@@ -1,0 +1,346 @@
+package dbq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Retry says when a failed task is tried again. The zero value parks it: nothing tries it again until an operator acts.
+type Retry struct {
+	in *time.Duration
+	at time.Time
+}
+
+// Park leaves a failed task in ERROR until an operator acts.
+var Park = Retry{}
+
+// RetryIn tries a failed task again after d (0 to MaxDelay) of the database's time.
+func RetryIn(d time.Duration) Retry { return Retry{in: &d} }
+
+// RetryAt tries a failed task again at t, in the database's time.
+func RetryAt(t time.Time) Retry { return Retry{at: t} }
+
+// Settlement is how one attempt ends; make it with one of the functions below.
+type Settlement struct {
+	Lease  Lease
+	event  state.Event
+	remove bool
+	retry  Retry
+	result []byte
+}
+
+// Completed ends an attempt well. A nil result is none; a longer one than MaxResult bytes is cut and says so.
+func Completed(l Lease, result []byte) Settlement {
+	return Settlement{Lease: l, event: state.Complete, result: result}
+}
+
+// CompletedAndDeleted ends an attempt well and removes the task.
+func CompletedAndDeleted(l Lease) Settlement {
+	return Settlement{Lease: l, event: state.Complete, remove: true}
+}
+
+// Failed ends an attempt with an error whose text is kept. On the last attempt a retry becomes POISON.
+func Failed(l Lease, r Retry, cause error) Settlement {
+	return Settlement{Lease: l, event: state.Fail, retry: r, result: errorText(cause)}
+}
+
+// Poisoned ends an attempt with an error that no other attempt would cure.
+func Poisoned(l Lease, cause error) Settlement {
+	return Settlement{Lease: l, event: state.PoisonIt, result: errorText(cause)}
+}
+
+// Released hands a task back, to be due after a time (0 is now). The attempt does not count.
+func Released(l Lease, after time.Duration) Settlement {
+	return Settlement{Lease: l, event: state.Release, retry: RetryIn(after)}
+}
+
+// Event is what the settlement does, as the state table names it.
+func (s Settlement) Event() state.Event { return s.event }
+
+// Settled is what became of one Settlement.
+type Settled struct {
+	// State is where the task is now; state.None when it was removed.
+	State State
+	// Err is nil, ErrLeaseLost, or ErrMayHaveHappened.
+	Err error
+}
+
+// Settle ends several attempts, each its own way, in as few statements as the engine allows and in one transaction. It returns
+// what became of each, in order; an error means that nothing was settled, or says ErrMayHaveHappened. At most MaxBulk at once.
+func (q *Queue) Settle(ctx context.Context, ss []Settlement) ([]Settled, error) {
+	b, err := q.newSettling(ss)
+	if err != nil || len(ss) == 0 {
+		return nil, q.c.wrap("settle", q.name, uuid.Nil, err)
+	}
+	write := q.c.write
+	if b.statements() > 1 {
+		write = q.c.writeTx
+	}
+	err = write(ctx, b.run)
+	return b.out, q.c.wrap("settle", q.name, uuid.Nil, err)
+}
+
+// Complete ends an attempt well: COMPLETED, with an optional result. A lease that is not valid any more is ErrLeaseLost, and
+// changes nothing. Settling twice is ErrLeaseLost too.
+func (q *Queue) Complete(ctx context.Context, l Lease, result []byte) error {
+	return q.settleOne(ctx, Completed(l, result))
+}
+
+// CompleteTx is Complete in the caller's transaction: the task is completed when it commits, together with the caller's own
+// changes. On ErrLeaseLost roll back, so that what a worker did whose task was taken over is undone.
+func (q *Queue) CompleteTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
+	return q.settleOneTx(ctx, tx, Completed(l, result))
+}
+
+// CompleteAndDelete ends an attempt well and removes the task in the same step. ErrMayHaveHappened means that the task is gone and
+// that nobody can tell any more who removed it.
+func (q *Queue) CompleteAndDelete(ctx context.Context, l Lease) error {
+	return q.settleOne(ctx, CompletedAndDeleted(l))
+}
+
+// CompleteAndDeleteTx is CompleteAndDelete in the caller's transaction.
+func (q *Queue) CompleteAndDeleteTx(ctx context.Context, tx Tx, l Lease) error {
+	return q.settleOneTx(ctx, tx, CompletedAndDeleted(l))
+}
+
+// CompleteMany completes several tasks without a result and returns the leases that were lost.
+func (q *Queue) CompleteMany(ctx context.Context, ls []Lease) (lost []Lease, err error) {
+	ss := make([]Settlement, len(ls))
+	for i, l := range ls {
+		ss[i] = Completed(l, nil)
+	}
+	out, err := q.Settle(ctx, ss)
+	for i, o := range out {
+		if o.Err != nil {
+			lost = append(lost, ls[i])
+		}
+	}
+	return lost, err
+}
+
+// Fail ends an attempt with an error: ERROR, tried again by itself when r says so, else parked. When the attempts are spent, a
+// retry becomes POISON. Errors are those of Complete.
+func (q *Queue) Fail(ctx context.Context, l Lease, r Retry, cause error) error {
+	return q.settleOne(ctx, Failed(l, r, cause))
+}
+
+// Poison ends an attempt with an error that no other attempt would cure: POISON. Errors are those of Complete.
+func (q *Queue) Poison(ctx context.Context, l Lease, cause error) error {
+	return q.settleOne(ctx, Poisoned(l, cause))
+}
+
+// Release hands a task back: CREATED, due after a time (0 is now). The attempt does not count. Errors are those of Complete.
+func (q *Queue) Release(ctx context.Context, l Lease, after time.Duration) error {
+	return q.settleOne(ctx, Released(l, after))
+}
+
+func (q *Queue) settleOne(ctx context.Context, s Settlement) error {
+	out, err := q.Settle(ctx, []Settlement{s})
+	return q.settledOne(s, out, err)
+}
+
+func (q *Queue) settleOneTx(ctx context.Context, tx Tx, s Settlement) error {
+	b, err := q.newSettling([]Settlement{s})
+	if err != nil {
+		return q.settledOne(s, nil, err)
+	}
+	conn, err := q.c.txConn(tx)
+	if err == nil {
+		err = b.run(ctx, conn, false)
+	}
+	return q.settledOne(s, b.out, err)
+}
+
+func (q *Queue) settledOne(s Settlement, out []Settled, err error) error {
+	if err == nil {
+		err = out[0].Err
+	}
+	if outer, ok := err.(*Error); ok { // of Settle: say what the caller asked for instead
+		outer.Op, outer.Task = string(s.event), s.Lease.Task
+		return outer
+	}
+	return q.c.wrap(string(s.event), q.name, s.Lease.Task, err)
+}
+
+func errorText(cause error) []byte {
+	if cause == nil {
+		return nil
+	}
+	return []byte(cause.Error())
+}
+
+// held is a task under one fence: a worker may hold a task anew whose old lease it has not given up yet.
+type held struct {
+	task  uuid.UUID
+	fence int64
+}
+
+// settling is a batch of settlements, sorted by id so that two batches never wait for each other in a circle.
+type settling struct {
+	q      *Queue
+	ss     []Settlement
+	update []int // indexes of ss, by id
+	remove []int
+	out    []Settled
+}
+
+func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
+	if err := checkQueueName(q.name); err != nil {
+		return nil, err
+	}
+	if len(ss) > MaxBulk {
+		return nil, checkCount(len(ss), MaxBulk)
+	}
+	b := &settling{q: q, ss: ss}
+	for i, s := range ss {
+		if err := q.checkLease(s.Lease); err != nil {
+			return nil, err
+		}
+		if err := s.retry.check(); err != nil {
+			return nil, err
+		}
+		if s.event == "" {
+			return nil, fmt.Errorf("%w: the zero Settlement; make one with Completed, Failed, Poisoned or Released", ErrInvalid)
+		}
+		if s.remove {
+			b.remove = append(b.remove, i)
+		} else {
+			b.update = append(b.update, i)
+		}
+	}
+	byID := func(x, y int) int { return slices.Compare(ss[x].Lease.Task[:], ss[y].Lease.Task[:]) }
+	slices.SortStableFunc(b.update, byID)
+	slices.SortStableFunc(b.remove, byID)
+	return b, nil
+}
+
+func (q *Queue) checkLease(l Lease) error {
+	if l.Task == uuid.Nil {
+		return fmt.Errorf("%w: the zero Lease; only Checkout fills Task.Lease", ErrLeaseLost)
+	}
+	if l.Queue != q.name {
+		return fmt.Errorf("%w: %q, not %q", ErrWrongQueue, l.Queue, q.name)
+	}
+	return nil
+}
+
+func (r Retry) check() error {
+	if r.in != nil {
+		return checkDelay(*r.in)
+	}
+	if !r.at.IsZero() {
+		return checkTime(r.at)
+	}
+	return nil
+}
+
+// statements is how many statements the batch takes.
+func (b *settling) statements() int {
+	st := b.q.c.s.Statements
+	return (len(b.update)+st.Settle.Max-1)/st.Settle.Max + (len(b.remove)+st.Remove.Max-1)/st.Remove.Max
+}
+
+// run settles on conn. again says that an earlier try may have happened, so that a row which is where it should be under our
+// fence is our own doing.
+func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error {
+	s := b.q.c.s
+	b.out = make([]Settled, len(b.ss))
+	done := make(map[held]State, len(b.ss))
+	updated, err := s.QueryBatch(ctx, conn, s.Statements.Settle, b.updateArgs(), len(b.update))
+	if err != nil {
+		return err
+	}
+	removed, err := s.QueryBatch(ctx, conn, s.Statements.Remove, b.leaseArgs(b.remove), len(b.remove))
+	if err != nil {
+		return err
+	}
+	for _, r := range updated {
+		done[held{r.ID, r.Fence}] = r.State
+	}
+	for _, r := range removed {
+		done[held{r.ID, r.Fence}] = state.None
+	}
+	var missing []int
+	for i, st := range b.ss {
+		key := held{st.Lease.Task, st.Lease.Fence}
+		to, ok := done[key]
+		if !ok {
+			missing = append(missing, i)
+			b.out[i].Err = ErrLeaseLost
+			continue
+		}
+		b.out[i].State = to
+		delete(done, key) // the same lease twice in one call: the second is lost
+	}
+	if again && len(missing) > 0 {
+		return b.resolve(ctx, conn, missing)
+	}
+	return nil
+}
+
+// resolve finds out whether settlements that found no row had happened in an earlier try of the same call.
+func (b *settling) resolve(ctx context.Context, conn dialect.Conn, missing []int) error {
+	ids := make([]uuid.UUID, len(missing))
+	for k, i := range missing {
+		ids[k] = b.ss[i].Lease.Task
+	}
+	rows, err := b.q.c.peek(ctx, conn, ids)
+	if err != nil {
+		return err
+	}
+	for _, i := range missing {
+		st := b.ss[i]
+		row, exists := rows[st.Lease.Task]
+		switch {
+		case st.remove && !exists && time.Now().Before(st.Lease.Until):
+			b.out[i] = Settled{State: state.None} // nobody else could have removed it
+		case st.remove && !exists:
+			b.out[i].Err = ErrMayHaveHappened
+		case exists && !st.remove && row.Fence == st.Lease.Fence && (row.State == st.target() ||
+			st.event == state.Fail && row.State == StatePoison):
+			b.out[i] = Settled{State: row.State}
+		}
+	}
+	return nil
+}
+
+func (s Settlement) target() State {
+	t, _ := state.Find(s.event, state.Holder)
+	return t.To
+}
+
+func (b *settling) leaseArgs(index []int) dialect.Args {
+	id, fence := make(dialect.Col[uuid.UUID], len(index)), make(dialect.Col[int64], len(index))
+	for k, i := range index {
+		id[k], fence[k] = b.ss[i].Lease.Task, b.ss[i].Lease.Fence
+	}
+	return dialect.Args{"id": id, "fence": fence}
+}
+
+func (b *settling) updateArgs() dialect.Args {
+	n := len(b.update)
+	to, uncount := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	at, after, result := make(dialect.Col[*int64], n), make(dialect.Col[*int64], n), make(dialect.Col[[]byte], n)
+	for k, i := range b.update {
+		s := b.ss[i]
+		t, _ := state.Find(s.event, state.Holder)
+		to[k], result[k] = int64(t.To), cutResult(s.result)
+		if t.Attempts == state.Uncount {
+			uncount[k] = 1
+		}
+		if s.retry.in != nil {
+			us := s.retry.in.Microseconds()
+			after[k] = &us
+		}
+		at[k] = micros(s.retry.at)
+	}
+	args := b.leaseArgs(b.update)
+	args["state"], args["uncount"], args["at"], args["after"], args["result"] = to, uncount, at, after, result
+	return args
+}

@@ -1,0 +1,129 @@
+package dbq
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// State is where a task stands; see package state for what leads where.
+type State = state.State
+
+// The states of a task.
+const (
+	StateCreated    = state.Created
+	StateProcessing = state.Processing
+	StateCompleted  = state.Completed
+	StateError      = state.Error
+	StatePoison     = state.Poison
+)
+
+// NewTask is a task to enqueue. The zero value is a task without payload that is due now.
+type NewTask struct {
+	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known, or to
+	// keep the id of a task that moves between databases.
+	ID uuid.UUID
+	// Kind says what sort of task it is, for the worker that takes it. Up to MaxKind characters.
+	Kind string
+	// Payload is the task's input, up to Client.MaxPayload bytes. Nil and empty are told apart.
+	Payload []byte
+	// Reference is unique in the queue for as long as the task's row exists; "" is none. Up to MaxReference characters,
+	// compared byte by byte.
+	Reference string
+	// Priority is 0 (first, the default) to MaxPriority.
+	Priority int
+	// RunAt is when the task is due at the earliest, in the database's time; zero is now.
+	RunAt time.Time
+	// Delay is the same counted from the database's now. Set RunAt or Delay, not both.
+	Delay time.Duration
+	// MaxAttempts is how often the task may be tried before it is POISON; 0 is the client's default.
+	MaxAttempts int
+	// Headers carry trace context and tags, up to MaxHeaders bytes as JSON.
+	Headers map[string]string
+}
+
+// Task is a task as the database has it. Times are the database's, in UTC.
+type Task struct {
+	ID          uuid.UUID         `json:"id"`
+	Queue       string            `json:"queue"`
+	Kind        string            `json:"kind,omitempty"`
+	Reference   string            `json:"reference,omitempty"`
+	State       State             `json:"state"`
+	Priority    int               `json:"priority"`
+	Attempt     int               `json:"attempt"` // attempts begun, this one included
+	MaxAttempts int               `json:"max_attempts"`
+	Fence       int64             `json:"fence"` // grows with every change of owner
+	Payload     []byte            `json:"payload,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	// Result is what the last settling call left: the result of a completion, or the text of an error.
+	Result []byte `json:"result,omitempty"`
+	// Due is from when somebody may take the task; zero when nobody may: in work, finished, or parked.
+	Due        time.Time `json:"due,omitzero"`
+	LeaseUntil time.Time `json:"lease_until,omitzero"` // in work: when the lease runs out
+	Holder     string    `json:"holder,omitempty"`     // who holds the lease, or held it last
+	Created    time.Time `json:"created"`
+	Updated    time.Time `json:"updated"` // when the task came into its state
+
+	// Lease is the right to settle the task; only Checkout fills it.
+	Lease Lease `json:"-"`
+}
+
+// Parked reports whether the task is in ERROR without a due time: nothing retries it until an operator acts.
+func (t Task) Parked() bool { return t.State == StateError && t.Due.IsZero() }
+
+// Ended reports whether nothing more happens to the task by itself: COMPLETED, POISON or parked.
+func (t Task) Ended() bool {
+	return t.State == StateCompleted || t.State == StatePoison || t.Parked()
+}
+
+// Lease is the right to settle one task until it runs out. It is plain data and survives JSON, so it can be handed to
+// another process.
+type Lease struct {
+	Task  uuid.UUID `json:"task"`
+	Queue string    `json:"queue"`
+	// Fence is a number that only grows for a task, with every checkout. Pass it on to other systems that should refuse a
+	// worker whose task was taken over.
+	Fence int64 `json:"fence"`
+	// Until is this process's own estimate of the lease's end, never later than the database's. It carries Go's monotonic
+	// clock reading, so a clock that is set does not move it.
+	Until time.Time `json:"until"`
+}
+
+// Tx is a transaction of the caller's: a *sql.Tx, a *sqlx.Tx, or a pgx.Tx wrapped by postgres.Tx of dialect/postgres. What a
+// call does in it is there when it commits and never was when it rolls back. dbq neither commits nor retries it.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func fromMicros(us *int64) time.Time {
+	if us == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(*us).UTC()
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func taskOf(r dialect.Row) Task {
+	t := Task{
+		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Fence: r.Fence, Payload: r.Payload, Result: r.Result,
+		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
+		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated),
+	}
+	if len(r.Headers) > 0 {
+		// Only dbq writes the column; a row edited by hand into something else is shown without headers.
+		_ = json.Unmarshal(r.Headers, &t.Headers)
+	}
+	return t
+}
