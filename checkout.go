@@ -67,10 +67,8 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 		}
 		mark := c.mark()
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
-		inner, stop := dialect.Linger(ctx)
-		defer stop()
 		var err error
-		rows, err = c.s.Dialect.Checkout(inner, c.s, dialect.CheckoutRequest{
+		rows, err = c.s.Dialect.Checkout(ctx, c.s, dialect.CheckoutRequest{
 			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: mark,
 			Expired: c.looks.due(q.name, time.Now()),
 		})

@@ -1,0 +1,13 @@
+.PHONY: test check engines bench-smoke
+
+test: ## all tests, on every engine found here; needs only Go
+	@ci/test.sh
+
+check: ## format, vet, staticcheck, import rules, generated files
+	@ci/check.sh
+
+engines: ## database servers and images for the tests (Debian, as root)
+	@ci/engines/all.sh
+
+bench-smoke: ## that the benchmarks run, not how fast
+	cd bench && go run . -smoke

@@ -1,0 +1,77 @@
+#!/bin/bash
+# make check: everything but the tests. One line for each check, all of them run, exit 1 when one failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+failed=0
+
+# check NAME CURE COMMAND...: the output is shown only when it fails. 99 means skipped, with the reason as output.
+check() {
+  local name=$1 cure=$2 code=0
+  shift 2
+  "$@" >"$output" 2>&1 </dev/null || code=$?
+  case $code in
+  0) printf 'ok       %s\n' "$name" ;;
+  99) printf 'skipped  %s: %s\n' "$name" "$(tail -n 1 "$output")" ;;
+  *)
+    printf 'FAIL     %s: %s\n' "$name" "$cure"
+    tail -n 40 "$output" | sed 's/^/         /'
+    failed=$((failed + 1))
+    ;;
+  esac
+}
+
+# modules COMMAND...: in the module here and in bench, which is one of its own.
+modules() {
+  local mod code=0
+  for mod in ./go.mod bench/go.mod; do
+    [ ! -e "$mod" ] || (cd "$(dirname "$mod")" && "$@") || code=1
+  done
+  return "$code"
+}
+
+formatted() {
+  local files
+  files=$(gofmt -l .)
+  echo "$files"
+  [ -z "$files" ]
+}
+
+vulnerable() {
+  local code=0
+  go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 -version >/dev/null 2>&1 ||
+    { echo "govulncheck cannot be had here"; return 99; }
+  timeout 120 go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... || code=$?
+  # 3 means that it found something; anything else here is a database that cannot be reached.
+  [ "$code" = 0 ] || [ "$code" = 3 ] || { echo "the database of vulnerabilities cannot be reached"; return 99; }
+  return "$code"
+}
+
+# generated: go generate must change nothing, compared by content since the checkout may be dirty.
+generated() {
+  local before
+  before=$(contents)
+  go generate ./...
+  diff <(echo "$before") <(contents)
+}
+contents() { git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null; }
+
+scripts() {
+  command -v shellcheck >/dev/null || { echo "shellcheck is not installed"; return 99; }
+  shellcheck -x -P SCRIPTDIR ci/*.sh ci/engines/*.sh ci/engines/entrypoints/*.sh .ci/run
+}
+
+check "gofmt" "gofmt -w the files below" formatted
+check "go mod tidy" "go mod tidy, here or in bench" modules go mod tidy -diff
+check "go vet" "see below" modules go vet ./...
+check "staticcheck" "see below" modules go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+check "imports" "move the code, or change ci/layers.txt and say why" ci/layers.sh
+check "thin go.sum" "a package that applications import, or its test, imports too much" ci/thin.sh
+check "generated files" "go generate ./... and commit what it wrote" generated
+check "paths" "use a standard path or a variable" ci/paths.sh
+check "scripts" "see below" scripts
+check "govulncheck" "update the modules below" vulnerable
+
+[ "$failed" = 0 ] || { echo "$failed failed"; exit 1; }

@@ -1,0 +1,30 @@
+#!/bin/bash
+# A program that uses dbq on one engine must not pay for the others: with dbq and dialect/sqlite imported, its
+# go.sum may name no other engine's driver and no container library.
+set -euo pipefail
+repository=$(cd "$(dirname "$0")/.." && pwd)
+module=$(cd "$repository" && go list -m)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+cat >main.go <<GO
+package main
+
+import (
+	_ "$module"
+	_ "$module/dialect/sqlite"
+)
+
+func main() {}
+GO
+go mod init example.com/thin
+go mod edit -require "$module@v0.0.0" -replace "$module=$repository"
+go mod tidy
+go build -o /dev/null .
+
+# A driver that other modules' tests bring in counts as well: it would be downloaded all the same.
+if grep -E '/(pgx|go-ora|go-sql-driver|testcontainers-go|docker|moby)[/ ]' go.sum; then
+  echo "these lines of go.sum should not be there"
+  exit 1
+fi

@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+const (
+	// windows is how many checkouts' worth of candidates CAS reads, to find some that nobody else is taking.
+	windows = 4
+	// rounds bounds how often CAS reads again after others took all it tried.
+	rounds = 8
+)
+
+// ready is a search for due tasks: one ordered descent of the index for each priority, in order, until there are enough. Ordering
+// by priority and due time at once would walk every future row of the better priorities before PostgreSQL 18.
+const ready = `SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due FROM {task} t
+     WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+     ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
+
+// expired is a search for leases that ran out, among the few tasks in work.
+const expired = `SELECT t.id, t.fence FROM {task} t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) LIMIT :limit {lock}`
+
+const take = `UPDATE {task} t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING {columns}, t.payload, pick.due AS was_due, clock.now`
+
+const takeOver = `UPDATE {task} t SET
+  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN t.attempt >= t.max_attempts
+    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  fence = t.fence + 1, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+RETURNING {columns}, t.payload, clock.now`
+
+// addCheckout puts the statements of the three strategies together. A LIMIT in a joined sub-select is no limit, since it may run
+// once for each outer row: pick is materialized.
+func addCheckout(st *dialect.Statements, t func(string) string, batch func(string) dialect.Batch) {
+	pick := func(search, update, lock string) string {
+		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.Replace(search, "{lock}", lock, 1) + ")\n" + update)
+	}
+	given := `WITH {clock}, pick AS MATERIALIZED (SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:due AS bigint[])) AS d (id, fence, due))
+`
+	st.Checkout = map[string]string{
+		"ready":         pick(ready, take, "FOR UPDATE SKIP LOCKED"),
+		"expired":       pick(expired, takeOver, "FOR UPDATE SKIP LOCKED"),
+		"queue lock":    `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
+		"ready alone":   pick(ready, take, ""),
+		"expired alone": pick(expired, takeOver, ""),
+		"see ready":     t("WITH " + clock + "\n" + strings.Replace(ready, "{lock}", "", 1)),
+		"see expired":   t("WITH " + clock + "\n" + strings.Replace(expired, "{lock}", "", 1)),
+	}
+	st.CheckoutBatch = map[string]dialect.Batch{
+		"take ready":   batch(given + take),
+		"take expired": batch(given + takeOver),
+	}
+}
+
+// Checkout takes tasks by one of three strategies.
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	c := checkout{s: s, r: r}
+	var err error
+	switch r.Strategy {
+	case dialect.SkipLocked:
+		err = c.parts(ctx, func(ctx context.Context, search string, limit int) ([]dialect.Row, error) {
+			return c.statement(ctx, search, limit)
+		})
+	case dialect.Advisory:
+		err = c.advisory(ctx)
+	case dialect.CAS:
+		err = c.parts(ctx, c.compareAndSet)
+	default:
+		return nil, fmt.Errorf("postgres: no strategy %q", r.Strategy)
+	}
+	return c.rows, err
+}
+
+// checkout is one call of Checkout.
+type checkout struct {
+	s    *dialect.Session
+	r    dialect.CheckoutRequest
+	rows []dialect.Row
+}
+
+// parts runs the two searches in the order asked for: leases that ran out come first when they are to be looked for, and
+// otherwise only when there is room left.
+func (c *checkout) parts(ctx context.Context, search func(ctx context.Context, search string, limit int) ([]dialect.Row, error)) error {
+	order := []string{"ready", "expired"}
+	if c.r.Expired {
+		order = []string{"expired", "ready"}
+	}
+	c.rows = nil
+	for _, name := range order {
+		if len(c.rows) >= c.r.Limit {
+			break
+		}
+		rows, err := search(ctx, name, c.r.Limit-len(c.rows))
+		if err != nil && len(c.rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
+			return nil // the first search's tasks are leased: hand them out; the next checkout meets the error again
+		}
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING has no order
+		c.rows = append(c.rows, rows...)
+	}
+	return nil
+}
+
+func (c *checkout) args(limit int) dialect.Args {
+	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder}
+}
+
+// statement runs one search that takes what it finds.
+func (c *checkout) statement(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
+	err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = c.s.Query(ctx, conn, c.s.Statements.Checkout[name], c.args(limit))
+		return err
+	})
+	return rows, err
+}
+
+// advisory takes the queue's lock first, in a statement of its own: the searches that follow then see what the holder before
+// committed.
+func (c *checkout) advisory(ctx context.Context) error {
+	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		lock := dialect.Args{"lock": "dbq checkout " + c.s.Names.Table("task") + " " + c.r.Queue}
+		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["queue lock"], lock); err != nil {
+			return err
+		}
+		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
+			return c.s.Query(ctx, conn, c.s.Statements.Checkout[name+" alone"], c.args(limit))
+		})
+	})
+}
+
+// compareAndSet reads candidates and takes those whose fence is still the same. It begins with the first, in order; when others took
+// these, it goes on with a random window, so that workers do not race for the same rows again.
+func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
+	for round := range rounds {
+		var seen []dialect.Row
+		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			seen, err = c.s.Query(ctx, conn, c.s.Statements.Checkout["see "+name], c.args(limit*windows))
+			return err
+		})
+		if err != nil || len(seen) == 0 {
+			return nil, err
+		}
+		if round > 0 && len(seen) > limit {
+			seen = seen[rand.IntN(len(seen)-limit+1):]
+		}
+		seen = seen[:min(limit, len(seen))]
+		// By id, so that two of these never wait for each other in a circle.
+		slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+		args := c.args(limit)
+		ids, fences, due := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen)), make(dialect.Col[*int64], len(seen))
+		for i, row := range seen {
+			ids[i], fences[i], due[i] = row.ID, row.Fence, row.Due
+		}
+		args["id"], args["fence"], args["due"] = ids, fences, due
+		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			rows, err = c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["take "+name], args, len(ids))
+			return err
+		})
+		if err != nil || len(rows) > 0 {
+			return rows, err
+		}
+	}
+	return nil, nil
+}

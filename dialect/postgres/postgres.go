@@ -1,0 +1,116 @@
+// Package postgres is dbq's dialect for PostgreSQL 13 and later, and for servers that speak its protocol, through pgx. Import it for
+// its side effect:
+//
+//	import _ "github.com/dbq-go/dbq/dialect/postgres"
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func init() {
+	dialect.Register(dialect.Driver{
+		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open,
+	})
+}
+
+// Dialect speaks to PostgreSQL.
+type Dialect struct{}
+
+// Name is "postgres".
+func (Dialect) Name() string { return "postgres" }
+
+// maxPayload is well under the 1 GB of a bytea, whose text form and copies must fit too, and more than a queue should carry.
+const maxPayload = 100 << 20
+
+// Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is refused.
+func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
+	var version, encoding, isolation, readOnly string
+	err := db.QueryRowContext(ctx, `SELECT version(), current_setting('server_encoding'),
+  current_setting('default_transaction_isolation'), current_setting('transaction_read_only')`).Scan(&version, &encoding, &isolation, &readOnly)
+	if err != nil {
+		return dialect.Server{}, err
+	}
+	var number int
+	if err := db.QueryRowContext(ctx, `SELECT CAST(current_setting('server_version_num') AS integer)`).Scan(&number); err != nil {
+		return dialect.Server{}, err
+	}
+	switch {
+	case number < 130000:
+		return dialect.Server{}, fmt.Errorf("%w: the server is too old, dbq needs PostgreSQL 13 or later: %s", dialect.ErrDSN, version)
+	case encoding != "UTF8":
+		return dialect.Server{}, fmt.Errorf("%w: the database's encoding is %s, dbq needs UTF8", dialect.ErrDSN, encoding)
+	case readOnly == "on":
+		return dialect.Server{}, fmt.Errorf("%w: the server takes no writes (a standby?): use the primary, or target_session_attrs=read-write", dialect.ErrDSN)
+	}
+	s := dialect.Server{
+		Product: "PostgreSQL", Version: strings.Fields(version + " ? ?")[1], MaxPayload: maxPayload, Precision: time.Microsecond,
+		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
+		ExplicitTx: isolation != "read committed",
+	}
+	// What speaks the protocol need not lock like PostgreSQL: these are told by name, since they accept the syntax.
+	switch {
+	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
+		s.Product, s.Strategies = "CockroachDB", []dialect.Strategy{dialect.CAS}
+	case strings.Contains(version, "-YB-"):
+		s.Product, s.Strategies = "YugabyteDB", []dialect.Strategy{dialect.SkipLocked, dialect.CAS}
+	}
+	return s, nil
+}
+
+// BindValue gives ids to the driver in the form that it sends as 16 bytes; it would send uuid.UUID as text.
+func (Dialect) BindValue(v any) any {
+	switch id := v.(type) {
+	case uuid.UUID:
+		return [16]byte(id)
+	case []uuid.UUID:
+		out := make([][16]byte, len(id))
+		for i := range id {
+			out[i] = id[i]
+		}
+		return out
+	}
+	return v
+}
+
+// Classify reads SQLSTATE codes. https://www.postgresql.org/docs/current/errcodes-appendix.html
+func (Dialect) Classify(err error) dialect.Class {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		var connect *pgconn.ConnectError
+		if errors.As(err, &connect) || pgconn.SafeToRetry(err) { // nothing had been sent
+			return dialect.Unavailable
+		}
+		return dialect.ClassifyConn(err)
+	}
+	switch e.Code {
+	case "23505":
+		return dialect.Duplicate
+	case "40001", "40P01", "55P03", "57014": // serialization, deadlock, lock timeout, statement timeout
+		return dialect.Conflict
+	case "40003": // CockroachDB: the result of a commit is not known
+		return dialect.Ambiguous
+	case "57P01", "57P02", "57P03", "53300", "53400", "25006", "3D000": // shut down, starting, full, read-only, no such database
+		return dialect.Unavailable
+	case "42P01", "42703", "3F000": // no such table, column, schema
+		return dialect.Missing
+	case "42501", "28000", "28P01":
+		return dialect.Denied
+	}
+	switch e.Code[:2] {
+	case "08":
+		return dialect.Ambiguous
+	case "22", "23", "54": // data, constraint, limit
+		return dialect.Invalid
+	}
+	return dialect.Unknown
+}

@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// now is frozen for a statement. now() would stand still in a caller's transaction, and clock_timestamp() could not be compared
+// through an index.
+const now = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"
+
+// clock reads the time once for a statement instead of once for each row.
+const clock = "clock AS MATERIALIZED (SELECT " + now + " AS now)"
+
+// columns are a row without its payload.
+const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
+	"t.holder, t.created, t.updated, t.headers, t.result"
+
+// maxRows in one statement; more would hold its locks for long.
+const maxRows = 5000
+
+func text(n dialect.Names, s string) string {
+	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{now}", now, "{clock}", clock, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+}
+
+// Statements are PostgreSQL's texts. Batches come as arrays through unnest. t.state + 0 keeps the planner from driving a join from the
+// index on tasks in work: the primary key must drive it.
+func (Dialect) Statements(n dialect.Names) dialect.Statements {
+	t := func(s string) string { return text(n, s) }
+	batch := func(s string) dialect.Batch { return dialect.Batch{SQL: t(s), Max: maxRows} }
+	var schema []string
+	if n.Schema != "" {
+		schema = []string{"CREATE SCHEMA IF NOT EXISTS " + n.Schema}
+	}
+	st := dialect.Statements{
+		Style: dialect.Dollar,
+		Begin: []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
+		Now:   now,
+
+		Version:    t(`SELECT max(version) AS version FROM {migration}`),
+		SetVersion: t(`INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
+		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
+  version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL)`)),
+		MigrationLock: `SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0))`,
+		Drop:          []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+
+		Insert: batch(`WITH {clock}
+INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_attempts, coalesce(d.at, clock.now + d.delay),
+       clock.now, clock.now, d.headers, d.payload
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:reference AS text[]), CAST(:kind AS text[]), CAST(:priority AS smallint[]),
+       CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]), CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
+       AS d (id, reference, kind, priority, max_attempts, at, delay, headers, payload)
+ON CONFLICT DO NOTHING
+RETURNING id`),
+		Settle: batch(`WITH {clock}
+UPDATE {task} t SET
+  state = CASE WHEN d.state = 3 AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts THEN 4 ELSE d.state END,
+  due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
+  attempt = t.attempt - d.uncount, lease_until = NULL, updated = clock.now,
+  result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:state AS smallint[]), CAST(:at AS bigint[]),
+       CAST(:after AS bigint[]), CAST(:uncount AS smallint[]), CAST(:result AS bytea[])) AS d (id, fence, state, at, after, uncount, result)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence, t.state`),
+		Remove: batch(`DELETE FROM {task} t USING unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence`),
+		Extend: batch(`WITH {clock}
+UPDATE {task} t SET lease_until = clock.now + CAST(:lease AS bigint)
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence`),
+		Move: moves(batch),
+
+		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
+		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
+		List:          t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		Peek:          batch(`SELECT t.id, t.state, t.fence FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
+		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		// One search for each partial index; the rest is one walk over the finished.
+		Count: t(`WITH {clock}
+SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
+       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
+  FROM {task}, clock WHERE due IS NOT NULL GROUP BY queue, state
+UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
+UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
+UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+	}
+	addCheckout(&st, t, batch)
+	return st
+}
+
+// moves are the operator's events. Their guards are the state table's.
+func moves(batch func(string) dialect.Batch) map[state.Event]dialect.Batch {
+	set := map[state.Event]string{
+		state.Reject:     "state = 3, due = NULL, updated = {now}",
+		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
+		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
+		state.Quarantine: "state = 4, due = NULL, updated = {now}",
+		state.Restore:    "state = 3, due = NULL, updated = {now}",
+	}
+	out := map[state.Event]dialect.Batch{}
+	for _, t := range state.ByOperator() {
+		pick := ` WHERE t.id = ANY (CAST(:id AS uuid[])) AND ` + state.Guard(t, "due") + ` RETURNING t.id`
+		if t.To == state.None {
+			out[t.Event] = batch(`DELETE FROM {task} t` + pick)
+			continue
+		}
+		out[t.Event] = batch(`UPDATE {task} t SET ` + set[t.Event] + pick)
+	}
+	return out
+}
