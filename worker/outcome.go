@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// Settled is returned by a handler that settled its task itself, as with CompleteTx: the worker does nothing more.
+var Settled = errors.New("worker: settled by the handler")
+
+// Delete is returned by a handler whose work is done and whose task is to be removed instead of kept as COMPLETED.
+var Delete error = &outcome{text: "done, delete", settle: func(l dbq.Lease, _ error) dbq.Settlement {
+	return dbq.CompletedAndDeleted(l)
+}}
+
+// outcome is an error that says how its attempt ends.
+type outcome struct {
+	text   string
+	err    error
+	settle func(l dbq.Lease, err error) dbq.Settlement
+}
+
+func (o *outcome) Error() string {
+	if o.err == nil {
+		return o.text
+	}
+	return o.err.Error()
+}
+
+func (o *outcome) Unwrap() error { return o.err }
+
+// Poison fails an attempt in a way that no other attempt would cure: the task is POISON.
+func Poison(err error) error {
+	return &outcome{text: "poison", err: err, settle: dbq.Poisoned}
+}
+
+// Park fails an attempt and leaves the task in ERROR until an operator acts.
+func Park(err error) error {
+	return &outcome{text: "parked", err: err, settle: func(l dbq.Lease, err error) dbq.Settlement {
+		return dbq.Failed(l, dbq.Park, err)
+	}}
+}
+
+// RetryIn fails an attempt that is to be repeated after d instead of the worker's backoff.
+func RetryIn(d time.Duration, err error) error {
+	d = min(max(d, 0), dbq.MaxDelay)
+	return &outcome{text: fmt.Sprintf("retry in %v", d), err: err, settle: func(l dbq.Lease, err error) dbq.Settlement {
+		return dbq.Failed(l, dbq.RetryIn(d), err)
+	}}
+}
+
+// Snooze hands the task back, to be due again after d. The attempt does not count.
+func Snooze(d time.Duration) error {
+	d = min(max(d, 0), dbq.MaxDelay)
+	return &outcome{text: fmt.Sprintf("snooze %v", d), settle: func(l dbq.Lease, _ error) dbq.Settlement {
+		return dbq.Released(l, d)
+	}}
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+const (
+	// settleMost is how many settlements one call takes.
+	settleMost = 500
+	// settleWait is how long the first of them waits for others.
+	settleWait = 2 * time.Millisecond
+	// settlePause is the first pause after a failed call; it doubles up to settleMaxPause.
+	settlePause, settleMaxPause = 50 * time.Millisecond, time.Second
+)
+
+// settler ends attempts in batches. What cannot be settled is tried again for as long as its lease lasts, never dropped before.
+type settler struct {
+	cfg     Worker
+	held    *held
+	in      chan settlement
+	stopped chan struct{}
+}
+
+type settlement struct {
+	job *job
+	s   dbq.Settlement
+}
+
+func newSettler(cfg Worker, h *held) *settler {
+	return &settler{cfg: cfg, held: h, in: make(chan settlement, 2*settleMost), stopped: make(chan struct{})}
+}
+
+// add hands over a settlement. It waits when the database is slower than the handlers.
+func (s *settler) add(j *job, st dbq.Settlement) {
+	select {
+	case s.in <- settlement{j, st}:
+	case <-s.stopped: // by a handler that Run did not wait for: its lease runs out
+	}
+}
+
+// stop ends run after all that was added before.
+func (s *settler) stop() { close(s.stopped) }
+
+func (s *settler) run() {
+	for {
+		select {
+		case first := <-s.in:
+			s.flush(s.collect(first))
+		case <-s.stopped:
+			for { // what is still there
+				select {
+				case first := <-s.in:
+					s.flush(s.collect(first))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// collect waits a little for more to settle in the same call.
+func (s *settler) collect(first settlement) []settlement {
+	batch := []settlement{first}
+	timer := time.NewTimer(settleWait)
+	defer timer.Stop()
+	for len(batch) < settleMost {
+		select {
+		case st := <-s.in:
+			batch = append(batch, st)
+		case <-timer.C:
+			return batch
+		case <-s.stopped:
+			select {
+			case st := <-s.in:
+				batch = append(batch, st)
+			default:
+				return batch
+			}
+		}
+	}
+	return batch
+}
+
+// flush settles a batch, again and again while the database cannot be reached and leases last.
+func (s *settler) flush(batch []settlement) {
+	for pause := settlePause; ; pause = min(pause*2, settleMaxPause) {
+		ss := make([]dbq.Settlement, len(batch))
+		for i, st := range batch {
+			ss[i] = st.s
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Lease)
+		out, err := s.cfg.Queue.Settle(ctx, ss)
+		cancel()
+		if err == nil {
+			s.report(batch, out)
+			return
+		}
+		s.cfg.Logger.Error("worker: cannot settle", "tasks", len(batch), "error", err)
+		if batch = s.stillHeld(batch, err); len(batch) == 0 {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (s *settler) report(batch []settlement, out []dbq.Settled) {
+	for i, st := range batch {
+		s.held.remove(st.job)
+		if err := out[i].Err; err != nil {
+			s.cfg.Logger.Warn("worker: an attempt could not be settled",
+				"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
+		}
+	}
+}
+
+// stillHeld keeps what is worth another try, and gives up what a repetition would not cure or whose lease has run out.
+func (s *settler) stillHeld(batch []settlement, err error) []settlement {
+	fatal := errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid)
+	var keep []settlement
+	for _, st := range batch {
+		if !fatal && remaining(st.job.currentLease()) > 0 {
+			keep = append(keep, st)
+			continue
+		}
+		s.held.remove(st.job)
+		s.cfg.Logger.Error("worker: gave up settling, the task will be handed out again",
+			"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
+	}
+	return keep
+}

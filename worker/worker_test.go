@@ -1,0 +1,394 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
+)
+
+func open(t *testing.T) *dbq.Queue {
+	t.Helper()
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.Queue("q")
+}
+
+func enqueue(t *testing.T, q *dbq.Queue, n int, task dbq.NewTask) []uuid.UUID {
+	t.Helper()
+	ts := make([]dbq.NewTask, n)
+	for i := range ts {
+		ts[i] = task
+	}
+	out, err := q.EnqueueMany(t.Context(), ts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]uuid.UUID, n)
+	for i := range out {
+		ids[i] = out[i].ID
+	}
+	return ids
+}
+
+func get(t *testing.T, q *dbq.Queue, id uuid.UUID) dbq.Task {
+	t.Helper()
+	task, err := q.Client().Get(context.WithoutCancel(t.Context()), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// start runs a worker until the test ends, or stop is called, which returns Run's error.
+func start(t *testing.T, w worker.Worker) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Minute):
+			return errors.New("Run did not return within a minute")
+		}
+	})
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("did not happen within 30 s: %s", what)
+		}
+	}
+}
+
+func TestEveryTaskIsHandledOnce(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	const n = 3000
+	ids := enqueue(t, q, n, dbq.NewTask{Payload: []byte("x")})
+	var mu sync.Mutex
+	seen := map[uuid.UUID]int{}
+	w := worker.Worker{Queue: q, Concurrency: 8, UntilEmpty: true,
+		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[task.ID]++
+			return append([]byte("done "), task.Payload...), nil
+		})}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if seen[id] != 1 {
+			t.Fatalf("task %s was handled %d times, want once", id, seen[id])
+		}
+	}
+	if task := get(t, q, ids[n-1]); task.State != dbq.StateCompleted || string(task.Result) != "done x" {
+		t.Errorf("got state %v and result %q, want COMPLETED and %q", task.State, task.Result, "done x")
+	}
+}
+
+func TestReturnedErrorsDecideHowTheAttemptEnds(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		err    error
+		state  dbq.State
+		parked bool
+		result string
+	}{
+		"plain error is retried": {err: boom, state: dbq.StateError, result: "boom"},
+		"Poison":                 {err: worker.Poison(boom), state: dbq.StatePoison, result: "boom"},
+		"wrapped Poison":         {err: fmt.Errorf("mail: %w", worker.Poison(boom)), state: dbq.StatePoison, result: "mail: boom"},
+		"Park":                   {err: worker.Park(boom), state: dbq.StateError, parked: true, result: "boom"},
+		"RetryIn":                {err: worker.RetryIn(time.Hour, boom), state: dbq.StateError, result: "boom"},
+		"Snooze":                 {err: worker.Snooze(time.Hour), state: dbq.StateCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			id := enqueue(t, q, 1, dbq.NewTask{})[0]
+			w := worker.Worker{Queue: q, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour },
+				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, c.err })}
+			if err := w.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			task := get(t, q, id)
+			if task.State != c.state || task.Parked() != c.parked || string(task.Result) != c.result {
+				t.Errorf("got %v, parked %v, result %q; want %v, %v, %q", task.State, task.Parked(), task.Result, c.state, c.parked, c.result)
+			}
+			wantAttempt := 1
+			if c.state == dbq.StateCreated {
+				wantAttempt = 0
+			}
+			if task.Attempt != wantAttempt {
+				t.Errorf("got attempt %d, want %d", task.Attempt, wantAttempt)
+			}
+		})
+	}
+}
+
+func TestDeleteRemovesTheTask(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	w := worker.Worker{Queue: q, UntilEmpty: true,
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, worker.Delete })}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Client().Get(t.Context(), id); !errors.Is(err, dbq.ErrNotFound) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	var log bytes.Buffer
+	w := worker.Worker{Queue: q, UntilEmpty: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+			tx, err := q.Client().DB().BeginTx(ctx, nil)
+			if err != nil {
+				return nil, err
+			}
+			defer tx.Rollback()
+			if err := q.CompleteTx(ctx, tx, task.Lease, []byte("in my transaction")); err != nil {
+				return nil, err
+			}
+			return nil, errors.Join(tx.Commit(), worker.Settled)
+		})}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if task := get(t, q, id); string(task.Result) != "in my transaction" || task.State != dbq.StateCompleted {
+		t.Errorf("got %v with %q", task.State, task.Result)
+	}
+	if log.Len() > 0 {
+		t.Errorf("the worker complained: %s", log.String())
+	}
+}
+
+func TestPanicIsAnErrorWithItsStack(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
+	w := worker.Worker{Queue: q, UntilEmpty: true,
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { panic("kaboom") })}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	task := get(t, q, id)
+	if task.State != dbq.StatePoison {
+		t.Errorf("got %v, want POISON: the only attempt is spent", task.State)
+	}
+	for _, want := range []string{"kaboom", "worker_test.go"} {
+		if !strings.Contains(string(task.Result), want) {
+			t.Errorf("the result lacks %q: %s", want, task.Result)
+		}
+	}
+}
+
+func TestFailedTaskIsRetriedAfterItsBackoffUntilItIsPoison(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 3})[0]
+	var attempts atomic.Int64
+	stop := start(t, worker.Worker{Queue: q, Backoff: func(int) time.Duration { return time.Millisecond },
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+			attempts.Add(1)
+			return nil, errors.New("again")
+		})})
+	eventually(t, "POISON", func() bool { return get(t, q, id).State == dbq.StatePoison })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := attempts.Load(); got != 3 {
+		t.Errorf("got %d attempts, want 3", got)
+	}
+}
+
+func TestHeartbeatsKeepALongTask(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	const lease = 300 * time.Millisecond
+	w := worker.Worker{Queue: q, Lease: lease, UntilEmpty: true,
+		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+			select {
+			case <-time.After(4 * lease):
+				return []byte("kept"), nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
+		t.Errorf("got %v after %d attempts, want COMPLETED after 1", task.State, task.Attempt)
+	}
+}
+
+func TestLostLeaseEndsTheHandlersContext(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	causes := make(chan error, 1)
+	started := make(chan struct{})
+	start(t, worker.Worker{Queue: q, Lease: 300 * time.Millisecond,
+		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+			close(started)
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return []byte("too late"), nil
+		})})
+	<-started
+	if err := q.Client().Revoke(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case cause := <-causes:
+		if !errors.Is(cause, dbq.ErrLeaseLost) {
+			t.Errorf("got cause %v, want ErrLeaseLost", cause)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the handler's context did not end")
+	}
+	if task := get(t, q, id); !task.Parked() || len(task.Result) > 0 {
+		t.Errorf("got %v with %q, want it parked as the operator left it", task.State, task.Result)
+	}
+}
+
+func TestUnreachableDatabaseEndsTheHandlersContextWithItsLease(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	enqueue(t, q, 1, dbq.NewTask{})
+	const lease = 300 * time.Millisecond
+	took := make(chan time.Duration, 1)
+	start(t, worker.Worker{Queue: q, Lease: lease,
+		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+			q.Client().DB().Close() // from here on nothing can be renewed
+			begin := time.Now()
+			<-ctx.Done()
+			took <- time.Since(begin)
+			return nil, context.Cause(ctx)
+		})})
+	select {
+	case d := <-took:
+		if d > 2*lease+5*time.Second {
+			t.Errorf("the context ended after %v, the lease was %v", d, lease)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the handler's context did not end")
+	}
+}
+
+func TestShutdownReleasesWhatWasNotStartedAndFinishesTheRest(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	ids := enqueue(t, q, 50, dbq.NewTask{})
+	started, proceed := make(chan struct{}, 50), make(chan struct{})
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Batch: 20,
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+			started <- struct{}{}
+			<-proceed
+			return nil, nil
+		})})
+	<-started
+	<-started
+	go func() {
+		time.Sleep(50 * time.Millisecond) // Run is draining by then, or not yet: both must do
+		close(proceed)
+	}()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[dbq.State]int{}
+	for _, id := range ids {
+		task := get(t, q, id)
+		counts[task.State]++
+		if task.State == dbq.StateCreated && task.Attempt != 0 {
+			t.Errorf("a task that was not started has %d attempts", task.Attempt)
+		}
+	}
+	if counts[dbq.StateProcessing] != 0 || counts[dbq.StateCompleted] < 2 || counts[dbq.StateCompleted]+counts[dbq.StateCreated] != 50 {
+		t.Errorf("got %v, want all COMPLETED or CREATED again", counts)
+	}
+}
+
+func TestHandlerThatStopsAtShutdownHasItsTaskReleased(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	started := make(chan struct{})
+	stop := start(t, worker.Worker{Queue: q, DrainTimeout: 10 * time.Millisecond,
+		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})})
+	<-started
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if task := get(t, q, id); task.State != dbq.StateCreated || task.Attempt != 0 {
+		t.Errorf("got %v with %d attempts, want CREATED with 0", task.State, task.Attempt)
+	}
+}
+
+func TestMisconfiguredWorkerDoesNotRun(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	h := worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })
+	for name, w := range map[string]worker.Worker{
+		"no queue":       {Handler: h},
+		"no handler":     {Queue: q},
+		"negative":       {Queue: q, Handler: h, Concurrency: -1},
+		"short lease":    {Queue: q, Handler: h, Lease: time.Millisecond},
+		"long lease":     {Queue: q, Handler: h, Lease: 48 * time.Hour},
+		"batch too big":  {Queue: q, Handler: h, Batch: dbq.MaxCheckout + 1},
+		"bad queue name": {Queue: q.Client().Queue(""), Handler: h},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := w.Run(t.Context())
+			if !errors.Is(err, worker.ErrConfig) && !errors.Is(err, dbq.ErrInvalid) {
+				t.Errorf("got %v, want ErrConfig or ErrInvalid", err)
+			}
+		})
+	}
+}
+
+func TestExponentialGrowsToItsBoundAndNeverBeyond(t *testing.T) {
+	t.Parallel()
+	b := worker.Exponential(time.Second, time.Hour)
+	for attempt := range 100 {
+		d, most := b(attempt), min(time.Second<<min(max(attempt-1, 0), 12), time.Hour)
+		if d < most*3/4-1 || d > most {
+			t.Errorf("attempt %d waits %v, want between three fourths of %v and all of it", attempt, d, most)
+		}
+	}
+}
