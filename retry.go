@@ -74,6 +74,9 @@ func (c *Client) repeat(ctx context.Context, try func() (maybe bool, err error))
 		if err == nil {
 			return nil
 		}
+		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // not every driver says that this is why
+			err = fmt.Errorf("%w: %w", end, err)
+		}
 		var pause time.Duration
 		class := c.s.Class(err)
 		switch {

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// txTimeout bounds a transaction whose caller gave no deadline; a migration may build indexes for a while.
+const txTimeout = 10 * time.Minute
+
 // commitTimeout bounds a COMMIT or ROLLBACK, which the caller's context must not cancel: a commit cut off in the middle is
 // one whose outcome nobody knows.
 const commitTimeout = 10 * time.Second
@@ -127,6 +130,8 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 // Tx runs f in a transaction that starts with Statements.Begin and commits when f returns nil. Its errors are TxErrors.
 // When ctx ends, f's statements are cancelled and rolled back; the COMMIT itself is never cancelled by ctx.
 func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, txTimeout)
+	defer cancel()
 	conn, err := s.Pool.Write.Conn(ctx)
 	if err != nil {
 		return err

@@ -74,13 +74,11 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	var err error
 	switch r.Strategy {
 	case dialect.SkipLocked:
-		err = c.parts(ctx, func(ctx context.Context, search string, limit int) ([]dialect.Row, error) {
-			return c.statement(ctx, search, limit)
-		})
+		err = c.each(ctx, c.statement)
 	case dialect.Advisory:
 		err = c.advisory(ctx)
 	case dialect.CAS:
-		err = c.parts(ctx, c.compareAndSet)
+		err = c.each(ctx, c.compareAndSet)
 	default:
 		return nil, fmt.Errorf("postgres: no strategy %q", r.Strategy)
 	}
@@ -94,9 +92,12 @@ type checkout struct {
 	rows []dialect.Row
 }
 
+// A search leases up to limit tasks by one of the searches "ready" and "expired".
+type search func(ctx context.Context, name string, limit int) ([]dialect.Row, error)
+
 // parts runs the two searches in the order asked for: leases that ran out come first when they are to be looked for, and
 // otherwise only when there is room left.
-func (c *checkout) parts(ctx context.Context, search func(ctx context.Context, search string, limit int) ([]dialect.Row, error)) error {
+func (c *checkout) parts(ctx context.Context, find search) error {
 	order := []string{"ready", "expired"}
 	if c.r.Expired {
 		order = []string{"expired", "ready"}
@@ -106,10 +107,7 @@ func (c *checkout) parts(ctx context.Context, search func(ctx context.Context, s
 		if len(c.rows) >= c.r.Limit {
 			break
 		}
-		rows, err := search(ctx, name, c.r.Limit-len(c.rows))
-		if err != nil && len(c.rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
-			return nil // the first search's tasks are leased: hand them out; the next checkout meets the error again
-		}
+		rows, err := find(ctx, name, c.r.Limit-len(c.rows))
 		if err != nil {
 			return err
 		}
@@ -117,6 +115,16 @@ func (c *checkout) parts(ctx context.Context, search func(ctx context.Context, s
 		c.rows = append(c.rows, rows...)
 	}
 	return nil
+}
+
+// each is parts for searches that commit by themselves: when the second fails, the first one's tasks are leased already and are
+// handed out; the next checkout meets the error again.
+func (c *checkout) each(ctx context.Context, find search) error {
+	err := c.parts(ctx, find)
+	if err != nil && len(c.rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
+		return nil
+	}
+	return err
 }
 
 func (c *checkout) args(limit int) dialect.Args {
