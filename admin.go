@@ -38,6 +38,12 @@ func (f Filter) where(now string, only *state.Transition) (string, dialect.Args,
 			return "", nil, err
 		}
 	}
+	if err := checkText(f.Kind, 0, MaxKind, ErrKind, "kind"); err != nil {
+		return "", nil, err
+	}
+	if err := checkText(f.Reference, 0, MaxReference, ErrReference, "reference"); err != nil {
+		return "", nil, err
+	}
 	if f.OlderThan < 0 {
 		return "", nil, fmt.Errorf("%w: older than %v", ErrFilter, f.OlderThan)
 	}

@@ -55,13 +55,14 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 	var (
 		rows  []dialect.Row
 		until time.Time
-		marks []string // of tries that may have happened
+		early time.Time // until of the first try that may have happened
+		marks []string  // of tries that may have happened
 	)
 	err = c.repeat(ctx, func() (bool, error) {
 		if len(marks) > 0 {
 			found, err := q.heldUnder(ctx, marks)
 			if err != nil || len(found) > 0 {
-				rows = found
+				rows, until = found, early
 				return true, err
 			}
 		}
@@ -73,6 +74,9 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 			Expired: c.looks.due(q.name, time.Now()),
 		})
 		if c.s.Class(err) == dialect.Ambiguous {
+			if len(marks) == 0 {
+				early = until
+			}
 			marks = append(marks, mark)
 		}
 		return len(marks) > 0, err
@@ -85,13 +89,9 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 
 // heldUnder finds what checkouts that may have happened hold.
 func (q *Queue) heldUnder(ctx context.Context, marks []string) ([]dialect.Row, error) {
-	conn, err := dialect.ConnOf(q.c.s.Pool.Write)
-	if err != nil {
-		return nil, err
-	}
 	var all []dialect.Row
 	for _, mark := range marks {
-		rows, err := q.c.s.Query(ctx, conn, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": mark})
+		rows, err := q.c.s.Ask(ctx, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": mark})
 		if err != nil {
 			return nil, fmt.Errorf("looking for what a lost checkout holds: %w", err)
 		}

@@ -171,13 +171,20 @@ func (c *Client) Logger() *slog.Logger { return c.cfg.logger }
 func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := c.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		rows, err := c.s.Query(ctx, conn, "SELECT "+c.s.Statements.Now+" AS now", nil)
-		if err == nil && len(rows) == 1 {
-			now = fromMicros(&rows[0].Now)
-		}
+		us, err := c.now(ctx, conn)
+		now = fromMicros(&us)
 		return err
 	})
 	return now, c.wrap("now", "", uuid.Nil, err)
+}
+
+// now is the database's clock in microseconds, as a statement on conn sees it.
+func (c *Client) now(ctx context.Context, conn dialect.Conn) (int64, error) {
+	rows, err := c.s.Query(ctx, conn, "SELECT "+c.s.Statements.Now+" AS now", nil)
+	if err != nil || len(rows) != 1 {
+		return 0, err
+	}
+	return rows[0].Now, nil
 }
 
 // mark names one checkout: the client, and a number that is never used again. A mark used twice would hand the first

@@ -46,6 +46,9 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	if err != nil {
 		return nil, openError(d, dsn, err)
 	}
+	if server.NoSchemas && cfg.names.Schema != "" {
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s has no schemas; use a prefix", ErrOption, server.Product)}
+	}
 	return &Client{s: dialect.NewSession(d, pool, server, cfg.names), cfg: cfg}, nil
 }
 
@@ -135,6 +138,25 @@ func (c *Client) newestMigration() int {
 	return m[len(m)-1].Version
 }
 
+// writeLocked runs f in a transaction that other migrations of the same tables wait for.
+func (c *Client) writeLocked(ctx context.Context, f func(ctx context.Context, conn dialect.Conn) error) error {
+	st, name := c.s.Statements, dialect.Args{"name": c.cfg.names.Table("migration")}
+	var session dialect.Lock
+	if st.MigrationUnlock != "" {
+		session = dialect.Lock{Take: st.MigrationLock, Free: st.MigrationUnlock, Args: name}
+	}
+	return c.repeat(ctx, func() (bool, error) {
+		return false, c.s.LockedTx(ctx, session, func(ctx context.Context, conn dialect.Conn) error {
+			if st.MigrationUnlock == "" && st.MigrationLock != "" {
+				if _, err := c.s.Exec(ctx, conn, st.MigrationLock, name); err != nil {
+					return err
+				}
+			}
+			return f(ctx, conn)
+		})
+	})
+}
+
 // migrate applies the missing steps in one transaction, under a lock that other migrations of the same tables wait for.
 func (c *Client) migrate(ctx context.Context) (from, to int, err error) {
 	// Asking first keeps a program that opens with WithMigrate from locking, and from needing the right to.
@@ -149,13 +171,8 @@ func (c *Client) migrate(ctx context.Context) (from, to int, err error) {
 	if from > to {
 		return from, to, fmt.Errorf("%w (they are at %d, this program knows %d)", ErrSchemaNew, from, to)
 	}
-	st := c.s.Statements
-	err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		if st.MigrationLock != "" {
-			if _, err := c.s.Exec(ctx, conn, st.MigrationLock, dialect.Args{"name": c.cfg.names.Table("migration")}); err != nil {
-				return err
-			}
-		}
+	err = c.writeLocked(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		st := c.s.Statements
 		for _, statement := range st.MigrationTable {
 			if _, err := conn.Exec(ctx, statement); err != nil {
 				return err

@@ -114,6 +114,7 @@ type newTasks struct {
 	q       *Queue
 	ids     []uuid.UUID // in the caller's order
 	refs    []string    // in the caller's order
+	callers []uuid.UUID // those of ids that the caller gave
 	ordered []newRow
 	chunks  [][2]int // from, to: the rows of one statement
 }
@@ -140,7 +141,9 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.ID == uuid.Nil {
+		if t.ID != uuid.Nil {
+			b.callers = append(b.callers, t.ID)
+		} else {
 			t.ID = q.c.ids.next(q.c.cfg.clock())
 		}
 		if t.MaxAttempts == 0 {
@@ -150,11 +153,14 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 		b.ordered = append(b.ordered, newRow{t, headers})
 	}
 	slices.SortStableFunc(b.ordered, func(x, y newRow) int {
-		return cmp.Or(cmp.Compare(x.Reference, y.Reference), slices.Compare(x.ID[:], y.ID[:]))
+		if x.Reference == "" && y.Reference == "" {
+			return slices.Compare(x.ID[:], y.ID[:])
+		}
+		return cmp.Compare(x.Reference, y.Reference) // of two with one reference the first of the call stays the first
 	})
 	from, bytes := 0, 0
 	for i, r := range b.ordered {
-		if i > from && (bytes+len(r.Payload) > enqueueBytes || i-from == q.c.s.Statements.Insert.Max) {
+		if i > from && (bytes+len(r.Payload) > min(enqueueBytes, limit) || i-from == q.c.s.Statements.Insert.Max) {
 			b.chunks = append(b.chunks, [2]int{from, i})
 			from, bytes = i, 0
 		}
@@ -167,15 +173,28 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 // insert adds the rows and finds out about those that were left out.
 func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([]Enqueued, error) {
 	s := b.q.c.s
+	before, err := b.given(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	added := make(map[uuid.UUID]bool, len(b.ids))
+	var now *int64
+	if len(b.chunks) > 1 { // one moment for all the statements, so that the tasks leave in the order given
+		us, err := b.q.c.now(ctx, conn)
+		if err != nil {
+			return nil, err
+		}
+		now = &us
+	}
 	for _, chunk := range b.chunks {
 		rows := b.ordered[chunk[0]:chunk[1]]
-		got, err := s.QueryBatch(ctx, conn, s.Statements.Insert, b.args(rows), len(rows))
+		got, err := s.QueryBatch(ctx, conn, s.Statements.Insert, b.args(rows, now), len(rows))
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range got {
-			added[r.ID] = true
+			_, old := before[r.ID]
+			added[r.ID] = !old
 		}
 	}
 	var missing []uuid.UUID
@@ -197,9 +216,12 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 	out := make([]Enqueued, len(b.ids))
 	for i, id := range b.ids {
 		out[i].ID = id
+		first, ours := added[id]
 		switch {
-		case added[id]:
-			added[id] = false // the same id twice in one call: the second is the duplicate
+		case first:
+			added[id] = false
+		case ours: // the same id twice in one call: the second is the duplicate
+			out[i].Duplicate = true
 		case existing[id]:
 			out[i].Duplicate = !again // an earlier try of this very call put it there
 		default:
@@ -214,7 +236,16 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 	return out, nil
 }
 
-func (b *newTasks) args(rows []newRow) dialect.Args {
+// given finds the tasks that are there already under ids that the caller gave, for engines that cannot say what they inserted.
+func (b *newTasks) given(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]dialect.Row, error) {
+	if b.q.c.s.Statements.Insert.After == "" || len(b.callers) == 0 {
+		return nil, nil
+	}
+	return b.q.c.peek(ctx, conn, b.callers)
+}
+
+// args are the columns of rows. now, if not nil, is when those that do not say are due; else it is the statement's own time.
+func (b *newTasks) args(rows []newRow, now *int64) dialect.Args {
 	n := len(rows)
 	id, ref, kind := make(dialect.Col[uuid.UUID], n), make(dialect.Col[*string], n), make(dialect.Col[string], n)
 	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
@@ -228,6 +259,10 @@ func (b *newTasks) args(rows []newRow) dialect.Args {
 			ref[i] = &r.Reference
 		}
 		at[i] = micros(r.RunAt)
+		if now != nil && at[i] == nil {
+			due := *now + delay[i]
+			at[i] = &due
+		}
 	}
 	return dialect.Args{"queue": b.q.name, "id": id, "reference": ref, "kind": kind, "priority": priority,
 		"max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload}

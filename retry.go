@@ -46,31 +46,31 @@ func (c *Client) writeTx(ctx context.Context, change func(ctx context.Context, c
 func (c *Client) read(ctx context.Context, ask func(ctx context.Context, conn dialect.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err := c.repeat(ctx, func() (bool, error) {
+	return c.repeat(ctx, func() (bool, error) {
 		conn, err := dialect.ConnOf(c.s.Pool.Read)
-		if err != nil {
-			return false, err
+		if err == nil {
+			err = ask(ctx, conn)
 		}
-		return false, ask(ctx, conn)
+		if err != nil {
+			err = &dialect.TxError{Err: err} // a question changes nothing, also when its connection is lost
+		}
+		return false, err
 	})
-	if c.s.Class(err) == dialect.Ambiguous { // a question changes nothing
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return err
 }
 
 // repeat tries while the class of the error says that another try may help. try reports whether any try so far may have
 // happened; then the error it ends with says so.
 func (c *Client) repeat(ctx context.Context, try func() (maybe bool, err error)) error {
-	conflicts, losses := 0, 0
+	conflicts, losses, maybe := 0, 0, false
 	for {
 		if c.closed.Load() {
-			return ErrClosed
+			return outcome(maybe, ErrClosed)
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return outcome(maybe, err)
 		}
-		maybe, err := try()
+		var err error
+		maybe, err = try()
 		if err == nil {
 			return nil
 		}

@@ -187,6 +187,7 @@ type settling struct {
 	ss     []Settlement
 	update []int // indexes of ss, by id
 	remove []int
+	twice  map[int]bool // indexes of ss whose lease came before in the same call
 	out    []Settled
 }
 
@@ -197,7 +198,8 @@ func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
 	if len(ss) > MaxBulk {
 		return nil, checkCount(len(ss), MaxBulk)
 	}
-	b := &settling{q: q, ss: ss}
+	b := &settling{q: q, ss: ss, twice: map[int]bool{}}
+	seen := make(map[held]bool, len(ss))
 	for i, s := range ss {
 		if err := q.checkLease(s.Lease); err != nil {
 			return nil, err
@@ -208,11 +210,16 @@ func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
 		if s.event == "" {
 			return nil, fmt.Errorf("%w: the zero Settlement; make one with Completed, Failed, Poisoned or Released", ErrInvalid)
 		}
-		if s.remove {
+		key := held{s.Lease.Task, s.Lease.Fence}
+		switch {
+		case seen[key]: // which of the two an engine would do is its own choice: send only the first
+			b.twice[i] = true
+		case s.remove:
 			b.remove = append(b.remove, i)
-		} else {
+		default:
 			b.update = append(b.update, i)
 		}
+		seen[key] = true
 	}
 	byID := func(x, y int) int { return slices.Compare(ss[x].Lease.Task[:], ss[y].Lease.Task[:]) }
 	slices.SortStableFunc(b.update, byID)
@@ -270,13 +277,15 @@ func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error
 	for i, st := range b.ss {
 		key := held{st.Lease.Task, st.Lease.Fence}
 		to, ok := done[key]
-		if !ok {
+		switch {
+		case b.twice[i]:
+			b.out[i].Err = ErrLeaseLost
+		case !ok:
 			missing = append(missing, i)
 			b.out[i].Err = ErrLeaseLost
-			continue
+		default:
+			b.out[i].State = to
 		}
-		b.out[i].State = to
-		delete(done, key) // the same lease twice in one call: the second is lost
 	}
 	if again && len(missing) > 0 {
 		return b.resolve(ctx, conn, missing)
@@ -305,6 +314,8 @@ func (b *settling) resolve(ctx context.Context, conn dialect.Conn, missing []int
 		case exists && !st.remove && row.Fence == st.Lease.Fence && (row.State == st.target() ||
 			st.event == state.Fail && row.State == StatePoison):
 			b.out[i] = Settled{State: row.State}
+		case st.event != state.Complete || !st.remove && !exists:
+			b.out[i].Err = ErrMayHaveHappened // it may have been done, and the task has gone on from there
 		}
 	}
 	return nil

@@ -25,6 +25,9 @@ func (c *Client) Wait(ctx context.Context, id uuid.UUID) (Task, error) {
 		if err == nil {
 			err = sleep(ctx, pause)
 		}
+		if outer, ok := err.(*Error); ok { // of Get: say what the caller asked for instead
+			outer.Op = "wait"
+		}
 		if err != nil {
 			return t, c.wrap("wait", "", id, err)
 		}

@@ -52,6 +52,8 @@ type Server struct {
 	MaxPayload int
 	// Precision is how coarse the server's clock is. A lease may end that much before it should.
 	Precision time.Duration
+	// NoSchemas makes the core refuse dbq.WithSchema.
+	NoSchemas bool
 	// ExplicitTx makes the core wrap each write in Statements.Begin and COMMIT, for a server or a pool whose
 	// transactions do not start at READ COMMITTED by themselves.
 	ExplicitTx bool

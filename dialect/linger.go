@@ -18,7 +18,12 @@ func Linger(ctx context.Context) (inner context.Context, stop func()) {
 	if ctx.Err() != nil {
 		return ctx, func() {}
 	}
-	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	return graceful(ctx, writeTimeout)
+}
+
+// graceful is a context that ends a grace after ctx has ended, or when its time is up.
+func graceful(ctx context.Context, most time.Duration) (inner context.Context, stop func()) {
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	detach := context.AfterFunc(ctx, func() {
 		timer := time.NewTimer(grace)
 		defer timer.Stop()

@@ -1,8 +1,11 @@
 package dialect
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -22,26 +25,36 @@ func Redact(dsn string) string {
 	return userInfo.ReplaceAllString(dsn, "${1}${2}:"+mask+"@${4}")
 }
 
-// passwords lists the secrets in a DSN, as written and decoded.
+// passwords lists the secrets in a DSN in the forms in which a message may show them, the longest first.
 func passwords(dsn string) []string {
 	var out []string
 	add := func(s string) {
+		quoted := strconv.Quote(s) // %q of a URL, as url.Parse has it in its errors
+		_, escaped, _ := strings.Cut(url.UserPassword("", s).String(), ":")
+		out = append(out, s, quoted[1:len(quoted)-1], escaped, url.QueryEscape(s))
+	}
+	secret := func(s string) {
 		s = strings.Trim(s, "'")
-		if s == "" {
-			return
+		add(s)
+		if plain, err := url.PathUnescape(s); err == nil {
+			add(plain)
 		}
-		out = append(out, s)
-		if plain, err := url.PathUnescape(s); err == nil && plain != s {
-			out = append(out, plain)
+		if plain, err := url.QueryUnescape(s); err == nil {
+			add(plain)
+		}
+		// A parser that was misled by these shows what it took for a host or a port.
+		for _, piece := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("@:/?#[]", r) }) {
+			add(piece)
 		}
 	}
 	for _, m := range passwordParam.FindAllStringSubmatch(dsn, -1) {
-		add(m[2])
+		secret(m[2])
 	}
 	if m := userInfo.FindStringSubmatch(dsn); m != nil {
-		add(m[3])
+		secret(m[3])
 	}
-	return out
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(out)
 }
 
 // Scrub hides the DSN's passwords in the text of err; errors.Is and errors.As still reach what it wraps. A driver's error

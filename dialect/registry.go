@@ -90,7 +90,7 @@ func Open(ctx context.Context, dsn string) (Driver, Pool, error) {
 	}
 	pool, err := d.Open(ctx, dsn)
 	if err != nil {
-		return Driver{}, Pool{}, Scrub(err, dsn)
+		return d, Pool{}, Scrub(err, dsn) // with the driver, whose dialect knows what the error means
 	}
 	return d, pool, nil
 }

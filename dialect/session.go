@@ -14,7 +14,7 @@ import (
 const txTimeout = 10 * time.Minute
 
 // commitTimeout bounds a COMMIT or ROLLBACK, which the caller's context must not cancel: a commit cut off in the middle is
-// one whose outcome nobody knows.
+// one whose outcome nobody knows. When that context ends, a grace is left; see Linger.
 const commitTimeout = 10 * time.Second
 
 // A Session is an opened database: the pools, what Probe found, and the statements. The core makes one for each client and
@@ -70,6 +70,15 @@ func (s *Session) Query(ctx context.Context, c Conn, text string, args Args) ([]
 	return QueryAs[Row](ctx, s, c, text, args)
 }
 
+// Ask runs a query on the reading pool. Whatever its error, nothing happened.
+func (s *Session) Ask(ctx context.Context, text string, args Args) ([]Row, error) {
+	rows, err := s.Query(ctx, stdConn{s.Pool.Read}, text, args)
+	if err != nil {
+		return nil, &TxError{Err: err}
+	}
+	return rows, nil
+}
+
 // QueryAs is Query for rows of another kind.
 func QueryAs[T any](ctx context.Context, s *Session, c Conn, text string, args Args) ([]T, error) {
 	q, values, err := s.binder.bind(text, args)
@@ -94,17 +103,65 @@ func scanAs[T any](rows Rows, err error) ([]T, error) {
 func (s *Session) QueryBatch(ctx context.Context, c Conn, b Batch, args Args, n int) ([]Row, error) {
 	var out []Row
 	for from := 0; from < n; from += b.Max {
-		q, values, err := s.binder.bindBatch(b, args, from, min(from+b.Max, n))
-		if err != nil {
-			return nil, err
-		}
-		rows, err := scanAs[Row](c.Query(ctx, q, values...))
+		rows, err := s.queryPart(ctx, c, b, args, from, min(from+b.Max, n))
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, rows...)
 	}
 	return out, nil
+}
+
+// queryPart runs the statements of a batch for rows from to to.
+func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, from, to int) ([]Row, error) {
+	run := func(text string) (string, []any, error) {
+		return s.binder.bindBatch(Batch{SQL: text, Row: b.Row, Sep: b.Sep}, args, from, to)
+	}
+	query := func(text string) ([]Row, error) {
+		q, values, err := run(text)
+		if err != nil {
+			return nil, err
+		}
+		return scanAs[Row](c.Query(ctx, q, values...))
+	}
+	if b.First == "" && b.After == "" {
+		return query(b.SQL)
+	}
+	var rows []Row
+	var err error
+	if b.First != "" {
+		if rows, err = query(b.First); err != nil || len(rows) == 0 {
+			return nil, err
+		}
+	}
+	q, values, err := run(b.SQL)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Exec(ctx, q, values...); err != nil {
+		return nil, err
+	}
+	if b.After != "" {
+		return query(b.After)
+	}
+	return rows, nil
+}
+
+// ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.
+func (s *Session) ExecBatch(ctx context.Context, c Conn, b Batch, args Args, n int) (int64, error) {
+	var touched int64
+	for from := 0; from < n; from += b.Max {
+		q, values, err := s.binder.bindBatch(b, args, from, min(from+b.Max, n))
+		if err != nil {
+			return touched, err
+		}
+		k, err := c.Exec(ctx, q, values...)
+		touched += k
+		if err != nil {
+			return touched, err
+		}
+	}
+	return touched, nil
 }
 
 // Do acquires a connection for writing and runs f on it: within ctx for the wait, and within a transaction of its own when
@@ -115,7 +172,7 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 	}
 	conn, err := s.Pool.Write.Conn(ctx)
 	if err != nil {
-		return err
+		return &TxError{Err: err} // nothing was sent, whatever the driver calls it
 	}
 	defer conn.Close()
 	inner, stop := Linger(ctx)
@@ -129,14 +186,34 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 
 // Tx runs f in a transaction that starts with Statements.Begin and commits when f returns nil. Its errors are TxErrors.
 // When ctx ends, f's statements are cancelled and rolled back; the COMMIT itself is never cancelled by ctx.
-func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) (err error) {
+func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
+	return s.LockedTx(ctx, Lock{}, f)
+}
+
+// Lock is a pair of statements that take and free a lock of a connection's session. Take must wait for the lock and be an error
+// when it cannot be had. Both empty is no lock.
+type Lock struct {
+	Take, Free string
+	Args       Args
+}
+
+// LockedTx is Tx under a lock that its connection takes before the transaction begins and frees after it has ended, so that who
+// gets the lock next sees what was committed.
+func (s *Session) LockedTx(ctx context.Context, lock Lock, f func(ctx context.Context, c Conn) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, txTimeout)
 	defer cancel()
 	conn, err := s.Pool.Write.Conn(ctx)
 	if err != nil {
-		return err
+		return &TxError{Err: err} // nothing was sent, whatever the driver calls it
 	}
 	defer conn.Close()
+	if lock.Take != "" {
+		if _, err = s.Exec(ctx, stdConn{conn}, lock.Take, lock.Args); err != nil {
+			discard(conn) // it may or may not have the lock
+			return &TxError{Err: err}
+		}
+		defer s.free(ctx, conn, lock)
+	}
 	for _, begin := range s.Statements.Begin {
 		if _, err = conn.ExecContext(ctx, begin); err != nil {
 			discard(conn) // it may or may not be in a transaction
@@ -146,7 +223,7 @@ func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) er
 	finished := false
 	defer func() {
 		if !finished { // f failed or panicked
-			end(ctx, conn, "ROLLBACK")
+			_ = end(ctx, conn, "ROLLBACK") // the connection is thrown away when this fails
 		}
 	}()
 	if err = f(ctx, stdConn{conn}); err != nil {
@@ -159,10 +236,19 @@ func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) er
 	return nil
 }
 
+// free gives a session's lock back, with its connection when it cannot otherwise.
+func (s *Session) free(ctx context.Context, conn *sql.Conn, lock Lock) {
+	ctx, stop := graceful(ctx, commitTimeout)
+	defer stop()
+	if _, err := s.Exec(ctx, stdConn{conn}, lock.Free, lock.Args); err != nil {
+		discard(conn)
+	}
+}
+
 // end commits or rolls back, and throws the connection away when that fails.
 func end(ctx context.Context, conn *sql.Conn, text string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-	defer cancel()
+	ctx, stop := graceful(ctx, commitTimeout)
+	defer stop()
 	_, err := conn.ExecContext(ctx, text)
 	if err != nil {
 		discard(conn)

@@ -18,9 +18,11 @@ type Statements struct {
 
 	// Version returns the newest migration as version; a missing table is an error of class Missing. SetVersion takes
 	// :version and :title. MigrationTable makes the table of both, if need be, and the schema it is in. MigrationLock is run
-	// first in the migration's transaction and waits for other migrations of :name; it may be empty where Begin does that.
-	Version, SetVersion, MigrationLock string
-	MigrationTable                     []string
+	// first and waits for other migrations of :name; it may be empty where Begin does that. With a MigrationUnlock it is taken
+	// before the transaction and freed after it, else it is the transaction's.
+	Version, SetVersion            string
+	MigrationLock, MigrationUnlock string
+	MigrationTable                 []string
 	// Drop removes every table, view and index that the migrations made. What is not there is no error.
 	Drop []string
 
@@ -68,6 +70,11 @@ type Batch struct {
 	Row string
 	Sep string
 	Max int // rows in one statement at most; the core splits what is longer
+
+	// First and After are for engines that cannot return the rows that a statement changed. First is run before SQL: it locks and
+	// returns the rows that SQL will change, as they will be. After is run after SQL, and returns the rows that are there then; the core
+	// asks beforehand which were there already. Both have the same Row and Sep. With either, ExplicitTx must be set.
+	First, After string
 }
 
 // sliceOf is rows from to to of a column as a plain slice.

@@ -25,9 +25,10 @@ const ready = `SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (prio
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
      ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
 
-// expired is a search for leases that ran out, among the few tasks in work.
+// expired is a search for leases that ran out, among the few tasks in work, but not for those that this very checkout took a moment
+// ago for a very short time.
 const expired = `SELECT t.id, t.fence FROM {task} t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) LIMIT :limit {lock}`
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit {lock}`
 
 const take = `UPDATE {task} t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
@@ -158,11 +159,7 @@ func (c *checkout) advisory(ctx context.Context) error {
 // these, it goes on with a random window, so that workers do not race for the same rows again.
 func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
 	for round := range rounds {
-		var seen []dialect.Row
-		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			seen, err = c.s.Query(ctx, conn, c.s.Statements.Checkout["see "+name], c.args(limit*windows))
-			return err
-		})
+		seen, err := c.s.Ask(ctx, c.s.Statements.Checkout["see "+name], c.args(limit*windows))
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 func init() {
@@ -67,15 +68,16 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	return s, nil
 }
 
-// BindValue gives ids to the driver in the form that it sends as 16 bytes; it would send uuid.UUID as text.
+// BindValue gives ids to the driver in the form that it sends as 16 bytes; it would send uuid.UUID as text. It is the driver's own
+// type, which it knows also where it does not ask the server for types, as behind a pooler.
 func (Dialect) BindValue(v any) any {
 	switch id := v.(type) {
 	case uuid.UUID:
-		return [16]byte(id)
+		return pgtype.UUID{Bytes: id, Valid: true}
 	case []uuid.UUID:
-		out := make([][16]byte, len(id))
+		out := make([]pgtype.UUID, len(id))
 		for i := range id {
-			out[i] = id[i]
+			out[i] = pgtype.UUID{Bytes: id[i], Valid: true}
 		}
 		return out
 	}
@@ -106,7 +108,7 @@ func (Dialect) Classify(err error) dialect.Class {
 	case "42501", "28000", "28P01":
 		return dialect.Denied
 	}
-	switch e.Code[:2] {
+	switch e.Code[:min(2, len(e.Code))] { // a pooler may send none
 	case "08":
 		return dialect.Ambiguous
 	case "22", "23", "54": // data, constraint, limit

@@ -33,12 +33,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 		return dialect.Pool{}, err
 	}
 	if path == ":memory:" {
-		db, err := sql.Open("sqlite", "file::memory:?"+query.Encode())
-		if err != nil {
-			return dialect.Pool{}, err
-		}
-		one(db)
-		return dialect.Pool{Write: db, Read: db}, db.PingContext(ctx)
+		return openMemory(ctx, query)
 	}
 	query.Add("_pragma", "journal_mode(WAL)")
 	uri := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"

@@ -46,7 +46,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrDSN, version)
 	}
 	return dialect.Server{
-		Product: "SQLite", Version: version, MaxPayload: maxPayload, Precision: time.Millisecond,
+		Product: "SQLite", Version: version, MaxPayload: maxPayload, Precision: time.Millisecond, NoSchemas: true,
 		Strategies: []dialect.Strategy{dialect.CAS},
 	}, nil
 }
@@ -126,23 +126,14 @@ func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dia
 
 // nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
-	c, err := dialect.ConnOf(s.Pool.Read)
-	if err != nil {
-		return false, err
-	}
-	rows, err := dialect.QueryAs[struct {
-		Any bool `db:"any"`
-	}](ctx, s, c, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
-	return err == nil && len(rows) == 1 && !rows[0].Any, err
+	rows, err := s.Ask(ctx, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
+	return len(rows) == 0, err
 }
 
 // Classify reads SQLite's result codes.
 func (Dialect) Classify(err error) dialect.Class {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
-		if err != nil && strings.Contains(err.Error(), "no transaction is active") {
-			return dialect.Conflict // a cancelled statement rolled everything back
-		}
 		return dialect.ClassifyConn(err)
 	}
 	switch code := e.Code(); code & 0xff {
@@ -157,13 +148,16 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.Invalid
 	case sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
 		return dialect.Invalid
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB:
 		return dialect.Unavailable
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
 		return dialect.Denied
 	case sqlite3.SQLITE_ERROR: // SQLite has no code of its own for these
-		if m := e.Error(); strings.Contains(m, "no such table") || strings.Contains(m, "no such column") {
+		switch m := e.Error(); {
+		case strings.Contains(m, "no such table"), strings.Contains(m, "no such column"), strings.Contains(m, "has no column named"):
 			return dialect.Missing
+		case strings.Contains(m, "no transaction is active"): // a cancelled statement rolled everything back
+			return dialect.Conflict
 		}
 	}
 	return dialect.Unknown

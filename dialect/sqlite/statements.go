@@ -23,7 +23,9 @@ func text(n dialect.Names, s string) string {
 		"{now}", now, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
-// Statements are SQLite's texts. A VALUES list joined by row drives each batch; (id, fence) IN (VALUES ...) would scan instead.
+// Statements are SQLite's texts. A VALUES list joined by row drives each batch; (id, fence) IN (VALUES ...) would scan instead. A plus
+// before a column keeps the planner from using it for a search: without them it walks the tasks in work, or all of them, and looks each
+// one up in the list.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	t := func(s string) string { return text(n, s) }
 	batch := func(s, row string) dialect.Batch {
@@ -51,14 +53,14 @@ RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, 
   attempt = attempt - d.column6, lease_until = NULL, updated = {now},
   result = CASE WHEN d.column3 = 0 THEN coalesce(d.column7, result) ELSE d.column7 END
   FROM (VALUES {rows}) AS d
- WHERE {task}.id = d.column1 AND {task}.fence = d.column2 AND {task}.state = 1
+ WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence, state`, `(:id, :fence, :state, :at, :after, :uncount, :result)`),
 		Remove: batch(`DELETE FROM {task} WHERE rowid IN (
-  SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = d.column1 AND t.fence = d.column2 AND t.state = 1)
+  SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)
 RETURNING id, fence`, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease
   FROM (VALUES {rows}) AS d
- WHERE {task}.id = d.column1 AND {task}.fence = d.column2 AND {task}.state = 1
+ WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence`, `(:id, :fence)`),
 		Move: moves(batch),
 
@@ -67,7 +69,7 @@ RETURNING id, fence`, `(:id, :fence)`),
 		List: t(`SELECT ` + strings.Replace(columns, "payload, length(payload) AS payload_size", "NULL AS payload", 1) +
 			` FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs: t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
-		Peek: batch(`SELECT t.id, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = d.column1`,
+		Peek: batch(`SELECT t.id, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
 			`(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.
@@ -78,8 +80,9 @@ UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE sta
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
 
 		Checkout: map[string]string{
-			"any": t(`SELECT EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now}) AS "any"`),
+			"any": t(`SELECT {now} AS now
+ WHERE EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now})`),
 			"ready": t(eachPriority(`SELECT * FROM (SELECT id, due AS was_due FROM {task}
   WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT :limit)`) + "\nLIMIT :limit"),
 			"expired": t(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
@@ -87,14 +90,14 @@ UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROU
   lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,
   holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
   attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = {now}
- WHERE rowid IN (SELECT rowid FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now} LIMIT :limit)
+ WHERE rowid IN (SELECT rowid FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit)
 RETURNING {columns}`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
 			"take": batch(`UPDATE {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
   lease_until = {now} + :lease, holder = :holder, updated = {now}
   FROM (VALUES {rows}) AS d
- WHERE {task}.id = d.column1 AND {task}.due <= {now}
+ WHERE {task}.id = +d.column1 AND {task}.due <= {now}
 RETURNING {columns}`, `(:id)`),
 		},
 	}
@@ -121,7 +124,7 @@ func moves(batch func(s, row string) dialect.Batch) map[state.Event]dialect.Batc
 	}
 	out := map[state.Event]dialect.Batch{}
 	for _, t := range state.ByOperator() {
-		pick := ` WHERE {task}.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = d.column1) AND ` + state.Guard(t, "due")
+		pick := ` WHERE {task}.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1) AND ` + state.Guard(t, "due")
 		if t.To == state.None {
 			out[t.Event] = batch(`DELETE FROM {task}`+pick+` RETURNING id`, `(:id)`)
 			continue

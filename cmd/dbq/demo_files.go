@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// demoBytes bounds the bytes that a demo hashes, so that it takes seconds.
+const demoBytes = 512 << 20
+
+const sampleFiles = 200
+
+// fileSet is what the demo hashes: regular files, by their paths within a folder.
+type fileSet struct {
+	dir   string
+	paths []string
+	notes []string // what was left out
+}
+
+// findFiles collects regular files in the order of their names, without .git and the demo's own.
+func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) {
+	dir, err := filepath.Abs(f.dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return fileSet{}, usagef("cannot use --dir: %w", err)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fileSet{}, usagef("--dir %s is not a folder", f.dir)
+	}
+	skip := realPaths(own)
+	s := fileSet{dir: dir}
+	var bytes int64
+	closed, large := 0, 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch {
+		case err != nil && path == dir:
+			return usagef("cannot read --dir: %w", err)
+		case err != nil: // a folder that may not be read
+			closed++
+			return nil
+		case slices.Contains(skip, path) || e.IsDir() && e.Name() == ".git":
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case !e.Type().IsRegular():
+			return nil
+		}
+		if len(s.paths) == f.files {
+			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are taken (--files)", f.files))
+			return fs.SkipAll
+		}
+		info, err := e.Info()
+		if err != nil { // it vanished
+			return nil
+		}
+		if bytes+info.Size() > demoBytes {
+			large++
+			return nil
+		}
+		bytes += info.Size()
+		name, err := filepath.Rel(dir, path)
+		s.paths = append(s.paths, name)
+		return err
+	})
+	if closed > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("%s cannot be read and were left out", plural(closed, "folder")))
+	}
+	if large > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("%s left out, to hash no more than %d MiB", plural(large, "file"), demoBytes>>20))
+	}
+	return s, err
+}
+
+// realPaths are the paths as a walk of a real folder meets them.
+func realPaths(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		p, err := filepath.Abs(p)
+		if err != nil {
+			continue
+		}
+		// The file may not be there yet; its folder is.
+		if folder, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+			p = filepath.Join(folder, filepath.Base(p))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// makeFiles makes something to hash where there is nothing.
+func makeFiles(dir string) (fileSet, error) {
+	s := fileSet{dir: dir}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return s, err
+	}
+	for i := range sampleFiles {
+		name := fmt.Sprintf("sample-%03d.txt", i)
+		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "sample file %d\n", i), 0o600); err != nil {
+			return s, err
+		}
+		s.paths = append(s.paths, name)
+	}
+	return s, nil
+}
+
+// hashed is what hashing one file gave: a hash, or an error.
+type hashed struct {
+	sum string
+	err error
+}
+
+func hashAll(ctx context.Context, files fileSet, show *progress) ([]hashed, error) {
+	out := make([]hashed, len(files.paths))
+	for i, path := range files.paths {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		out[i] = hashFile(files.dir, path)
+		show.update("hashing one after the other: %d of %d", i+1, len(files.paths))
+	}
+	return out, nil
+}
+
+// hashFile is the demo's work, the same alone and in a worker.
+func hashFile(dir, path string) hashed {
+	path = filepath.Join(dir, path)
+	// A file may have become a pipe, which would never end.
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return hashed{err: errors.Join(err, errors.New("no regular file any more"))}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return hashed{err: err}
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return hashed{err: err}
+	}
+	return hashed{sum: hex.EncodeToString(h.Sum(nil))}
+}

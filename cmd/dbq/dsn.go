@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+const defaultDSN = "sqlite:dbq.db"
+
+// target is the database that a verb works on.
+type target struct {
+	dsn       string
+	isDefault bool   // nobody named one
+	file      string // the file of a SQLite database on disk
+}
+
+// A scheme has two letters at least, so that C:\dbq.db is a file.
+var schemeStart = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+-]+:`)
+
+// givenDSN is the DSN as the user gave it, "" when nobody did. It may hold a password.
+func (a *app) givenDSN() string {
+	if a.dsn != "" {
+		return a.dsn
+	}
+	return os.Getenv("DBQ_DSN")
+}
+
+// target finds the database: --dsn, else DBQ_DSN, else dbq.db in the current folder.
+func (a *app) target() (target, error) {
+	text := a.givenDSN()
+	switch {
+	case text == "":
+		t, err := newTarget(defaultDSN)
+		t.isDefault = true
+		return t, err
+	case schemeStart.MatchString(text):
+		return newTarget(text)
+	// What looks like connection settings is no file, and must not be printed: it may hold a password.
+	case strings.Contains(text, "@"), strings.Contains(text, "=") && !strings.Contains(text, "?"):
+		return target{}, usagef("the DSN is neither a URL nor a file: write postgres://user@host/database, or sqlite:FILE")
+	}
+	return newTarget("sqlite:" + text)
+}
+
+func newTarget(dsn string) (target, error) {
+	if _, err := dialect.Lookup(dsn); err != nil {
+		scheme, _, _ := strings.Cut(dsn, ":")
+		return target{}, usagef("this dbq was not built for %s: databases, only for %s", scheme, strings.Join(dialect.Schemes(), ", "))
+	}
+	t := target{dsn: dsn, file: sqliteFile(dsn)}
+	if folder := filepath.Dir(t.file); t.file != "" {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return t, usagef("the SQLite file %q cannot be there: %q is not a folder", t.file, folder)
+		}
+	}
+	return t, nil
+}
+
+// sqliteFile is the file that a SQLite DSN names, "" for other DSNs and for a database in memory.
+func sqliteFile(dsn string) string {
+	path, ok := strings.CutPrefix(dsn, "sqlite:")
+	if !ok {
+		return ""
+	}
+	path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
+	if path == ":memory:" {
+		return ""
+	}
+	return path
+}
+
+// mustExist says what to do about a SQLite file that is not there; opening it would make an empty one.
+func (t target) mustExist() error {
+	if t.file == "" {
+		return nil
+	}
+	if _, err := os.Stat(t.file); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if t.isDefault {
+		return &exitError{exitNotMigrated, fmt.Errorf("there is no database here (%s): `dbq enqueue` or `dbq migrate` makes one, "+
+			"--dsn or DBQ_DSN names another", t.file)}
+	}
+	return &exitError{exitNotMigrated, fmt.Errorf("there is no database file %q: run `dbq migrate` to make it", t.file)}
+}

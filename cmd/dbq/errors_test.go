@@ -1,0 +1,89 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestUsageErrors(t *testing.T) {
+	u := newUser(t)
+	for _, c := range []struct {
+		line string
+		says string
+	}{
+		{"stat", "stats"},
+		{"list --bogus", "--bogus"},
+		{"list extra", "extra"},
+		{"show", "id"},
+		{"show xyz", "xyz"},
+		{"enqueue", "--queue"},
+		{"enqueue -q a --priority x", "priority"},
+		{"enqueue -q a --priority 10", "0 (first) and 9"},
+		{"enqueue -q a --max-attempts -1", "max attempts"},
+		{"enqueue -q a --header x", "KEY=VALUE"},
+		{"enqueue -q a --payload-file nope", "nope"},
+		{"work -q a", "PROGRAM"},
+		{"work -- cat", "--queue"},
+		{"work -q a -- no-such-program", "no-such-program"},
+		{"work -q a -c 0 -- cat", "--concurrency"},
+		{"work -q a --lease 1ms -- cat", "--lease"},
+		{"work -q a --drain 0 -- cat", "--drain"},
+		{"--strategy skip-locked enqueue -q q", "skip-locked"},
+		{"--prefix 9 migrate", "prefix"},
+		{"--dsn no-folder/x.db migrate", "no-folder"},
+		{"--dsn sqlite:x.db?bogus=1 migrate", "bogus"},
+		{"demo --workers 1", "--workers"},
+		{"demo --files 0", "--files"},
+		{"demo --prefix x_", "--prefix"},
+		{"demo --dir nope", "nope"},
+	} {
+		u.run(strings.Fields(c.line)...).fails(exitUsage, c.says)
+	}
+}
+
+func TestNoPasswordIsShown(t *testing.T) {
+	u := newUser(t)
+	const secret = "s3cr3tpw"
+	for dsn, code := range map[string]int{
+		"postgres://u:" + secret + "@127.0.0.1:1/x":           exitUnavailable,
+		"postgres://127.0.0.1:1/x?user=u&password=" + secret:  exitUnavailable,
+		"postgres://u:" + secret + "%zz@127.0.0.1:1/x":        exitUsage,
+		"mysql9://u:" + secret + "@h/x":                       exitUsage,
+		"u:" + secret + "@h/x":                                exitUsage,
+		"host=127.0.0.1 password=" + secret:                   exitUsage,
+		"postgres://u:" + secret + "@127.0.0.1:1/x?bogus=%zz": exitUsage,
+	} {
+		for _, verb := range []string{"migrate", "stats"} {
+			o := u.run("--dsn", dsn, verb).fails(code)
+			if strings.Contains(o.err+o.out, secret) {
+				t.Errorf("the password is shown: %s", o.err)
+			}
+		}
+		env := *u
+		env.env = append(env.env, "DBQ_DSN="+dsn)
+		if o := env.run("list").fails(code); strings.Contains(o.err, secret) {
+			t.Errorf("the password is shown: %s", o.err)
+		}
+	}
+}
+
+func TestExitCodesOfDatabases(t *testing.T) {
+	u := newUser(t)
+	u.run("--dsn", "missing.db", "stats").fails(exitNotMigrated, "missing.db", "dbq migrate")
+	u.run("--dsn", "missing.db", "enqueue", "-q", "q").fails(exitNotMigrated, "dbq migrate")
+	u.write("no-database", strings.Repeat("this is text, no database\n", 100))
+	if o := u.run("--dsn", "no-database", "stats"); o.code == 0 {
+		t.Errorf("a text file passes for a database: %s", o.out)
+	}
+	if os.Geteuid() != 0 { // who may write everywhere
+		u.run("--dsn", "own.db", "migrate").ok()
+		if err := os.Chmod(u.file("own.db"), 0o400); err != nil {
+			t.Fatal(err)
+		}
+		u.run("--dsn", "own.db", "enqueue", "-q", "q").fails(exitUnavailable, "access")
+	}
+	u.run("--dsn", "postgres://127.0.0.1:1/x", "stats").fails(exitUnavailable, "cannot be reached", "--dsn")
+}

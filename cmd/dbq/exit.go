@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// The exit codes. exitCodes is what `dbq help` says about them.
+const (
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitNotFound     = 3
+	exitState        = 4
+	exitUnavailable  = 5
+	exitNotMigrated  = 6
+	exitMayHappened  = 7
+	exitInterrupted  = 130
+	exitCodesSection = `Exit codes:
+  0    done
+  1    failed: a task failed, a check was not passed, or something unforeseen
+  2    the command line or an input was refused; nothing was changed
+  3    no such task
+  4    the task's state does not allow it, its lease is lost, or its reference is taken
+  5    the database cannot be reached, or it refuses access
+  6    dbq's tables are not there or of another version: dbq migrate
+  7    it may have happened: the connection was lost at the wrong moment
+  130  interrupted`
+)
+
+// codes is which error ends dbq how. The first that fits counts.
+var codes = []struct {
+	err  error
+	code int
+}{
+	{dbq.ErrMayHaveHappened, exitMayHappened},
+	{dbq.ErrNotFound, exitNotFound},
+	{dbq.ErrWrongState, exitState}, {dbq.ErrLeaseLost, exitState}, {dbq.ErrDuplicate, exitState},
+	{dbq.ErrNotMigrated, exitNotMigrated}, {dbq.ErrSchemaOld, exitNotMigrated}, {dbq.ErrSchemaNew, exitNotMigrated},
+	{dbq.ErrInvalid, exitUsage}, {dbq.ErrUnknownScheme, exitUsage}, {dbq.ErrDSN, exitUsage},
+	{dbq.ErrUnavailable, exitUnavailable}, {dbq.ErrDenied, exitUnavailable}, {dbq.ErrConflict, exitUnavailable},
+}
+
+// exitError is an error that ends dbq with a code of its own choice.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef is a mistake in the command line or its input.
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// failedf is a plain failure.
+func failedf(format string, args ...any) error {
+	return &exitError{exitFailed, fmt.Errorf(format, args...)}
+}
+
+// exitCode finds the code for an error. began says whether a verb's own code ran; before that, cobra complains about the
+// command line.
+func exitCode(ctx context.Context, err error, began bool) int {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, dbq.ErrMayHaveHappened) {
+		return exitInterrupted
+	}
+	var own *exitError
+	if errors.As(err, &own) {
+		return own.code
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	if !began {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// cures are what to do, where the error itself does not say so.
+var cures = []struct {
+	err  error
+	cure string
+}{
+	{dbq.ErrUnavailable, "check that the server runs and that --dsn or DBQ_DSN names it"},
+	{dbq.ErrDenied, "check the user, the password and the rights in --dsn or DBQ_DSN"},
+	{dbq.ErrMayHaveHappened, "look with `dbq list` before you repeat it"},
+}
+
+// forPrograms are hints of the library that help the author of a program, not who sits at a command line.
+var forPrograms = strings.NewReplacer(", or open with dbq.WithMigrate()", "", ": update this program", ": update dbq", ": dbq: ", ": ")
+
+// complain writes the one line that says what happened and what to do.
+func (a *app) complain(ctx context.Context, err error, code int) {
+	text := forPrograms.Replace(strings.TrimPrefix(err.Error(), "dbq: "))
+	if code == exitInterrupted {
+		text = "interrupted"
+		if own := (*interrupted)(nil); errors.As(err, &own) {
+			text += ": " + own.what
+		}
+	}
+	for _, c := range cures {
+		if code != exitInterrupted && errors.Is(err, c.err) {
+			text += " (" + c.cure + ")"
+			break
+		}
+	}
+	text = dialect.Scrub(errors.New(text), a.givenDSN()).Error()
+	if !a.began && code == exitUsage {
+		text += " (see `dbq help`)"
+	}
+	fmt.Fprintln(a.err, "dbq: "+oneLine(text))
+}
+
+// interrupted is a context's end that has something to say about what was done until then.
+type interrupted struct{ what string }
+
+func (e *interrupted) Error() string { return "interrupted: " + e.what }
+func (e *interrupted) Unwrap() error { return context.Canceled }
+
+// oneLine makes a text one line.
+func oneLine(text string) string {
+	var parts []string
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }) {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+	"github.com/spf13/cobra"
+)
+
+const defaultPage = 50
+
+func newList(a *app) *cobra.Command {
+	var f filterFlags
+	var after string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List tasks, the oldest first, a page at a time",
+		Long: `List tasks, the oldest first, a page at a time. When there are more, the end says how to see them: --after takes the last
+id of the page before, and costs the same on every page.
+
+With --json each task is a line, without its payload (see "dbq show").`,
+		Example: `  dbq list --queue mail
+  dbq list --state error,poison --limit 1000
+  dbq list --parked --older-than 24h
+  dbq list --state poison --json | jq -r .result`,
+		Args: cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, _ []string) error {
+			filter, err := f.filter()
+			if err != nil {
+				return err
+			}
+			if f.limit < 1 {
+				return usagef("--limit %d: it must be between 1 and %d", f.limit, dbq.MaxBulk)
+			}
+			if after != "" {
+				if filter.After, err = parseID(after); err != nil {
+					return err
+				}
+			}
+			c, err := a.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.list(ctx, c, filter)
+		}),
+	}
+	f.add(cmd, state.All())
+	cmd.Flags().IntVar(&f.limit, "limit", defaultPage, "tasks of a page at most")
+	cmd.Flags().StringVar(&after, "after", "", "begin behind the task with this `ID`")
+	return cmd
+}
+
+func (a *app) list(ctx context.Context, c *dbq.Client, f dbq.Filter) error {
+	tasks, err := c.List(ctx, f)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		for _, t := range tasks {
+			if err := a.printJSON(viewOf(t)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(tasks) == 0 {
+		a.note("no tasks")
+		return nil
+	}
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	tab := table{rightFrom: 8}
+	tab.add("ID", "QUEUE", "STATE", "TRIES", "WHEN", "KIND", "REFERENCE", "RESULT")
+	for _, t := range tasks {
+		tab.add(t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts), when(t, now),
+			dash(t.Kind), dash(brief(t.Reference, 30)), dash(brief(printable(t.Result), 40)))
+	}
+	if err := tab.write(a.out); err != nil {
+		return err
+	}
+	if len(tasks) == f.Limit {
+		a.note("there may be more: add --after %s", tasks[len(tasks)-1].ID)
+	}
+	return nil
+}
+
+// dash shows an empty cell.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// brief is the beginning of a text on one line.
+func brief(text string, most int) string {
+	line := []rune(oneLine(strings.TrimSpace(text)))
+	if len(line) <= most {
+		return string(line)
+	}
+	return string(line[:most-1]) + "…"
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/spf13/cobra"
+)
+
+func newMigrate(a *app) *cobra.Command {
+	var print bool
+	var dialectName string
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Make dbq's tables, or bring them to this version",
+		Long: `Make dbq's tables, or bring them to this version. It keeps data, does nothing when there is nothing to do, and may run in
+many processes at once: one does the work, the others wait for it.
+
+With --print it prints the SQL for an empty database instead, for a DBA to read and run; no server is needed.`,
+		Example: `  dbq migrate
+  dbq migrate --dsn postgres://app@db.example/app --schema jobs
+  dbq migrate --print --dialect postgres > dbq.sql`,
+		Args: cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, _ []string) error {
+			t, err := a.target()
+			if err != nil {
+				return err
+			}
+			if dialectName != "" && !print {
+				return usagef("--dialect is for --print; the database's own dialect comes from its DSN")
+			}
+			if print {
+				return a.printMigration(t, dialectName)
+			}
+			from, to, err := dbq.Migrate(ctx, t.dsn, a.options()...)
+			if err != nil {
+				return err
+			}
+			name := dialect.Redact(t.dsn)
+			if a.json {
+				return a.printJSON(map[string]any{"dsn": name, "from": from, "to": to})
+			}
+			switch from {
+			case to:
+				return a.printf("%s is at version %d already\n", name, to)
+			case 0:
+				return a.printf("made dbq's tables in %s, version %d\n", name, to)
+			}
+			return a.printf("brought dbq's tables in %s from version %d to %d\n", name, from, to)
+		}),
+	}
+	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
+	cmd.Flags().StringVar(&dialectName, "dialect", "", "with --print: whose SQL, such as postgres or sqlite (default the DSN's)")
+	return cmd
+}
+
+func (a *app) printMigration(t target, name string) error {
+	if name == "" {
+		name = t.dsn
+	} else if strings.Contains(name, ":") {
+		return usagef("--dialect wants a name such as postgres or sqlite, not a DSN")
+	}
+	d, err := dialect.Lookup(name)
+	if err != nil {
+		return usagef("this dbq knows no dialect %q, only %s", name, strings.Join(dialect.Schemes(), ", "))
+	}
+	text, err := dbq.MigrationSQL(d.Dialect, a.options()...)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]string{"dialect": d.Dialect.Name(), "sql": text})
+	}
+	return a.printf("%s", text)
+}

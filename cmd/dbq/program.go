@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
+)
+
+// pipeWait is how long a program's pipes may stay open after it ended, by processes that it left behind.
+const pipeWait = time.Second
+
+// programRunner is a worker.Handler that runs a program for each task.
+type programRunner struct {
+	a     *app
+	argv  []string
+	quiet bool
+
+	mu     sync.Mutex
+	live   map[*exec.Cmd]bool
+	failed map[uuid.UUID]bool // tasks whose last attempt here failed
+	closed bool
+}
+
+func newProgramRunner(a *app, argv []string, quiet bool) *programRunner {
+	return &programRunner{a: a, argv: argv, quiet: quiet, live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
+}
+
+// Handle runs the program for one task.
+func (p *programRunner) Handle(ctx context.Context, t dbq.Task) ([]byte, error) {
+	begin := time.Now()
+	var out headBuffer
+	var errs tailBuffer
+	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
+	cmd.Env = append(os.Environ(), taskEnv(t)...)
+	cmd.Stdin = bytes.NewReader(t.Payload)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = pipeWait
+	ownGroup(cmd)
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	err := p.start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+		p.forget(cmd)
+	}
+	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, and left a process behind that keeps its stdout
+		err = nil
+	}
+	p.stayIfKilled()
+	outcome, err := judge(ctx, err, errs.String())
+	p.record(t, outcome, err, time.Since(begin))
+	return out.result(), err
+}
+
+// judge says what a program's end means for its task.
+func judge(ctx context.Context, err error, stderr string) (outcome string, _ error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "completed", nil
+	case ctx.Err() != nil:
+		return "stopped", fmt.Errorf("the program was killed: %w", context.Cause(ctx))
+	case errors.As(err, &exit):
+		err = errors.New(exit.String())
+		if stderr != "" {
+			err = fmt.Errorf("%w: %s", err, stderr)
+		}
+		switch exit.ExitCode() {
+		case exitPoison:
+			return "poisoned", worker.Poison(err)
+		case exitPark:
+			return "parked", worker.Park(err)
+		}
+	}
+	return "failed", err
+}
+
+func (p *programRunner) start(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("dbq is stopping")
+	}
+	err := cmd.Start()
+	if err == nil {
+		p.live[cmd] = true
+	}
+	return err
+}
+
+func (p *programRunner) forget(cmd *exec.Cmd) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.live, cmd)
+}
+
+// killAll ends every program and lets no other start.
+func (p *programRunner) killAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for cmd := range p.live {
+		_ = killGroup(cmd) // one that has ended meanwhile is what we want
+	}
+}
+
+// stayIfKilled never returns after killAll: the process is about to end, and what it killed is no failure to be written down.
+func (p *programRunner) stayIfKilled() {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		select {}
+	}
+}
+
+// noteStopping tells a person what the signal they sent does.
+func (p *programRunner) noteStopping(drain time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.live); n > 0 {
+		p.a.note("stopping: %s may go on for up to %v; a second signal kills what runs", plural(n, "program"), drain)
+	}
+}
+
+// attemptView is an attempt's end as --json shows it.
+type attemptView struct {
+	Task      uuid.UUID `json:"task"`
+	Queue     string    `json:"queue"`
+	Kind      string    `json:"kind,omitempty"`
+	Reference string    `json:"reference,omitempty"`
+	Attempt   int       `json:"attempt"`
+	Fence     int64     `json:"fence"`
+	Outcome   string    `json:"outcome"`
+	Error     string    `json:"error,omitempty"`
+	Seconds   float64   `json:"seconds"`
+}
+
+func (p *programRunner) record(t dbq.Task, outcome string, err error, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch outcome {
+	case "completed":
+		delete(p.failed, t.ID)
+	case "failed", "poisoned", "parked":
+		p.failed[t.ID] = true
+	}
+	if p.quiet {
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if p.a.json {
+		// A closed stdout must not fail the task.
+		_ = p.a.printJSON(attemptView{t.ID, t.Queue, t.Kind, t.Reference, t.Attempt, t.Fence, outcome, text, took.Seconds()})
+		return
+	}
+	line := fmt.Sprintf("%s  %-9s  attempt %d of %d  %s", t.ID, outcome, t.Attempt, t.MaxAttempts, span(took))
+	if text != "" {
+		line += "  " + brief(printable([]byte(text)), 120)
+	}
+	p.a.note("%s", line)
+}
+
+// verdict is the end of --until-empty: an error when tasks failed here and did not make it later.
+func (p *programRunner) verdict() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.failed); n > 0 {
+		return failedf("%s failed: see `dbq list --state error,poison`", plural(n, "task"))
+	}
+	return nil
+}
+
+// taskEnv is what the program's environment says about the task.
+func taskEnv(t dbq.Task) []string {
+	env := []string{
+		"DBQ_TASK_ID=" + t.ID.String(), "DBQ_QUEUE=" + t.Queue, "DBQ_KIND=" + t.Kind, "DBQ_REFERENCE=" + t.Reference,
+		"DBQ_ATTEMPT=" + strconv.Itoa(t.Attempt), "DBQ_MAX_ATTEMPTS=" + strconv.Itoa(t.MaxAttempts),
+		"DBQ_FENCE=" + strconv.FormatInt(t.Fence, 10),
+	}
+	for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
+		name := strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return '_'
+		}, strings.ToUpper(k))
+		env = append(env, "DBQ_HEADER_"+name+"="+strings.ReplaceAll(t.Headers[k], "\x00", ""))
+	}
+	return env
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// progress tells how long work goes: on a terminal one line that is written again and again, elsewhere a line now and then.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	last     time.Time
+	shown    bool
+}
+
+const (
+	terminalEvery = 100 * time.Millisecond
+	lineEvery     = 5 * time.Second
+)
+
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, terminal: isTerminal(w), last: time.Now()}
+}
+
+// update shows where work is, unless it did so a moment ago.
+func (p *progress) update(format string, args ...any) {
+	every := lineEvery
+	if p.terminal {
+		every = terminalEvery
+	}
+	if time.Since(p.last) < every {
+		return
+	}
+	p.last = time.Now()
+	if p.terminal {
+		p.shown = true
+		fmt.Fprintf(p.w, "\r\x1b[K"+format, args...)
+		return
+	}
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// line writes a line that stays.
+func (p *progress) line(format string, args ...any) {
+	p.end()
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// end clears the updating line.
+func (p *progress) end() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}

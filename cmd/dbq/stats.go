@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+	"github.com/spf13/cobra"
+)
+
+func newStats(a *app) *cobra.Command {
+	var queue string
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Count the tasks of each queue by state",
+		Long: `Count the tasks of each queue by state. DUE could be taken now, PARKED are in ERROR until an operator acts, LAG is how long
+the oldest due task has been due.
+
+With --json each queue is a line; oldest_due_seconds is the lag.`,
+		Example: `  dbq stats
+  dbq stats --json | jq 'select(.due > 1000) | .queue'`,
+		Args: cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, _ []string) error {
+			c, err := a.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			stats, err := c.Stats(ctx)
+			if err != nil {
+				return err
+			}
+			var chosen []dbq.QueueStats
+			for _, s := range stats {
+				if queue == "" || s.Queue == queue {
+					chosen = append(chosen, s)
+				}
+			}
+			return a.printStats(chosen)
+		}),
+	}
+	cmd.Flags().StringVarP(&queue, "queue", "q", "", "only this queue")
+	return cmd
+}
+
+// statsView is a queue's numbers as --json shows them.
+type statsView struct {
+	Queue     string                `json:"queue"`
+	Count     map[state.State]int64 `json:"count"`
+	Due       int64                 `json:"due"`
+	Parked    int64                 `json:"parked"`
+	OldestDue float64               `json:"oldest_due_seconds"`
+}
+
+func (a *app) printStats(stats []dbq.QueueStats) error {
+	if a.json {
+		for _, s := range stats {
+			if err := a.printJSON(statsView{s.Queue, s.Count, s.Due, s.Parked, s.OldestDue.Seconds()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(stats) == 0 {
+		a.note("no tasks")
+		return nil
+	}
+	tab := table{rightFrom: 1}
+	header := []string{"QUEUE"}
+	for _, s := range state.All() {
+		header = append(header, s.String())
+	}
+	tab.add(append(header, "DUE", "PARKED", "LAG")...)
+	for _, q := range stats {
+		row := []string{printable([]byte(q.Queue))}
+		for _, s := range state.All() {
+			row = append(row, fmt.Sprint(q.Count[s]))
+		}
+		lag := "-"
+		if q.Due > 0 {
+			lag = span(q.OldestDue)
+		}
+		tab.add(append(row, fmt.Sprint(q.Due), fmt.Sprint(q.Parked), lag)...)
+	}
+	return tab.write(a.out)
+}

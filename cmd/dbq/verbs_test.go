@@ -1,0 +1,278 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/state"
+)
+
+func TestEnqueueMakesTheDefaultFile(t *testing.T) {
+	u := newUser(t)
+	u.run("stats").fails(exitNotMigrated, "dbq.db", "dbq enqueue")
+	id := u.run("enqueue", "--queue", "mail", "--payload", "hello", "--reference", "r-1", "--kind", "k", "--priority", "3",
+		"--max-attempts", "7", "--header", "trace=abc", "--header", "empty=").id()
+	u.run("show", id).has("mail", "r-1", "CREATED", "hello", "trace=abc", "empty=", "5 bytes", "0 of 7")
+	got := u.task(id)
+	for name, want := range map[string]any{"payload": "hello", "queue": "mail", "kind": "k", "priority": 3.0, "state": "CREATED",
+		"max_attempts": 7.0, "attempt": 0.0, "reference": "r-1", "fence": 0.0} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	u.run("enqueue", "--queue", "mail", "--reference", "r-1").fails(exitState, "reference", id)
+	o := u.run("enqueue", "--queue", "mail", "--json")
+	o.ok()
+	if o.one()["id"] == nil {
+		t.Errorf("no id in %s", o.out)
+	}
+}
+
+func TestEnqueuePayloads(t *testing.T) {
+	u := newUser(t)
+	u.write("p.bin", "a\x00\xffz")
+	id := u.run("enqueue", "-q", "q", "--payload-file", "p.bin").id()
+	if got := u.run("show", id, "--payload").ok(); got != "a\x00\xffz" {
+		t.Errorf("payload %q", got)
+	}
+	if got := u.task(id)["payload_base64"]; got != "YQD/eg==" {
+		t.Errorf("payload_base64 %v", got)
+	}
+	u.run("show", id).has("61 00 ff 7a", "4 bytes")
+	id = u.feed("from stdin\n", "enqueue", "-q", "q", "--payload-file", "-").id()
+	if got := u.run("show", id, "--payload").ok(); got != "from stdin\n" {
+		t.Errorf("payload %q", got)
+	}
+	id = u.run("enqueue", "-q", "q").id()
+	u.run("show", id).has("payload     none")
+	id = u.run("enqueue", "-q", "q", "--payload", "").id()
+	u.run("show", id).has("payload     0 bytes")
+	id = u.run("enqueue", "-q", "q", "--payload", "\x1b[31mred").id()
+	if o := u.run("show", id); strings.Contains(o.ok(), "\x1b") {
+		t.Errorf("an escape sequence reaches the terminal: %q", o.out)
+	}
+}
+
+func TestEnqueueTimes(t *testing.T) {
+	u := newUser(t)
+	id := u.run("enqueue", "-q", "q", "--delay", "2h").id()
+	u.run("show", id).has("due in 1h59m")
+	id = u.run("enqueue", "-q", "q", "--run-at", "2999-01-31T09:00:00+01:00").id()
+	if got := u.task(id)["due"]; got != "2999-01-31T08:00:00Z" {
+		t.Errorf("due %v", got)
+	}
+	u.run("enqueue", "-q", "q", "--run-at", "tomorrow").fails(exitUsage, "tomorrow")
+	u.run("enqueue", "-q", "q", "--run-at", "2999-01-31T09:00:00Z", "--delay", "1s").fails(exitUsage, "--delay", "--run-at")
+}
+
+func TestEnqueueLines(t *testing.T) {
+	u := newUser(t)
+	var in strings.Builder
+	for i := range 2500 {
+		fmt.Fprintf(&in, "{\"payload\": \"%d\", \"reference\": \"r%d\"}\n", i, i%2400)
+	}
+	u.feed(in.String(), "enqueue", "--queue", "n", "--lines").has("2400 tasks enqueued, 100 there already")
+	u.write("lines", `{"queue":"a","payload":{"to": 42},"priority":2,"delay":"1h","headers":{"x":"y"}}
+
+{"queue":"b","payload_base64":"/w==","max_attempts":3,"kind":"own"}
+`)
+	o := u.run("enqueue", "--file", "lines", "--json", "--kind", "common", "--header", "all=1")
+	o.ok()
+	lines := o.jsonLines()
+	if len(lines) != 2 || lines[0]["line"] != 1.0 || lines[1]["line"] != 3.0 || lines[1]["duplicate"] != false {
+		t.Fatalf("answers %v", lines)
+	}
+	first, second := u.task(lines[0]["id"].(string)), u.task(lines[1]["id"].(string))
+	if first["payload"] != `{"to": 42}` || first["kind"] != "common" || fmt.Sprint(first["headers"]) != "map[all:1 x:y]" || first["queue"] != "a" {
+		t.Errorf("first %v", first)
+	}
+	if second["payload_base64"] != "/w==" || second["kind"] != "own" || second["max_attempts"] != 3.0 || second["queue"] != "b" {
+		t.Errorf("second %v", second)
+	}
+}
+
+func TestEnqueueLinesTellsTheBadOne(t *testing.T) {
+	u := newUser(t)
+	good := "{\"queue\":\"q\"}\n"
+	for bad, says := range map[string]string{
+		`{"queue":"q","payloda":1}`:    `"payloda"`,
+		`{"queue":"q"`:                 "ends too early",
+		`[1]`:                          "array",
+		`{"queue":"q"} {}`:             "follows",
+		`{}`:                           "--queue",
+		`{"queue":"q","priority":77}`:  "77",
+		`{"queue":"q","priority":"x"}`: "priority",
+		`{"queue":"q","delay":"soon"}`: "soon",
+		`{"queue":"q","run_at":"now"}`: "now",
+		`{"queue":"q","delay":"1s","run_at":"now"}`:     "now",
+		`{"queue":"q","id":"7"}`:                        `"7"`,
+		`{"queue":"q","payload_base64":"%"}`:            "base64",
+		`{"queue":"q","payload":1,"payload_base64":""}`: "both",
+	} {
+		u.feed(good+good+"\n"+bad+"\n"+good, "enqueue", "--lines").fails(exitUsage, "line 4", says, "2 tasks enqueued")
+	}
+	u.run("enqueue", "--file", "nope").fails(exitUsage, "nope")
+	u.run("enqueue", "--lines", "--payload", "x").fails(exitUsage, "--lines")
+}
+
+func TestMigrate(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "own.db").has("made", "own.db", "version")
+	u.run("migrate", "--dsn", "sqlite:own.db").has("already")
+	u.run("stats", "--dsn", "sqlite:own.db").ok()
+	if o := u.run("migrate", "--dsn", "own.db", "--json"); o.one()["from"] != o.one()["to"] {
+		t.Errorf("%s", o.out)
+	}
+	u.run("migrate", "--print").has("CREATE TABLE", "dbq_task")
+	u.run("migrate", "--print", "--dialect", "postgres", "--schema", "jobs", "--prefix", "x_").has("CREATE TABLE", "jobs.x_task")
+	u.run("migrate", "--print", "--dialect", "abc").fails(exitUsage, "abc", "sqlite")
+	u.run("migrate", "--dialect", "sqlite").fails(exitUsage, "--print")
+	u.run("enqueue", "-q", "q", "--dsn", "own.db", "--prefix", "other_").fails(exitNotMigrated, "dbq migrate")
+}
+
+func TestListPages(t *testing.T) {
+	u := newUser(t)
+	u.feed(strings.Repeat("{\"queue\":\"q\",\"kind\":\"k\"}\n", 7)+strings.Repeat("{\"queue\":\"other\"}\n", 2), "enqueue", "--lines").ok()
+	var seen []string
+	after := []string{}
+	for range 10 {
+		o := u.run(append([]string{"list", "-q", "q", "--limit", "3", "--json"}, after...)...)
+		o.ok()
+		page := o.jsonLines()
+		for _, task := range page {
+			seen = append(seen, task["id"].(string))
+		}
+		if len(page) < 3 {
+			break
+		}
+		after = []string{"--after", seen[len(seen)-1]}
+	}
+	if len(seen) != 7 {
+		t.Errorf("%d tasks over all pages, want 7: %v", len(seen), seen)
+	}
+	o := u.run("list", "-q", "q", "--limit", "3")
+	if !strings.Contains(o.err, "--after "+seen[2]) {
+		t.Errorf("the end does not say how to go on: %q", o.err)
+	}
+	lines := strings.Split(o.ok(), "\n")
+	column := strings.Index(lines[0], "STATE")
+	for _, l := range lines[1:4] {
+		if strings.Index(l, "CREATED") != column {
+			t.Errorf("the columns are not aligned:\n%s", o.out)
+		}
+	}
+	u.run("list", "--kind", "k", "--state", "created,error", "--reference", "none").ok()
+	u.run("list", "--state", "sleeping").fails(exitUsage, "CREATED")
+	u.run("list", "--limit", "0").fails(exitUsage, "--limit")
+	u.run("list", "--after", "x").fails(exitUsage, "x")
+	if o := u.run("list", "-q", "empty"); o.ok() != "" || o.err != "no tasks\n" {
+		t.Errorf("an empty list: %q, %q", o.out, o.err)
+	}
+}
+
+func TestStats(t *testing.T) {
+	u := newUser(t)
+	u.feed(strings.Repeat("{\"queue\":\"q\"}\n", 12)+"{\"queue\":\"later\",\"delay\":\"1h\"}\n", "enqueue", "--lines").ok()
+	u.run("stats").has("QUEUE", "CREATED", "POISON", "LAG", "later", "12")
+	o := u.run("stats", "--json", "--queue", "q")
+	q := o.one()
+	if q["queue"] != "q" || q["due"] != 12.0 || q["count"].(map[string]any)["CREATED"] != 12.0 {
+		t.Errorf("%v", q)
+	}
+}
+
+func TestOperate(t *testing.T) {
+	u := newUser(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, u.run("enqueue", "-q", "q").id())
+	}
+	id := ids[0]
+	for _, step := range []struct{ verb, then string }{
+		{"reject", "ERROR"}, {"reenqueue", "CREATED"}, {"reject", "ERROR"}, {"quarantine", "POISON"}, {"restore", "ERROR"},
+		{"poison", "POISON"}, {"reenqueue", "CREATED"}, {"reject", "ERROR"},
+	} {
+		u.run(step.verb, id).has("1 task ")
+		if got := u.task(id)["state"]; got != step.then {
+			t.Fatalf("%s made it %v, want %s", step.verb, got, step.then)
+		}
+	}
+	u.run("reject", id).fails(exitState, "CREATED", id)
+	u.run("revoke", id).fails(exitState, "PROCESSING")
+	u.run("reenqueue", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitNotFound, "no such task")
+	u.run("reject", id, ids[1], ids[2]).fails(exitState, "2 of 3")
+	o := u.run("reject", ids[1], "01a1fe08-d809-723f-9731-4ea7dcff52a9", "--json")
+	if got := o.one(); got["changed"] != 0.0 || len(got["failed"].([]any)) != 2 || o.code != exitState {
+		t.Errorf("%v, exit code %d", got, o.code)
+	}
+	u.run("purge", id).has("1 task purged")
+	u.run("show", id).fails(exitNotFound, id)
+}
+
+func TestOperateByFilter(t *testing.T) {
+	u := newUser(t)
+	u.feed(strings.Repeat("{\"queue\":\"q\"}\n", 5)+"{\"queue\":\"other\"}\n", "enqueue", "--lines").ok()
+	for _, tr := range state.ByOperator() {
+		u.run(string(tr.Event)).fails(exitUsage, "--all")
+	}
+	o := u.run("reject", "-q", "q", "--limit", "2")
+	if o.has("2 tasks rejected"); !strings.Contains(o.err, "limit of 2") {
+		t.Errorf("it does not say that there may be more: %q", o.err)
+	}
+	if got := u.run("reject", "--all", "--json").one(); got["changed"] != 4.0 || got["event"] != "reject" {
+		t.Errorf("%v", got)
+	}
+	u.run("reject", "--all", "-q", "q").fails(exitUsage, "--all")
+	u.run("reject", "--all", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitUsage, "not both")
+	u.run("reenqueue", "--state", "completed").fails(exitUsage, "ERROR or POISON", "COMPLETED")
+	u.run("purge", "-q", "q").fails(exitUsage, "--yes")
+	u.run("purge", "-q", "q", "--parked", "--yes").has("5 tasks purged")
+	u.run("reenqueue", "--parked", "--limit", "0").fails(exitUsage, "--limit")
+	u.run("reenqueue", "--parked").has("1 task reenqueued")
+}
+
+func TestWait(t *testing.T) {
+	u := newUser(t)
+	id := u.run("enqueue", "-q", "q", "--payload", "6*7").id()
+	u.run("wait", id, "--timeout", "50ms").fails(exitFailed, "CREATED")
+	u.run("work", "-q", "q", "--until-empty", "--quiet", "--", "sh", "-c", "echo $(($(cat)))").ok()
+	if got := u.run("wait", id).ok(); got != "42\n" {
+		t.Errorf("result %q", got)
+	}
+	bad := u.run("enqueue", "-q", "q").id()
+	u.run("reject", bad).ok()
+	u.run("wait", bad).fails(exitFailed, "ERROR, parked")
+	u.run("wait", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitNotFound)
+}
+
+func TestHelpTeaches(t *testing.T) {
+	u := newUser(t)
+	help := u.run("help").ok()
+	for code := range map[int]bool{exitFailed: true, exitUsage: true, exitNotFound: true, exitState: true, exitUnavailable: true,
+		exitNotMigrated: true, exitMayHappened: true, exitInterrupted: true} {
+		if !strings.Contains(help, fmt.Sprintf("\n  %-4d ", code)) {
+			t.Errorf("dbq help does not explain exit code %d", code)
+		}
+	}
+	root := newRoot(&app{out: &bytes.Buffer{}})
+	for _, cmd := range root.Commands() {
+		if cmd.Hidden || cmd.GroupID == "" {
+			continue
+		}
+		u.run(cmd.Name(), "--help").has("Examples:", "dbq "+cmd.Name(), "--json")
+	}
+	for _, tr := range state.ByOperator() {
+		if v := operatorVerbs[tr.Event]; v.past == "" || v.note == "" || v.example == "" {
+			t.Errorf("the event %s of the state table lacks words in operatorVerbs", tr.Event)
+		}
+	}
+	u.run("version").has("dbq ", "sqlite")
+	if v := u.run("version", "--json").one(); v["version"] == nil {
+		t.Errorf("%v", v)
+	}
+	u.run("completion", "bash").has("dbq")
+}

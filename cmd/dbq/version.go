@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/spf13/cobra"
+)
+
+type versionInfo struct {
+	Version string   `json:"version"`
+	Commit  string   `json:"commit,omitempty"`
+	Go      string   `json:"go"`
+	Schemes []string `json:"dsn_schemes"` // that this build knows
+}
+
+func newVersion(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print dbq's version and the databases it was built for",
+		Args:  cobra.NoArgs,
+		RunE: a.verb(func(context.Context, []string) error {
+			v := readVersion()
+			if a.json {
+				return a.printJSON(v)
+			}
+			if v.Commit != "" {
+				v.Version += " (" + v.Commit + ")"
+			}
+			return a.printf("dbq %s, %s, DSNs: %s\n", v.Version, v.Go, strings.Join(v.Schemes, ", "))
+		}),
+	}
+}
+
+func readVersion() versionInfo {
+	v := versionInfo{Version: "devel", Go: runtime.Version(), Schemes: dialect.Schemes()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Commit = s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v
+}
