@@ -142,6 +142,9 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 		return err
 	}
 	class := c.s.Class(err)
+	if errors.Is(err, ErrMayHaveHappened) { // an earlier try's: what the last try met must not say that nothing happened
+		class = dialect.Ambiguous
+	}
 	if class == dialect.Unknown && c.closed.Load() && !errors.Is(err, ErrClosed) { // closed while the call was under way
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}

@@ -23,8 +23,9 @@ go mod edit -require "$module@v0.0.0" -replace "$module=$repository"
 go mod tidy
 go build -o /dev/null .
 
-# A driver that other modules' tests bring in counts as well: it would be downloaded all the same.
-if grep -E '/(pgx|go-ora|go-sql-driver|testcontainers-go|docker|moby)[/ ]' go.sum; then
+# What other modules' tests bring in counts as well: it would be downloaded all the same. Only the drivers that sqlx's own tests
+# use cannot be kept out (go-sql-driver/mysql, lib/pq, go-sqlite3); nothing of them is compiled.
+if grep -E '/(pgx|go-ora|testcontainers-go|docker|moby)[/ ]' go.sum; then
   echo "these lines of go.sum should not be there"
   exit 1
 fi

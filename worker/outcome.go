@@ -9,6 +9,8 @@ import (
 )
 
 // Settled is returned by a handler that settled its task itself, as with CompleteTx: the worker does nothing more.
+//
+//lint:ignore ST1012 it is what became of the task, like the others here, and no failure
 var Settled = errors.New("worker: settled by the handler")
 
 // Delete is returned by a handler whose work is done and whose task is to be removed instead of kept as COMPLETED.

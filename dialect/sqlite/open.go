@@ -70,9 +70,7 @@ func one(db *sql.DB) {
 // split reads a DSN into the file's path and the driver's parameters.
 func split(dsn string) (path string, query url.Values, err error) {
 	rest := strings.TrimPrefix(dsn, "sqlite:")
-	if strings.HasPrefix(rest, "//") { // sqlite:///absolute or sqlite://relative
-		rest = rest[2:]
-	}
+	rest = strings.TrimPrefix(rest, "//") // sqlite:///absolute or sqlite://relative
 	path, raw, _ := strings.Cut(rest, "?")
 	if path == "" {
 		return "", nil, fmt.Errorf("%w: no file named; write sqlite:queue.db", dialect.ErrDSN)

@@ -94,10 +94,11 @@ UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROU
 RETURNING {columns}`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
+			// A plain comparison would imply that the row has a due time, and lead the planner to walk the index of those.
 			"take": batch(`UPDATE {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
   lease_until = {now} + :lease, holder = :holder, updated = {now}
   FROM (VALUES {rows}) AS d
- WHERE {task}.id = +d.column1 AND {task}.due <= {now}
+ WHERE {task}.id = +d.column1 AND ifnull({task}.due, 9223372036854775807) <= {now}
 RETURNING {columns}`, `(:id)`),
 		},
 	}

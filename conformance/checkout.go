@@ -1,0 +1,300 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
+)
+
+func checkoutCases() []Case {
+	return inGroup("Checkout",
+		Case{Name: "EmptyIsNotAnError", Law: "A checkout that finds nothing due returns no tasks and no error.",
+			run: checkoutEmpty},
+		Case{Name: "OldestDueFirst", Law: "Of one priority, the tasks that have been due longest leave first.",
+			run: checkoutOldest},
+		Case{Name: "PriorityFirst", Law: "A due task of a better priority leaves before all others, however long these have been due.",
+			run: checkoutPriority},
+		Case{Name: "ManyPriorities", Law: "Checkouts take all ten priorities in order, over their bounds, and pass by what is not due yet.",
+			run: checkoutManyPriorities},
+		Case{Name: "AtMostN", Law: "A checkout of n takes no more than n tasks, and leaves the others alone.",
+			run: checkoutAtMost},
+		Case{Name: "NobodyBelowLimitMissed", Law: "Without competition a checkout takes everything that is due, up to its limit.",
+			run: checkoutComplete},
+		Case{Name: "LargeCheckout", Law: "A checkout over the limits of one statement takes everything once and in order.",
+			run: checkoutLarge},
+		Case{Name: "OnceInACheckout", Law: "A checkout returns no task twice, even when its lease is over before the checkout is.",
+			run: checkoutOnce},
+		Case{Name: "OtherQueueUntouched", Law: "A checkout of one queue takes nothing from another.",
+			run: checkoutOtherQueue},
+		Case{Name: "CountsAttempt", Law: "Each checkout of a task counts one attempt.",
+			run: checkoutCounts},
+		Case{Name: "FenceGrows", Law: "The fence grows with every checkout of a task, whatever came between, and never shrinks.",
+			run: checkoutFence},
+		Case{Name: "FutureIsNotTaken", Law: "What is due later is not taken, whatever its priority.",
+			run: checkoutFuture},
+		Case{Name: "FinishedAreNotTaken", Law: "Completed, poisoned and parked tasks are never taken.",
+			run: checkoutFinished},
+		Case{Name: "MarkIsFreshEachTime", Law: "Two checkouts of one client never return the same task while its lease lasts.",
+			run: checkoutFreshMark},
+		Case{Name: "ExpiredUnderBacklogIsTaken", Law: "A backlog of due tasks does not keep a task whose lease ran out from being taken over.",
+			run: checkoutExpiredUnderBacklog},
+		Case{Name: "ExpiredAndReadyTogether", Law: "One checkout takes tasks whose lease ran out and tasks that are due, each once.",
+			run: checkoutBoth},
+		Case{Name: "CancelledContext", Law: "A checkout whose context has ended leases nothing and returns the context's error.",
+			run: checkoutCancelled},
+		Case{Name: "CancelledInTheMiddle", Law: "A checkout whose context ends under way returns the tasks it leased, or has leased none, or says that it may have.",
+			run: checkoutCancelledMiddle},
+	)
+}
+
+func checkoutEmpty(t *T) {
+	q := t.Open().Queue("q")
+	for range 3 {
+		tasks, err := q.Checkout(t.ctx, 10, long)
+		if len(tasks) != 0 || err != nil {
+			t.Errorf("got %d tasks and error %v, want nothing", len(tasks), err)
+		}
+	}
+}
+
+func checkoutOnce(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	t.enqueueMany(q, 1500, nil)
+	for range 3 { // the first of a client looks for leases that ran out first of all, the others at last
+		tasks := t.checkout(q, dbq.MaxCheckout, short)
+		seen := map[uuid.UUID]bool{}
+		for _, task := range tasks {
+			if seen[task.ID] {
+				t.Fatalf("one checkout returned task %s twice", task.ID)
+			}
+			seen[task.ID] = true
+		}
+		for _, task := range tasks[:10] {
+			if row := t.get(c, task.ID); row.Attempt != task.Attempt || row.Fence != task.Fence {
+				t.Fatalf("the checkout says attempt %d and fence %d, the row %d and %d", task.Attempt, task.Fence, row.Attempt, row.Fence)
+			}
+		}
+		t.enqueueMany(q, 1500, nil)
+	}
+}
+
+func checkoutOtherQueue(t *T) {
+	c := t.Open()
+	id := t.enqueue(c.Queue("mail"), dbq.NewTask{})
+	before := t.get(c, id)
+	for _, name := range []string{"Mail", "mai", "mail2", "mail ", "other"} {
+		t.wantNone("queue "+name, c.Queue(name))
+	}
+	t.wantUnchanged("a checkout of another queue", c, before)
+	if task := t.take(c.Queue("mail"), long); task.ID != id {
+		t.Errorf("got task %s, want %s", task.ID, id)
+	}
+}
+
+func checkoutCounts(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	id := t.enqueue(q, dbq.NewTask{})
+	for attempt := 1; attempt <= 4; attempt++ {
+		task := t.take(q, long)
+		if row := t.get(c, id); task.Attempt != attempt || row.Attempt != attempt {
+			t.Errorf("checkout says attempt %d and the row %d, want %d", task.Attempt, row.Attempt, attempt)
+		}
+		t.Must(q.Fail(t.ctx, task.Lease, dbq.RetryIn(0), errBoom))
+	}
+}
+
+func checkoutFence(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 100})
+	last := int64(0)
+	for i, between := range []func(l dbq.Lease) error{
+		func(l dbq.Lease) error { return q.Fail(t.ctx, l, dbq.RetryIn(0), errBoom) },
+		func(l dbq.Lease) error { return q.Release(t.ctx, l, 0) },
+		func(l dbq.Lease) error {
+			return errors.Join(q.Fail(t.ctx, l, dbq.Park, errBoom), c.Reenqueue(t.ctx, id))
+		},
+		func(l dbq.Lease) error { return errors.Join(c.Revoke(t.ctx, id), c.Reenqueue(t.ctx, id)) },
+		func(l dbq.Lease) error {
+			return errors.Join(q.Poison(t.ctx, l, errBoom), c.Restore(t.ctx, id), c.Reenqueue(t.ctx, id))
+		},
+		func(l dbq.Lease) error {
+			_, err := q.Extend(t.ctx, l, short)
+			t.ranOut(c, id)
+			return err
+		},
+		func(l dbq.Lease) error { return nil },
+	} {
+		task := t.takeOver(q, id, long)
+		if row := t.get(c, id); task.Fence <= last || task.Lease.Fence != task.Fence || row.Fence != task.Fence {
+			t.Errorf("checkout %d: fence %d, in the lease %d, in the row %d; want one above %d in all", i, task.Fence, task.Lease.Fence, row.Fence, last)
+		}
+		last = task.Fence
+		t.Must(between(task.Lease))
+		if row := t.get(c, id); row.Fence < last {
+			t.Errorf("the fence went back from %d to %d after checkout %d", last, row.Fence, i)
+		}
+	}
+}
+
+func checkoutFuture(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	t.enqueueMany(q, 20, func(i int, nt *dbq.NewTask) { nt.Delay, nt.Priority = long, i%10 })
+	failed := t.takeNew(q, dbq.NewTask{}, long)
+	t.Must(q.Fail(t.ctx, failed.Lease, dbq.RetryIn(long), errBoom))
+	released := t.takeNew(q, dbq.NewTask{}, long)
+	t.Must(q.Release(t.ctx, released.Lease, long))
+	t.wantNone("tasks due in an hour", q)
+	id := t.enqueue(q, dbq.NewTask{Priority: 9})
+	if task := t.take(q, long); task.ID != id {
+		t.Errorf("got task %s, want the one that is due, %s", task.ID, id)
+	}
+}
+
+func checkoutFinished(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	for _, s := range situations() {
+		if s.name == "COMPLETED" || s.name == "POISON" || s.name == "ERROR-parked" {
+			s.reach(t, q, dbq.NewTask{})
+		}
+	}
+	t.Must(c.Reject(t.ctx, t.enqueue(q, dbq.NewTask{})))
+	t.Must(c.Revoke(t.ctx, t.takeNew(q, dbq.NewTask{}, long).ID))
+	for range 2 {
+		t.wantNone("only finished and parked tasks are there", t.Open().Queue("q"))
+	}
+	if n := t.count(c, "q"); n != 5 {
+		t.Errorf("%d tasks are there, want 5", n)
+	}
+}
+
+func checkoutFreshMark(t *T) {
+	q := t.Open(dbq.WithName("one name for all")).Queue("q")
+	twin := t.Open(dbq.WithName("one name for all")).Queue("q") // a program may well use a name twice
+	t.enqueueMany(q, 120, nil)
+	seen := map[uuid.UUID]bool{}
+	for i := range 60 {
+		for _, task := range t.checkout([]*dbq.Queue{q, twin}[i%2], 2, long) {
+			if seen[task.ID] {
+				t.Fatalf("checkout %d returned task %s again while its lease lasts", i, task.ID)
+			}
+			seen[task.ID] = true
+		}
+	}
+	if len(seen) != 120 {
+		t.Errorf("60 checkouts of 2 returned %d tasks, want 120", len(seen))
+	}
+}
+
+func checkoutExpiredUnderBacklog(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	id := t.enqueue(q, dbq.NewTask{Priority: 9})
+	t.abandon(q)
+	t.enqueueMany(q, 50, nil) // better priorities, and never fewer than a checkout asks for
+	start := time.Now()
+	t.eventually("the task whose lease ran out is taken over", func() bool {
+		tasks := t.checkout(q, 1, long)
+		if len(tasks) == 0 {
+			t.Fatalf("a checkout found nothing in a queue with 50 due tasks")
+		}
+		if tasks[0].ID == id {
+			return true
+		}
+		t.Must(q.Release(t.ctx, tasks[0].Lease, 0))
+		return false
+	})
+	t.Logf("taken over under a backlog after %v", time.Since(start))
+}
+
+func checkoutBoth(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	want := t.enqueueMany(q, 3, nil)
+	t.checkout(q, 3, short)
+	for _, id := range want {
+		t.ranOut(c, id)
+	}
+	want = append(want, t.enqueueMany(q, 5, nil)...)
+	var got []dbq.Task
+	t.eventually("all eight tasks are taken", func() bool {
+		got = append(got, t.checkout(q, 10, long)...)
+		return len(got) >= 8
+	})
+	if ids := sortedIDs(idsOf(got)); !slices.Equal(ids, sortedIDs(want)) {
+		t.Errorf("got the %d tasks %v, want each of %v once", len(ids), ids, want)
+	}
+}
+
+func checkoutCancelled(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	before := t.get(c, t.enqueue(q, dbq.NewTask{}))
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+	tasks, err := q.Checkout(ctx, 1, long)
+	if len(tasks) > 0 {
+		t.Errorf("got %d tasks, want none", len(tasks))
+	}
+	t.WantErr("checkout with a context that has ended", err, context.Canceled)
+	t.wantUnchanged("the cancelled checkout", c, before)
+}
+
+func checkoutCancelledMiddle(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	const n = 300
+	t.enqueueMany(q, n, nil)
+	var mu sync.Mutex
+	got := map[uuid.UUID]bool{}
+	maybe := 0
+	var all sync.WaitGroup
+	for range 3 {
+		pauses := make([]time.Duration, 40)
+		for i := range pauses {
+			pauses[i] = time.Duration(t.rand.IntN(3000)) * time.Microsecond
+		}
+		all.Go(func() {
+			for _, pause := range pauses {
+				ctx, cancel := context.WithTimeout(t.ctx, pause)
+				tasks, err := q.Checkout(ctx, 2, long)
+				cancel()
+				mu.Lock()
+				for _, task := range tasks {
+					got[task.ID] = true
+				}
+				switch {
+				case errors.Is(err, dbq.ErrMayHaveHappened):
+					maybe += 2
+				case err != nil && !errors.Is(err, context.DeadlineExceeded):
+					t.Errorf("a checkout cut off after %v: %v", pause, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	leased := t.list(c, dbq.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}})
+	lost := 0
+	for _, task := range leased {
+		if !got[task.ID] {
+			lost++
+		}
+	}
+	t.Logf("%d tasks were leased, %d returned, at most %d may have been", len(leased), len(got), maybe)
+	if lost > maybe {
+		t.Errorf("%d tasks are leased that no checkout returned, and only %d may have been, want none", lost, maybe)
+	}
+	if len(leased)-lost != len(got) {
+		t.Errorf("%d tasks were returned, but only %d of them are leased", len(got), len(leased)-lost)
+	}
+}

@@ -1,0 +1,155 @@
+// Package conformance checks whether a dialect, a server version or a managed database keeps dbq's promises.
+//
+// A case is a name and a law; a failure prints the law that was broken. Run executes the cases as subtests of a Go test,
+// Check without package testing, for programs. Both do every case once for each strategy of the server.
+//
+//	func TestMain(m *testing.M) {
+//		conformance.Child() // lets cases start worker processes of this very program
+//		os.Exit(m.Run())
+//	}
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Run(t, conformance.Harness{
+//			DSN: func(dir string) string { return "sqlite:" + filepath.Join(dir, "queue.db") },
+//			Processes: true,
+//		})
+//	}
+//
+// The suite may miss a defect; it should never blame a dialect that has none. It never branches on an engine's name: what an
+// engine cannot do is left out by a field of the Harness, with the reason in the report.
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Case is one law and the program that checks it. Its name is unique within the group.
+type Case struct {
+	Group string
+	Name  string
+	Law   string // one sentence that must hold on every engine, printed when it does not
+	run   func(t *T)
+	once  bool // does not depend on the strategy: runs under the default one only
+	alone bool // loads the machine: does not run beside other cases
+}
+
+// FullName is the case as reports name it: group/name.
+func (c Case) FullName() string { return c.Group + "/" + c.Name }
+
+// Harness is what an engine must provide to be tested. Only DSN is required.
+type Harness struct {
+	// DSN is where a case opens its clients. The dialect for its scheme must be imported. dir is a folder that is removed
+	// after the case, for databases that are files; a server's DSN is always the same. Each case uses tables of its own,
+	// under a prefix of its own, and drops them afterwards.
+	DSN func(dir string) string
+	// Strategies to test; nil is each one that the server reports.
+	Strategies []dialect.Strategy
+	// Processes says that the program calls Child first thing in main or TestMain, so that cases can start processes. Else the
+	// cases that need several processes are skipped.
+	Processes bool
+	// OddSession changes a DSN so that its sessions have a strange time zone, such as Asia/Kathmandu. Nil skips the case.
+	OddSession func(dsn string) string
+	// Transactions begin more kinds of transactions on a client's database than *sql.Tx and *sqlx.Tx, by the name of the kind.
+	Transactions map[string]func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
+	// Known names cases (group/name) that are known to fail, with the reason. They are skipped with it.
+	Known map[string]string
+	// Load multiplies the work of the contention cases; 0 is 1, for CI.
+	Load int
+	// Seed of the random choices; 0 takes one from the clock. It is logged.
+	Seed uint64
+}
+
+// caseTimeout bounds one case.
+const caseTimeout = 3 * time.Minute
+
+// groups are the cases in the order in which they are run and printed.
+func groups() [][]Case {
+	return [][]Case{
+		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), completeTxCases(),
+		operateCases(), roundTripCases(), errorCases(), clockCases(), contentionCases(), faultCases(),
+	}
+}
+
+// Cases lists every case, in order.
+func Cases() []Case { return slices.Concat(groups()...) }
+
+// Run executes every case as a subtest named strategy/group/name.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	s := newSuite(h)
+	server, err := s.probe(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatalf("the server cannot be tested: %v", err)
+	}
+	t.Logf("%s %s, strategies %v, seed %d", server.Product, server.Version, server.Strategies, s.seed)
+	for i, strategy := range s.strategies(server) {
+		t.Run(string(strategy), func(t *testing.T) {
+			for _, c := range Cases() {
+				if c.once && i > 0 {
+					continue
+				}
+				t.Run(c.FullName(), func(t *testing.T) {
+					if !c.alone {
+						t.Parallel()
+					}
+					r := s.run(t.Context(), c, strategy, t.TempDir(), func(line string) { t.Log(line) })
+					switch {
+					case r.Skipped != "":
+						t.Skip(r.Skipped)
+					case len(r.Failures) > 0:
+						t.Errorf("broken law: %s", c.Law)
+						for _, f := range r.Failures {
+							t.Error(f)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// Check executes every case and reports. It returns early, with what was done so far, when ctx ends. progress, if not nil, is
+// told each result as it comes.
+func Check(ctx context.Context, h Harness, progress func(Result)) (Report, error) {
+	s := newSuite(h)
+	dir, remove, err := tempDir()
+	if err != nil {
+		return Report{}, err
+	}
+	defer remove()
+	server, err := s.probe(ctx, dir)
+	if err != nil {
+		return Report{}, fmt.Errorf("conformance: the server cannot be tested: %w", err)
+	}
+	rep := Report{Product: server.Product, Version: server.Version, Strategies: s.strategies(server), Started: time.Now().UTC(), Seed: s.seed}
+	for i, strategy := range rep.Strategies {
+		for _, c := range Cases() {
+			if c.once && i > 0 {
+				continue
+			}
+			if ctx.Err() != nil {
+				return rep, ctx.Err()
+			}
+			r := func() Result {
+				dir, remove, err := tempDir()
+				if err != nil {
+					return Result{Case: c, Strategy: strategy, Failures: []string{err.Error()}}
+				}
+				defer remove()
+				return s.run(ctx, c, strategy, dir, nil)
+			}()
+			rep.Results = append(rep.Results, r)
+			if progress != nil {
+				progress(r)
+			}
+		}
+	}
+	return rep, nil
+}

@@ -1,0 +1,108 @@
+// Package engines runs the conformance suite on every engine and version that can be had: a server whose DSN is in the
+// environment, else a container, else a skip that says why and how to get it. It is the only package that imports testcontainers-go,
+// and nothing imports it, so that neither a program nor a third party's dialect gets a container library into its go.sum.
+//
+//	go test ./conformance/engines -run TestConformance/postgres18/cas/Lease
+//
+// The environment decides what runs:
+//
+//	DBQ_TEST_POSTGRES18_DSN=postgres://...    the server for a target; DBQ_TEST_POSTGRES_DSN is one of any version
+//	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
+//	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN
+//	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
+package engines
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect/postgres"
+	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", to wait for a container with
+)
+
+// A target is an engine of a version, as subtests name it.
+type target struct {
+	name string
+	engine
+	image  string // an official image's name; "" has no container
+	always bool   // try a container also when nobody requires the target
+}
+
+// targets to test. A container takes its time, so only the oldest and the newest version are tried in one unasked.
+var targets = []target{
+	{"sqlite", sqliteEngine, "", true},
+	{"postgres15", postgresEngine, "postgres:15", true},
+	{"postgres17", postgresEngine, "postgres:17", false},
+	{"postgres18", postgresEngine, "postgres:18", true},
+	{"postgres", postgresEngine, "", false}, // any version
+}
+
+// An engine is what its versions have in common.
+type engine struct {
+	// file is a DSN in a folder, for an engine without a server.
+	file func(dir string) string
+	// port, environment and container are how a container of the official image is used, and driver waits for it.
+	port, driver string
+	environment  map[string]string
+	container    func(host, port string) (dsn string)
+	// oddSession and transactions are fields of conformance.Harness.
+	oddSession   func(dsn string) string
+	transactions func(dsn string) map[string]beginner
+}
+
+type beginner = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
+
+// sqliteEngine does not sync at each commit, unlike the run beside package conformance: the other way to use it, and a fast one.
+var sqliteEngine = engine{
+	file: func(dir string) string { return "sqlite:" + filepath.Join(dir, "queue.db") + "?synchronous=normal" },
+}
+
+var postgresEngine = engine{
+	port: "5432/tcp", driver: "pgx",
+	environment: map[string]string{"POSTGRES_PASSWORD": "conformance"},
+	container: func(host, port string) string {
+		return "postgres://postgres:conformance@" + host + ":" + port + "/postgres?sslmode=disable"
+	},
+	oddSession: func(dsn string) string { return withParameter(dsn, "timezone", "Asia/Kathmandu") },
+	transactions: func(dsn string) map[string]beginner {
+		return map[string]beginner{"pgx.Tx": func(ctx context.Context, _ *dbq.Client) (dbq.Tx, func() error, func() error, error) {
+			return beginPgx(ctx, dsn)
+		}}
+	},
+}
+
+// beginPgx starts a transaction on a connection of its own, which ends with it.
+func beginPgx(ctx context.Context, dsn string) (_ dbq.Tx, commit, rollback func() error, err error) {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		conn.Close(ctx)
+		return nil, nil, nil, err
+	}
+	then := func(end func(context.Context) error) func() error {
+		return func() error {
+			defer conn.Close(ctx)
+			return end(ctx)
+		}
+	}
+	return postgres.Tx(tx), then(tx.Commit), then(tx.Rollback), nil
+}
+
+// withParameter adds a parameter to a DSN.
+func withParameter(dsn, name, value string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return dsn // the client that opens it says what is wrong
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}

@@ -1,0 +1,57 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/dbq-go/dbq/conformance"
+)
+
+func TestMain(m *testing.M) {
+	conformance.Child()
+	os.Exit(m.Run())
+}
+
+// TestConformance runs the suite as target/strategy/group/name.
+func TestConformance(t *testing.T) {
+	for _, target := range targets {
+		t.Run(target.name, func(t *testing.T) { run(t, target) })
+	}
+}
+
+func run(t *testing.T, target target) {
+	s, err := find(t.Context(), target)
+	if s.stop != nil {
+		t.Cleanup(func() {
+			if err := s.stop(); err != nil {
+				t.Errorf("stopping %s: %v", s.origin, err)
+			}
+		})
+	}
+	report := func(what, detail string) {
+		t.Helper()
+		if err := summarize(target, what, detail); err != nil {
+			t.Errorf("DBQ_TEST_SUMMARY: %v", err)
+		}
+	}
+	if err != nil {
+		report("skipped", err.Error())
+		if !errors.As(err, &skipped{}) || target.required() {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	h := conformance.Harness{DSN: s.dsn, Processes: true, OddSession: target.oddSession}
+	if target.transactions != nil {
+		h.Transactions = target.transactions(s.dsn(""))
+	}
+	info, err := probe(t.Context(), s.dsn(t.TempDir()))
+	if err != nil {
+		report("skipped", err.Error())
+		t.Fatalf("%s cannot be used: %v", s.origin, err)
+	}
+	report("ran", fmt.Sprintf("%s %s, strategies %v, %s", info.Product, info.Version, info.Strategies, s.origin))
+	conformance.Run(t, h)
+}

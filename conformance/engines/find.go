@@ -1,0 +1,145 @@
+package engines
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/moby/moby/api/types/network"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
+)
+
+const (
+	dockerTimeout = 5 * time.Second // for Docker to answer at all
+	startTimeout  = 3 * time.Minute // for an image to be fetched and a server to come up
+	stopTimeout   = time.Minute
+)
+
+// variable is where a target's DSN stands.
+func (t target) variable() string { return "DBQ_TEST_" + strings.ToUpper(t.name) + "_DSN" }
+
+// required reports whether a skip is a failure.
+func (t target) required() bool {
+	return slices.Contains(strings.FieldsFunc(os.Getenv("DBQ_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), t.name)
+}
+
+// A server is where a target's cases run.
+type server struct {
+	dsn    func(dir string) string
+	origin string       // for the summary
+	stop   func() error // nil when there is nothing to stop
+}
+
+// skipped is why a target cannot be had, and how to get it.
+type skipped struct{ reason string }
+
+func (s skipped) Error() string { return s.reason }
+
+// find finds a target's server: the one in the environment, else a container. What cannot be had is a skipped error.
+func find(ctx context.Context, t target) (server, error) {
+	if t.file != nil {
+		return server{dsn: t.file, origin: "a file"}, nil
+	}
+	dsn := os.Getenv(t.variable())
+	if onlyContainers := os.Getenv("DBQ_TEST_CONTAINERS") == "only"; dsn != "" && (!onlyContainers || t.image == "") {
+		return server{dsn: func(string) string { return dsn }, origin: "the server of " + t.variable()}, nil
+	}
+	cure := "set " + t.variable()
+	switch {
+	case t.image == "":
+		return server{}, skipped{"no DSN: " + cure}
+	case !t.always && !t.required():
+		return server{}, skipped{fmt.Sprintf("no DSN, and not asked for: %s, or DBQ_TEST_REQUIRE=%s to start %s in Docker", cure, t.name, t.image)}
+	}
+	if err := docker(ctx); err != nil {
+		return server{}, skipped{fmt.Sprintf("no DSN, and no Docker (%v): %s, or start Docker", err, cure)}
+	}
+	return start(ctx, t)
+}
+
+// docker asks whether Docker answers, and soon. The library panics where it finds no way to it.
+func docker(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, dockerTimeout)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				answer <- fmt.Errorf("%v", p)
+			}
+		}()
+		provider, err := testcontainers.NewDockerProvider()
+		if err == nil {
+			defer provider.Close()
+			err = provider.Health(ctx)
+		}
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("it does not answer within %v", dockerTimeout)
+	}
+}
+
+// start runs a container of the target's image and waits until it can be asked something. An image that cannot be had is a skipped
+// error, too: on a machine without a registry Docker alone is not enough.
+func start(ctx context.Context, t target) (server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c, err := testcontainers.Run(ctx, t.image,
+		testcontainers.WithExposedPorts(t.port),
+		testcontainers.WithEnv(t.environment),
+		testcontainers.WithWaitStrategyAndDeadline(startTimeout, wait.ForSQL(t.port, t.driver, func(host string, port network.Port) string {
+			return t.container(host, port.Port())
+		})))
+	stop := func() error { return testcontainers.TerminateContainer(c, testcontainers.StopTimeout(stopTimeout)) }
+	if err != nil {
+		_ = stop()
+		return server{}, skipped{fmt.Sprintf("%s did not start in Docker (%v): set %s", t.image, err, t.variable())}
+	}
+	host, err := c.Host(ctx)
+	if err == nil {
+		port, portErr := c.MappedPort(ctx, t.port)
+		if err = portErr; err == nil {
+			dsn := t.container(host, port.Port())
+			return server{dsn: func(string) string { return dsn }, origin: "a container of " + t.image, stop: stop}, nil
+		}
+	}
+	_ = stop()
+	return server{}, err
+}
+
+// probe asks a server what it is.
+func probe(ctx context.Context, dsn string) (dialect.Server, error) {
+	d, pool, err := dialect.Open(ctx, dsn)
+	if err != nil {
+		return dialect.Server{}, err
+	}
+	defer pool.Close()
+	s, err := d.Dialect.Probe(ctx, pool.Write)
+	return s, dialect.Scrub(err, dsn)
+}
+
+// summarize adds a line to the file of DBQ_TEST_SUMMARY.
+func summarize(t target, what, detail string) error {
+	path := os.Getenv("DBQ_TEST_SUMMARY")
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\n", t.name, what, strings.ReplaceAll(detail, "\n", " "))
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,233 @@
+package conformance
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+)
+
+func enqueueTxCases() []Case {
+	return inGroup("EnqueueTx",
+		Case{Name: "InvisibleBeforeCommit", Law: "A task enqueued in a transaction is seen by nobody else before the commit.",
+			run: enqueueTxInvisible, once: true},
+		Case{Name: "VisibleAfterCommit", Law: "A task enqueued in a transaction can be taken once it has committed.",
+			run: enqueueTxVisible, once: true},
+		Case{Name: "GoneAfterRollback", Law: "A task enqueued in a transaction that rolls back never was.",
+			run: enqueueTxRollback, once: true},
+		Case{Name: "DuplicateLeavesTxUsable", Law: "ErrDuplicate leaves the caller's transaction usable.",
+			run: enqueueTxDuplicate, once: true},
+		Case{Name: "ManyTx", Law: "EnqueueManyTx adds all its tasks with the transaction or none, also over the limits of one statement.",
+			run: enqueueTxMany, once: true},
+		Case{Name: "EachKindOfTx", Law: "Every kind of transaction that dbq takes can carry an enqueue.",
+			run: enqueueTxKinds, once: true},
+		Case{Name: "NotATransaction", Law: "A value that statements cannot be run on is ErrTx, for every call that takes a transaction.",
+			run: enqueueTxNone, once: true},
+	)
+}
+
+// A beginner starts one kind of transaction on a client's database.
+type beginner = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
+
+// transactions are the kinds of transactions to test, by name, and the names in order.
+func (t *T) transactions() (names []string, kinds map[string]beginner) {
+	kinds = map[string]beginner{
+		"*sql.Tx": func(ctx context.Context, c *dbq.Client) (dbq.Tx, func() error, func() error, error) {
+			tx, err := c.DB().BeginTx(ctx, nil)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			return tx, tx.Commit, tx.Rollback, nil
+		},
+		"*sqlx.Tx": func(ctx context.Context, c *dbq.Client) (dbq.Tx, func() error, func() error, error) {
+			tx, err := sqlx.NewDb(c.DB(), "any").BeginTxx(ctx, nil)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			return tx, tx.Commit, tx.Rollback, nil
+		},
+	}
+	maps.Copy(kinds, t.suite.h.Transactions)
+	return slices.Sorted(maps.Keys(kinds)), kinds
+}
+
+// begin starts a transaction, which is rolled back after the case if it is still open: SQLite's only writer hangs on it.
+func (t *T) begin(c *dbq.Client) *sql.Tx {
+	tx, err := c.DB().BeginTx(t.ctx, nil)
+	t.Must(err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+func enqueueTxInvisible(t *T) {
+	c, other := t.Open(), t.Open() // nothing else of c may be used while its transaction is open
+	tx := t.begin(c)
+	id, err := c.Queue("q").EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "r"})
+	t.Must(err)
+	t.wantGone(other, id)
+	if n := t.count(other, "q"); n != 0 {
+		t.Errorf("another client counts %d tasks before the commit, want none", n)
+	}
+	_, err = other.Queue("q").Find(t.ctx, "r")
+	t.WantErr("find before the commit", err, dbq.ErrNotFound)
+	t.Must(tx.Commit())
+	t.wantState(other, id, dbq.StateCreated)
+}
+
+func enqueueTxVisible(t *T) {
+	c := t.Open()
+	tx := t.begin(c)
+	id, err := c.Queue("q").EnqueueTx(t.ctx, tx, dbq.NewTask{Payload: []byte("x")})
+	t.Must(err)
+	t.Must(tx.Commit())
+	if task := t.take(t.Open().Queue("q"), long); task.ID != id || string(task.Payload) != "x" {
+		t.Errorf("got %s, want task %s with payload x", show(task), id)
+	}
+}
+
+func enqueueTxRollback(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	tx := t.begin(c)
+	id, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "r"})
+	t.Must(err)
+	t.Must(tx.Rollback())
+	t.wantGone(c, id)
+	t.wantNone("after the rollback", q)
+	t.enqueue(q, dbq.NewTask{Reference: "r"}) // the reference is free
+}
+
+func enqueueTxDuplicate(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	old := t.enqueue(q, dbq.NewTask{Reference: "r"})
+	before := t.get(c, old)
+	tx := t.begin(c)
+	for range 2 {
+		id, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "r"})
+		t.WantErr("enqueue of a taken reference", err, dbq.ErrDuplicate)
+		if id != old {
+			t.Errorf("the id is %s, want the existing task's, %s", id, old)
+		}
+		_, err = q.EnqueueTx(t.ctx, tx, dbq.NewTask{ID: old})
+		t.WantErr("enqueue of a taken id", err, dbq.ErrDuplicate)
+	}
+	first, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "new"})
+	if err != nil {
+		t.Fatalf("the transaction cannot be used after ErrDuplicate: %v", err)
+	}
+	again, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "new"})
+	t.WantErr("enqueue of a reference taken in the same transaction", err, dbq.ErrDuplicate)
+	if again != first {
+		t.Errorf("the id is %s, want that of the task enqueued before in the transaction, %s", again, first)
+	}
+	t.Must(tx.Commit())
+	t.wantState(c, first, dbq.StateCreated)
+	t.wantUnchanged("the refused enqueue", c, before)
+	if n := t.count(c, "q"); n != 2 {
+		t.Errorf("%d tasks are there, want 2", n)
+	}
+}
+
+func enqueueTxMany(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	n := t.overOneStatement(t.statements().Insert)
+	add := func() (*sql.Tx, []dbq.Enqueued) {
+		tx := t.begin(c)
+		out, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, n))
+		t.Must(err)
+		if len(out) != n {
+			t.Fatalf("EnqueueManyTx told of %d tasks, want %d", len(out), n)
+		}
+		return tx, out
+	}
+	tx, out := add()
+	t.Must(tx.Rollback())
+	t.wantGone(c, out[0].ID)
+	t.wantGone(c, out[n-1].ID)
+	tx, out = add()
+	t.Must(tx.Commit())
+	t.wantState(c, out[0].ID, dbq.StateCreated)
+	t.wantState(c, out[n-1].ID, dbq.StateCreated)
+	stats, err := c.Stats(t.ctx)
+	t.Must(err)
+	if len(stats) != 1 || stats[0].Count[dbq.StateCreated] != int64(n) {
+		t.Errorf("stats say %+v, want %d tasks", stats, n)
+	}
+}
+
+func enqueueTxKinds(t *T) {
+	c := t.Open()
+	names, kinds := t.transactions()
+	for _, kind := range names {
+		q := c.Queue(kind)
+		old := t.enqueue(q, dbq.NewTask{Reference: "old"})
+		var ids [2]uuid.UUID
+		for i, end := range []string{"rollback", "commit"} {
+			tx, commit, rollback, err := kinds[kind](t.ctx, c)
+			if err != nil {
+				t.Fatalf("begin of a %s: %v", kind, err)
+			}
+			nt := dbq.NewTask{Reference: "r", Payload: []byte{0, 1, 255}, Kind: kind, Headers: map[string]string{"k": "v"}}
+			if ids[i], err = q.EnqueueTx(t.ctx, tx, nt); err != nil {
+				_ = rollback()
+				t.Fatalf("EnqueueTx in a %s: %v", kind, err)
+			}
+			got, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "old"})
+			t.WantErr("a duplicate in a "+kind, err, dbq.ErrDuplicate)
+			if got != old {
+				t.Errorf("a duplicate in a %s is told as %s, want %s", kind, got, old)
+			}
+			if end == "commit" {
+				err = commit()
+			} else {
+				err = rollback()
+			}
+			if err != nil {
+				t.Fatalf("%s of a %s: %v", end, kind, err)
+			}
+		}
+		t.wantGone(c, ids[0])
+		task := t.get(c, ids[1])
+		if task.Reference != "r" || string(task.Payload) != "\x00\x01\xff" || task.Kind != kind || task.Headers["k"] != "v" {
+			t.Errorf("enqueued in a %s: got %s", kind, show(task))
+		}
+	}
+}
+
+// execOnly is a Tx by its methods, but nothing can be asked in it.
+type execOnly struct{}
+
+func (execOnly) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, fmt.Errorf("must not be called")
+}
+
+func enqueueTxNone(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	task := t.takeNew(q, dbq.NewTask{}, long)
+	before := t.get(c, task.ID)
+	for _, tx := range []dbq.Tx{nil, execOnly{}} {
+		calls := map[string]func() error{
+			"EnqueueTx":           func() error { _, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{}); return err },
+			"EnqueueManyTx":       func() error { _, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, 2)); return err },
+			"CompleteTx":          func() error { return q.CompleteTx(t.ctx, tx, task.Lease, nil) },
+			"CompleteAndDeleteTx": func() error { return q.CompleteAndDeleteTx(t.ctx, tx, task.Lease) },
+		}
+		for name, call := range calls {
+			err := call()
+			t.WantErr(fmt.Sprintf("%s with a %T", name, tx), err, dbq.ErrTx)
+			t.WantErr(fmt.Sprintf("%s with a %T", name, tx), err, dbq.ErrInvalid)
+		}
+	}
+	t.wantUnchanged("a call without a transaction", c, before)
+	if n := t.count(c, "q"); n != 1 {
+		t.Errorf("%d tasks are there, want 1", n)
+	}
+}

@@ -1,0 +1,131 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+)
+
+func errorsOption(t *T) {
+	for what, opt := range map[string]dbq.Option{
+		"empty prefix":      dbq.WithPrefix(""),
+		"prefix with space": dbq.WithPrefix("a b"),
+		"long prefix":       dbq.WithPrefix(strings.Repeat("a", 21)),
+		"quoted prefix":     dbq.WithPrefix(`a"; --`),
+		"empty schema":      dbq.WithSchema(""),
+		"no attempts":       dbq.WithMaxAttempts(0),
+		"no payload":        dbq.WithMaxPayload(0),
+		"empty name":        dbq.WithName(""),
+		"name with NUL":     dbq.WithName("a\x00"),
+		"no logger":         dbq.WithLogger(nil),
+		"no clock":          dbq.WithClock(nil),
+		"unknown strategy":  dbq.WithStrategy("hope"),
+	} {
+		c, err := dbq.Open(t.ctx, t.dsn, t.options(dbq.WithMigrate(), opt)...)
+		t.wantInvalid("open with "+what, err, dbq.ErrOption)
+		if err == nil {
+			c.Close()
+		}
+	}
+	if from, _, err := t.migrate(); err != nil || from != 0 {
+		t.Errorf("migrate afterwards came from %d (error %v), want 0: a refused open makes nothing", from, err)
+	}
+}
+
+func errorsScheme(t *T) {
+	for _, dsn := range []string{"nosuchengine://host/db", "postgres", "", "user:secret99@tcp(host)/db", "nosuchengine://user:secret99@host/db"} {
+		if _, err := dialect.Lookup(dsn); err == nil {
+			continue // "postgres" is a scheme by itself where its dialect is there
+		}
+		_, err := dbq.Open(t.ctx, dsn)
+		t.WantErr(fmt.Sprintf("open %q", dsn), err, dbq.ErrUnknownScheme)
+		_, _, err = dbq.Migrate(t.ctx, dsn)
+		t.WantErr(fmt.Sprintf("migrate %q", dsn), err, dbq.ErrUnknownScheme)
+		if err != nil && strings.Contains(err.Error(), "secret99") {
+			t.Errorf("the error shows the password: %v", err)
+		}
+	}
+	_, err := dbq.Open(t.ctx, "nosuchengine://host/db")
+	for _, scheme := range dialect.Schemes() {
+		if !strings.Contains(fmt.Sprint(err), scheme) {
+			t.Errorf("the error does not name the scheme %q: %v", scheme, err)
+		}
+	}
+}
+
+// serverURL takes the DSN apart, when it is a URL with a host.
+func (t *T) serverURL() *url.URL {
+	u, err := url.Parse(t.dsn)
+	if err != nil || u.Host == "" {
+		t.Skipf("the DSN is not a URL with a host")
+	}
+	return u
+}
+
+// closedPort is one on which nobody listens.
+func (t *T) closedPort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Must(err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func errorsPassword(t *T) {
+	const secret, escaped = "hush hush/Tr0ub4dor", "hush%20hush%2FTr0ub4dor"
+	u := t.serverURL()
+	variant := func(change func(u *url.URL)) string {
+		v := *u
+		v.User = url.UserPassword("dbq_nobody", secret)
+		change(&v)
+		return v.String()
+	}
+	withSecret := variant(func(*url.URL) {})
+	dsns := map[string]string{
+		"a wrong user":       withSecret,
+		"a wrong database":   variant(func(u *url.URL) { u.Path = "/dbq_nosuchdb" }),
+		"a closed port":      variant(func(u *url.URL) { u.Host = t.closedPort() }),
+		"an impossible port": strings.Replace(withSecret, u.Host, u.Hostname()+":99x", 1),
+		"a broken escape":    strings.Replace(withSecret, u.Host, u.Host+"%zz", 1),
+		"an unknown option":  variant(func(u *url.URL) { u.RawQuery = "sslmode=nonsense&nonsense=" + escaped }),
+		"a hostless URL":     variant(func(u *url.URL) { u.Host = "" }),
+		"a space in it":      strings.Replace(withSecret, escaped, secret, 1),
+	}
+	for _, sign := range "@#/?:%[" { // a password pasted as it is, which parsers take apart in their own ways
+		dsns[fmt.Sprintf("a %c in it", sign)] = strings.Replace(withSecret, escaped, fmt.Sprintf("Tr0ub4dor%cTr0ub4dor", sign), 1)
+	}
+	for what, dsn := range dsns {
+		var errs []error
+		c, err := dbq.Open(t.ctx, dsn, t.options()...)
+		if err == nil { // a server that lets anybody in has nothing to tell
+			c.Close()
+		}
+		errs = append(errs, err)
+		_, _, err = dbq.Migrate(t.ctx, dsn, t.options()...)
+		errs = append(errs, err, dbq.DropTables(t.ctx, dsn, t.options()...))
+		for _, err := range errs {
+			for _, verb := range []string{"%v", "%+v", "%q"} {
+				if text := fmt.Sprintf(verb, err); strings.Contains(text, "Tr0ub4dor") {
+					t.Errorf("the error of %s shows the password: %s", what, text)
+				}
+			}
+		}
+	}
+}
+
+func errorsUnreachable(t *T) {
+	u := t.serverURL()
+	u.Host = t.closedPort()
+	_, err := dbq.Open(t.ctx, u.String(), t.options()...)
+	t.WantErr("open of a port where nobody listens", err, dbq.ErrUnavailable)
+	var e *dbq.Error
+	if !errors.As(err, &e) || e.Op != "open" || e.Class != dialect.Unavailable {
+		t.Errorf("got %#v, want op open and class unavailable", err)
+	}
+	_, _, err = dbq.Migrate(t.ctx, u.String(), t.options()...)
+	t.WantErr("migrate there", err, dbq.ErrUnavailable)
+}

@@ -1,0 +1,324 @@
+package conformance
+
+import (
+	"context"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/state"
+)
+
+// A mutant is SQLite's dialect with one defect. Each of the named cases must catch it, and find nothing wrong
+// with the sound dialect: a test of the tests.
+type mutant struct {
+	name   string
+	edit   func(st *dialect.Statements, n dialect.Names) // edits the statements
+	schema func(text string) string                      // edits a statement of the migrations
+	// checkout is around the sound one, which it gets as take.
+	checkout func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row, error)
+	// caught are full names of cases, each of which must fail.
+	caught []string
+	// races are cases that find it by chance, each of which must within a few runs.
+	races []string
+}
+
+type takeFunc func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error)
+
+type mutantDialect struct {
+	sqlite.Dialect
+	m mutant
+}
+
+func (d mutantDialect) Statements(n dialect.Names) dialect.Statements {
+	st := d.Dialect.Statements(n)
+	if d.m.edit != nil {
+		d.m.edit(&st, n)
+	}
+	return st
+}
+
+func (d mutantDialect) Migrations(n dialect.Names) []dialect.Migration {
+	ms := d.Dialect.Migrations(n)
+	if d.m.schema == nil {
+		return ms
+	}
+	changed := false
+	for _, m := range ms {
+		for i, text := range m.Statements {
+			m.Statements[i] = d.m.schema(text)
+			changed = changed || m.Statements[i] != text
+		}
+	}
+	if !changed {
+		panic("the mutant's edit changes no migration")
+	}
+	return ms
+}
+
+func (d mutantDialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	if d.m.checkout != nil {
+		return d.m.checkout(ctx, s, r, d.Dialect.Checkout)
+	}
+	return d.Dialect.Checkout(ctx, s, r)
+}
+
+// registerMutants makes each mutant a scheme of its own, once for the process.
+var registerMutants = sync.OnceFunc(func() {
+	for _, m := range mutants() {
+		scheme := "mutant-" + m.name
+		dialect.Register(dialect.Driver{Schemes: []string{scheme}, Dialect: mutantDialect{m: m},
+			Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
+				return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme))
+			}})
+	}
+})
+
+// runNamed runs cases of the suite on a scheme and returns what became of each.
+func runNamed(t *testing.T, scheme string, names []string, within time.Duration) []Result {
+	s := newSuite(Harness{DSN: func(dir string) string { return scheme + ":" + filepath.Join(dir, "queue.db") }, Seed: 1})
+	var out []Result
+	for _, c := range Cases() {
+		if slices.Contains(names, c.FullName()) {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			out = append(out, s.run(ctx, c, dialect.CAS, t.TempDir(), nil))
+			cancel()
+		}
+	}
+	if len(out) != len(names) {
+		t.Fatalf("%d of the cases %q exist", len(out), names)
+	}
+	return out
+}
+
+// catch wants a case to fail within some runs, and by its law.
+func catch(t *testing.T, m mutant, name string, runs int) {
+	for range runs {
+		r := runNamed(t, "mutant-"+m.name, []string{name}, 8*time.Second)[0]
+		if len(r.Failures) == 0 {
+			continue
+		}
+		// Some mutants make a case wait for what never comes; that its time was up is not the law's verdict.
+		if !slices.ContainsFunc(r.Failures, func(f string) bool {
+			return !strings.HasPrefix(f, "panic:") && !strings.Contains(f, "SQL logic error") && !strings.Contains(f, "deadline exceeded")
+		}) {
+			t.Errorf("%s failed, and not by its law: %q", name, r.Failures)
+		}
+		t.Logf("%s caught it in %v: %s", name, r.Duration, r.Failures[0])
+		return
+	}
+	t.Errorf("%s passed in %d runs, want it to fail", name, runs)
+}
+
+func TestMutantsAreCaught(t *testing.T) {
+	registerMutants()
+	var all []string
+	for _, m := range mutants() {
+		for _, name := range slices.Concat(m.caught, m.races) {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for _, name := range slices.Concat(m.caught, m.races) {
+				runs := 1
+				if slices.Contains(m.races, name) {
+					runs = 6
+				}
+				catch(t, m, name, runs)
+			}
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		for _, r := range runNamed(t, "sqlite", all, caseTimeout) {
+			if !r.Passed() {
+				t.Errorf("%s on the sound dialect: %q %s", r.Case.FullName(), r.Failures, r.Skipped)
+			}
+		}
+	})
+}
+
+// must replaces what a pattern finds in a text. It has to find something: an edit that changes nothing would prove nothing.
+func must(text *string, pattern, new string) {
+	find := regexp.MustCompile(pattern)
+	if !find.MatchString(*text) {
+		panic("the mutant's edit finds no " + pattern + " in: " + *text)
+	}
+	*text = find.ReplaceAllLiteralString(*text, new)
+}
+
+// mustIn is must for an entry of a map.
+func mustIn[K comparable](m map[K]string, key K, pattern, new string) {
+	text := m[key]
+	must(&text, pattern, new)
+	m[key] = text
+}
+
+func mustInBatch[K comparable](m map[K]dialect.Batch, key K, pattern, new string) {
+	b := m[key]
+	must(&b.SQL, pattern, new)
+	m[key] = b
+}
+
+// clock is how SQLite's texts name the database's clock.
+const clock = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+
+// The conditions of the statements, as patterns, since a hint to SQLite's planner may stand before a name.
+var (
+	anyClock  = regexp.QuoteMeta(clock)
+	theFence  = ` AND \S*fence = \S*d\.column2`
+	theState  = ` AND \S*state = 1`
+	leaseOver = ` AND \S*lease_until <= ` + anyClock
+)
+
+func mutants() []mutant {
+	return []mutant{
+		{name: "settle-without-fence",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Settle.SQL, theFence, "")
+			},
+			caught: []string{"Lease/StaleFenceCannotSettle"},
+			races:  []string{"Contention/ExpiryWhileComplete"}},
+		{name: "extend-without-fence",
+			edit: func(st *dialect.Statements, n dialect.Names) {
+				must(&st.Extend.SQL, theFence, "")
+			},
+			caught: []string{"Lease/StaleFenceCannotExtend"}},
+		{name: "remove-without-fence",
+			edit:   func(st *dialect.Statements, _ dialect.Names) { must(&st.Remove.SQL, theFence, "") },
+			caught: []string{"Lease/StaleFenceCannotSettle"}},
+		{name: "settle-without-state",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Settle.SQL, theState, "")
+			},
+			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
+		{name: "overlapping-leases",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				mustIn(st.Checkout, "expired", leaseOver, "")
+				mustIn(st.Checkout, "any", leaseOver, "")
+			},
+			caught: []string{"Lease/ExtendKeepsOthersOut"},
+			races:  []string{"Contention/ManyQueues"}},
+		{name: "lease-half-as-long",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				mustInBatch(st.CheckoutBatch, "take", anyClock+` \+ :lease`, clock+" + :lease / 2")
+			},
+			caught: []string{"Lease/UntilIsNotLaterThanTheDatabase"},
+			races:  []string{"Contention/ExpiryWhileComplete"}},
+		{name: "fence-stands-still",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				mustIn(st.Checkout, "expired", `fence = fence \+ 1`, "fence = fence")
+			},
+			caught: []string{"Lease/StaleFenceCannotSettle"},
+			races:  []string{"Contention/ExpiryWhileComplete"}},
+		{name: "checkout-forgets-one",
+			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row, error) {
+				rows, err := take(ctx, s, r)
+				return rows[:max(min(len(rows), 1), len(rows)-1)], err
+			},
+			caught: []string{"Checkout/AtMostN", "Checkout/NobodyBelowLimitMissed"}},
+		{name: "checkout-removes-one",
+			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row, error) {
+				rows, err := take(ctx, s, r)
+				if err == nil && len(rows) > 4 {
+					rows = rows[1:]
+					err = s.Do(ctx, func(ctx context.Context, c dialect.Conn) error {
+						task := s.Names.Table("task")
+						_, err := c.Exec(ctx, "DELETE FROM "+task+" WHERE rowid = (SELECT max(rowid) FROM "+task+" WHERE state = 0)")
+						return err
+					})
+				}
+				return rows, err
+			},
+			races: []string{"Contention/NoLostTask"}},
+		{name: "mark-used-again",
+			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row, error) {
+				r.Holder = "worker"
+				if rows, err := take(ctx, s, r); err != nil || len(rows) == 0 {
+					return rows, err
+				}
+				var rows []dialect.Row
+				err := s.Do(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
+					rows, err = s.Query(ctx, c, s.Statements.Held, dialect.Args{"queue": r.Queue, "holder": r.Holder})
+					return err
+				})
+				return rows, err
+			},
+			caught: []string{"Checkout/MarkIsFreshEachTime"}},
+		{name: "attempts-not-counted",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				mustIn(st.Checkout, "expired", `ELSE attempt \+ 1 END`, "ELSE attempt END")
+			},
+			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
+		{name: "spent-attempts-go-on",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				mustIn(st.Checkout, "expired", "attempt >= max_attempts", "attempt > 30000")
+			},
+			caught: []string{"Transitions/checkout/PROCESSING-expired-spent"}},
+		{name: "duplicates-allowed",
+			schema: func(text string) string {
+				if !strings.Contains(text, "reference, queue") {
+					return text
+				}
+				return strings.Replace(text, "CREATE UNIQUE INDEX", "CREATE INDEX", 1)
+			},
+			caught: []string{"Enqueue/DuplicateReference"},
+			races:  []string{"Contention/DuplicateEnqueueRace"}},
+		{name: "duplicate-takes-the-place",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Insert.SQL, "INSERT INTO", "INSERT OR REPLACE INTO")
+				must(&st.Insert.SQL, "ON CONFLICT DO NOTHING\n", "")
+			},
+			caught: []string{"Enqueue/DuplicateReference"},
+			races:  []string{"Contention/DuplicateEnqueueRace"}},
+		{name: "due-an-hour-late",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Insert.SQL, anyClock+` \+ d\.column7`, clock+" + 3600000000 + d.column7")
+			},
+			caught: []string{"Checkout/AtMostN", "Enqueue/Minimal"}},
+		{name: "due-an-hour-early",
+			edit: func(st *dialect.Statements, n dialect.Names) {
+				early := "due <= " + clock + " + 3600000000"
+				mustIn(st.Checkout, "any", `due <= `+anyClock, early)
+				mustIn(st.Checkout, "ready", `due <= `+anyClock, early)
+				mustInBatch(st.CheckoutBatch, "take", `due <= `+anyClock, early)
+			},
+			caught: []string{"Enqueue/DelayedIsInvisible", "Checkout/FutureIsNotTaken"}},
+		{name: "result-not-kept",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Settle.SQL, `ELSE d\.column7 END`, "ELSE NULL END")
+			},
+			caught: []string{"RoundTrip/LongResultIsCut", "RoundTrip/ErrorText"}},
+		{name: "empty-becomes-nil",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Get, `length\(payload\) AS payload_size`, "NULL AS payload_size")
+				mustInBatch(st.CheckoutBatch, "take", `length\(payload\) AS payload_size`, "NULL AS payload_size")
+			},
+			caught: []string{"RoundTrip/EmptyIsNotNil"}},
+		{name: "purge-takes-all",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				tr, _ := state.Find(state.Purge, state.Operator)
+				mustInBatch(st.Move, state.Purge, regexp.QuoteMeta(state.Guard(tr, "due")), "1 = 1")
+			},
+			caught: []string{"Transitions/purge/CREATED-due", "Transitions/purge/PROCESSING-leased"}},
+		{name: "revoke-keeps-fence",
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				mustInBatch(st.Move, state.Revoke, `fence = fence \+ 1, `, "")
+			},
+			caught: []string{"Transitions/revoke/PROCESSING-leased"}},
+		{name: "priority-ignored",
+			edit: func(st *dialect.Statements, n dialect.Names) {
+				all := "SELECT id, due AS was_due FROM " + n.Table("task") + " WHERE queue = :queue AND due <= " + clock + " ORDER BY due, id LIMIT :limit"
+				st.Checkout["ready"] = all
+			},
+			caught: []string{"Checkout/PriorityFirst", "Contention/NoStarvation"}},
+	}
+}

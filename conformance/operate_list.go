@@ -1,0 +1,235 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+func operateFilter(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	parked := t.takeNew(q, dbq.NewTask{Kind: "a", Reference: "parked"}, long)
+	t.Must(q.Fail(t.ctx, parked.Lease, dbq.Park, errBoom))
+	retried := t.takeNew(q, dbq.NewTask{Kind: "a"}, long)
+	t.Must(q.Fail(t.ctx, retried.Lease, dbq.RetryIn(long), errBoom))
+	poison := t.takeNew(q, dbq.NewTask{Kind: "b"}, long)
+	t.Must(q.Poison(t.ctx, poison.Lease, errBoom))
+	other := t.takeNew(c.Queue("Q"), dbq.NewTask{Kind: "a", Reference: "parked"}, long)
+	t.Must(c.Queue("Q").Poison(t.ctx, other.Lease, errBoom))
+	waiting := t.enqueue(q, dbq.NewTask{Kind: "A"})
+
+	all := []uuid.UUID{parked.ID, retried.ID, poison.ID, other.ID, waiting}
+	for _, tt := range []struct {
+		f    dbq.Filter
+		want []uuid.UUID
+	}{
+		{dbq.Filter{}, all},
+		{dbq.Filter{Queue: "q"}, []uuid.UUID{parked.ID, retried.ID, poison.ID, waiting}},
+		{dbq.Filter{Queue: "Q"}, []uuid.UUID{other.ID}},
+		{dbq.Filter{Queue: "nobody's"}, nil},
+		{dbq.Filter{States: []dbq.State{dbq.StateError}}, []uuid.UUID{parked.ID, retried.ID}},
+		{dbq.Filter{States: []dbq.State{dbq.StatePoison, dbq.StateCreated}}, []uuid.UUID{poison.ID, other.ID, waiting}},
+		{dbq.Filter{Queue: "q", States: []dbq.State{dbq.StateCompleted}}, nil},
+		{dbq.Filter{Kind: "a"}, []uuid.UUID{parked.ID, retried.ID, other.ID}},
+		{dbq.Filter{Kind: "A"}, []uuid.UUID{waiting}},
+		{dbq.Filter{Reference: "parked"}, []uuid.UUID{parked.ID, other.ID}},
+		{dbq.Filter{Queue: "q", Reference: "parked"}, []uuid.UUID{parked.ID}},
+		{dbq.Filter{ParkedOnly: true}, []uuid.UUID{parked.ID}},
+		{dbq.Filter{After: retried.ID}, []uuid.UUID{poison.ID, other.ID, waiting}},
+		{dbq.Filter{Queue: "q", Kind: "a", States: []dbq.State{dbq.StateError}, After: parked.ID}, []uuid.UUID{retried.ID}},
+		{dbq.Filter{Limit: 2}, all[:2]},
+		{dbq.Filter{OlderThan: long}, nil},
+	} {
+		got, err := c.List(t.ctx, tt.f)
+		if err != nil {
+			t.Fatalf("list %+v: %v", tt.f, err)
+		}
+		t.wantIDs(fmt.Sprintf("list %+v", tt.f), got, tt.want)
+	}
+	// The same narrowing for a change; what the event cannot take is left out, not an error.
+	n, err := c.ReenqueueMany(t.ctx, dbq.Filter{Kind: "a", Queue: "q", ParkedOnly: true, Limit: 10})
+	if n != 1 || err != nil {
+		t.Errorf("reenqueue of what is parked: got %d and error %v, want 1", n, err)
+	}
+	t.wantState(c, parked.ID, dbq.StateCreated)
+	t.wantState(c, retried.ID, dbq.StateError)
+	t.wantState(c, poison.ID, dbq.StatePoison)
+	t.wantState(c, other.ID, dbq.StatePoison)
+}
+
+func operateOlderThan(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	t.enqueueMany(q, 2, nil)
+	tasks := t.checkout(q, 2, long)
+	if len(tasks) != 2 {
+		t.Fatalf("got %d tasks, want 2", len(tasks))
+	}
+	old, young := tasks[0], tasks[1]
+	t.Must(q.Complete(t.ctx, old.Lease, nil))
+	const age = 200 * time.Millisecond
+	since := t.get(c, old.ID).Updated
+	t.eventually("the first completion has some age", func() bool { return t.now(c).Sub(since) > age })
+	t.Must(q.Complete(t.ctx, young.Lease, nil)) // enqueued before, completed just now
+
+	from := t.now(c)
+	listed := idsOf(t.list(c, dbq.Filter{Queue: "q", OlderThan: age}))
+	to := t.now(c)
+	for _, task := range t.list(c, dbq.Filter{Queue: "q"}) {
+		there := slices.Contains(listed, task.ID)
+		if !there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)) {
+			t.Errorf("listed is %v for a task completed at %v, asked between %v and %v for those older than %v", there, task.Updated, from, to, age)
+		}
+	}
+	n, err := c.PurgeMany(t.ctx, dbq.Filter{OlderThan: long, Limit: 10})
+	if n != 0 || err != nil {
+		t.Errorf("purge of what is an hour old: got %d and error %v, want none", n, err)
+	}
+	_, err = c.PurgeMany(t.ctx, dbq.Filter{OlderThan: age, Limit: 10})
+	t.Must(err)
+	t.wantGone(c, old.ID)
+}
+
+func operateList(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	want := sortedIDs(t.enqueueMany(q, 57, func(i int, nt *dbq.NewTask) { nt.Payload = []byte("not listed") }))
+	var got []dbq.Task
+	f := dbq.Filter{Queue: "q", Limit: 10}
+	for {
+		page, err := c.List(t.ctx, f)
+		t.Must(err)
+		got = append(got, page...)
+		if len(page) < f.Limit {
+			break
+		}
+		f.After = page[len(page)-1].ID
+		for _, task := range t.checkout(q, 5, long) { // somebody works meanwhile
+			t.Must(q.Complete(t.ctx, task.Lease, nil))
+		}
+	}
+	t.wantIDs("all pages", got, want)
+	if got[0].Payload != nil || got[0].Queue != "q" || got[0].Created.IsZero() {
+		t.Errorf("a listed task is %s, want it whole but for its payload", show(got[0]))
+	}
+	last := f
+	last.After, last.Limit = want[56], 0
+	page, err := c.List(t.ctx, last)
+	if len(page) != 0 || err != nil {
+		t.Errorf("behind the last task: got %d tasks and error %v, want none", len(page), err)
+	}
+}
+
+func operateStats(t *T) {
+	c := t.Open()
+	if stats, err := c.Stats(t.ctx); len(stats) != 0 || err != nil {
+		t.Errorf("without tasks: got %+v and error %v, want nothing", stats, err)
+	}
+	for _, s := range situations()[1:] { // all but absent
+		s.reach(t, c.Queue(s.name), dbq.NewTask{})
+	}
+	const lag = 10 * time.Minute
+	b := c.Queue("a backlog")
+	t.enqueueMany(b, 3, nil)
+	t.enqueueMany(b, 4, func(_ int, nt *dbq.NewTask) { nt.Delay = long })
+	t.enqueue(b, dbq.NewTask{RunAt: t.now(c).Add(-lag), Priority: 9})
+
+	stats, err := c.Stats(t.ctx)
+	t.Must(err)
+	if !slices.IsSortedFunc(stats, func(x, y dbq.QueueStats) int { return strings.Compare(x.Queue, y.Queue) }) {
+		t.Errorf("the queues are not sorted by name")
+	}
+	byName := map[string]dbq.QueueStats{}
+	for _, s := range stats {
+		byName[s.Queue] = s
+	}
+	if len(byName) != len(situations()) || len(stats) != len(byName) {
+		t.Errorf("stats of %d queues, %d of them different, want %d", len(stats), len(byName), len(situations()))
+	}
+	for _, s := range situations()[1:] {
+		got := byName[s.name]
+		for _, st := range state.All() {
+			want := int64(0)
+			if st == s.state {
+				want = 1
+			}
+			if n, listed := got.Count[st]; n != want || !listed {
+				t.Errorf("a task in %s is counted as %d in %v (there: %v), want %d", s.name, n, st, listed, want)
+			}
+		}
+		if want := slices.Contains(s.holds, state.IfParked); (got.Parked == 1) != want {
+			t.Errorf("a task in %s is counted as %d parked", s.name, got.Parked)
+		}
+		if want := slices.Contains(s.holds, state.IfDue); s.state != dbq.StateProcessing && (got.Due == 1) != want {
+			t.Errorf("a task in %s is counted as %d due", s.name, got.Due)
+		}
+	}
+	got := byName[b.Name()]
+	if got.Count[dbq.StateCreated] != 8 || got.Due != 4 || got.Parked != 0 {
+		t.Errorf("got %+v, want 8 tasks of which 4 are due", got)
+	}
+	if got.OldestDue < lag || got.OldestDue > lag+caseTimeout {
+		t.Errorf("the oldest has been due for %v, want %v or little more", got.OldestDue, lag)
+	}
+}
+
+func operateWait(t *T) {
+	c, worker := t.Open(), t.Open()
+	q := worker.Queue("q")
+	for name, tt := range map[string]struct {
+		end  func(l dbq.Lease) error
+		want string
+	}{
+		"complete": {func(l dbq.Lease) error { return q.Complete(t.ctx, l, []byte("result")) }, "COMPLETED result"},
+		"poison":   {func(l dbq.Lease) error { return q.Poison(t.ctx, l, errBoom) }, "POISON boom"},
+		"park":     {func(l dbq.Lease) error { return q.Fail(t.ctx, l, dbq.Park, errBoom) }, "ERROR boom"},
+	} {
+		id := t.enqueue(q, dbq.NewTask{})
+		got := make(chan string)
+		go func() {
+			task, err := c.Wait(t.ctx, id)
+			if err != nil {
+				got <- err.Error()
+			} else {
+				got <- task.State.String() + " " + string(task.Result)
+			}
+		}()
+		t.Must(q.Fail(t.ctx, t.take(q, long).Lease, dbq.RetryIn(0), errors.New("not the end")))
+		t.Must(tt.end(t.take(q, long).Lease))
+		if g := <-got; g != tt.want {
+			t.Errorf("wait for %s: got %q, want %q", name, g, tt.want)
+		}
+	}
+}
+
+func operateWaitEnds(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	_, err := c.Wait(t.ctx, dbq.NewID())
+	t.WantErr("wait for no task", err, dbq.ErrNotFound)
+	id := t.enqueue(q, dbq.NewTask{})
+	ctx, cancel := context.WithTimeout(t.ctx, 30*time.Millisecond)
+	defer cancel()
+	_, err = c.Wait(ctx, id)
+	t.WantErr("wait until its context ends", err, context.DeadlineExceeded)
+	gone := make(chan error)
+	go func() {
+		_, err := c.Wait(t.ctx, id)
+		gone <- err
+	}()
+	t.Must(q.CompleteAndDelete(t.ctx, t.take(q, long).Lease))
+	t.WantErr("wait for a task that is removed", <-gone, dbq.ErrNotFound)
+	var e *dbq.Error
+	if !errors.As(err, &e) || e.Op != "wait" || e.Task != id || e.Class != dialect.Unknown {
+		t.Errorf("the error says %+v, want op wait and task %s", e, id)
+	}
+}

@@ -1,0 +1,154 @@
+package conformance
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// statementNames are the values that each statement may ask for, as dialect.Statements documents them.
+var statementNames = map[string]string{
+	"Now": "", "Begin": "", "Version": "", "MigrationTable": "", "Drop": "", "Count": "",
+	"SetVersion": "version title", "MigrationLock": "name", "MigrationUnlock": "name",
+	"Insert": "queue id reference kind priority at delay max_attempts headers payload",
+	"Settle": "id fence state at after uncount result",
+	"Remove": "id fence", "Extend": "id fence lease", "Move": "id", "Get": "id", "Held": "queue holder",
+	"List": "limit", "FindIDs": "limit", "Peek": "id", "FindReference": "queue reference",
+}
+
+// anyName are fields whose values are the dialect's own business.
+var anyName = []string{"Checkout", "CheckoutBatch"}
+
+// word finds the names of values. It takes the type of a PostgreSQL cast (::int) for a name, rightly so: the core cannot bind it.
+var word = regexp.MustCompile(`:([a-z_]+)`)
+
+func schemaStatements(t *T) {
+	st := reflect.ValueOf(t.dialect().Statements(dialect.Names{Prefix: t.prefix}))
+	checkouts := 0
+	for i := range st.NumField() {
+		field, v := st.Type().Field(i).Name, st.Field(i)
+		switch x := v.Interface().(type) {
+		case dialect.PlaceholderStyle:
+		case string:
+			// Where Begin makes other migrations wait, no lock is needed.
+			t.checkStatement(field, x, field == "MigrationLock" || field == "MigrationUnlock")
+		case []string:
+			if len(x) == 0 {
+				t.Errorf("%s is empty", field)
+			}
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case dialect.Batch:
+			t.checkBatch(field, x)
+		case map[state.Event]dialect.Batch:
+			t.checkMove(field, x)
+		case map[string]string:
+			checkouts += len(x)
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case map[string]dialect.Batch:
+			checkouts += len(x)
+			for _, b := range x {
+				t.checkBatch(field, b)
+			}
+		default:
+			t.Errorf("this suite does not know how to check the field %s", field)
+		}
+	}
+	if checkouts == 0 {
+		t.Errorf("Checkout and CheckoutBatch are both empty")
+	}
+}
+
+func (t *T) checkMove(field string, moves map[state.Event]dialect.Batch) {
+	for _, tr := range state.ByOperator() {
+		if _, ok := moves[tr.Event]; !ok {
+			t.Errorf("%s has no statement for %s", field, tr.Event)
+		}
+	}
+	for e, b := range moves {
+		if _, ok := state.Find(e, state.Operator); !ok {
+			t.Errorf("%s has a statement for %s, which is not an operator's event", field, e)
+		}
+		t.checkBatch(field, b)
+	}
+}
+
+func (t *T) checkBatch(field string, b dialect.Batch) {
+	if b.Max < 1 {
+		t.Errorf("%s takes %d rows in one statement", field, b.Max)
+	}
+	for i, text := range []string{b.SQL, b.First, b.After} {
+		if text == "" && i > 0 {
+			continue // for engines that cannot return what a statement changed
+		}
+		if rows := strings.Count(text, "{rows}"); (b.Row != "") != (rows == 1) || rows > 1 {
+			t.Errorf("%s has the row %q and %d times {rows} in %s", field, b.Row, rows, text)
+		}
+		t.checkStatement(field, text, false)
+	}
+	t.checkStatement(field, b.Row, true)
+}
+
+func (t *T) checkStatement(field, text string, mayBeEmpty bool) {
+	if strings.TrimSpace(text) == "" && !mayBeEmpty {
+		t.Errorf("%s is empty", field)
+	}
+	if field == "List" || field == "FindIDs" {
+		for _, part := range []string{"{where}", ":limit"} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("%s must hold %s once: %s", field, part, text)
+			}
+		}
+	}
+	if strings.Contains(text, "?") {
+		t.Errorf("%s holds a question mark, which the core takes for a placeholder: %s", field, text)
+	}
+	documented, known := statementNames[field]
+	if slices.Contains(anyName, field) {
+		return
+	}
+	if !known {
+		t.Errorf("this suite does not know which values %s may ask for", field)
+	}
+	for _, m := range word.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(strings.Fields(documented), m[1]) {
+			t.Errorf("%s asks for :%s, which is not one of %q", field, m[1], documented)
+		}
+	}
+}
+
+func schemaNames(t *T) {
+	st := reflect.ValueOf(t.dialect().Statements(dialect.Names{Prefix: "otherprefix_"}))
+	usual := regexp.MustCompile(`\bdbq_\w`)
+	var look func(field string, v reflect.Value)
+	look = func(field string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			if found := usual.FindString(v.String()); found != "" {
+				t.Errorf("%s names a table of the default prefix under another one: %s", field, v.String())
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				look(field, v.Field(i))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				look(field, v.Index(i))
+			}
+		case reflect.Map:
+			for _, k := range v.MapKeys() {
+				look(field, v.MapIndex(k))
+			}
+		}
+	}
+	for i := range st.NumField() {
+		look(st.Type().Field(i).Name, st.Field(i))
+	}
+}

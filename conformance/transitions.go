@@ -1,0 +1,343 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// transitionGroup is the group of the generated cases.
+const transitionGroup = "Transitions"
+
+// errBoom is what failed attempts of this suite say.
+var errBoom = errors.New("boom")
+
+// A situation is where a task may stand when something happens to it. Each is reached by public calls only.
+type situation struct {
+	name  string
+	state state.State
+	holds []state.When // the conditions of the table's sources that are true here
+	spent bool         // no attempt is left
+	reach func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID
+}
+
+func situations() []situation {
+	// settled takes a new task and settles it.
+	settled := func(settle func(l dbq.Lease) dbq.Settlement) func(*T, *dbq.Queue, dbq.NewTask) uuid.UUID {
+		return func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
+			task := t.takeNew(q, nt, long)
+			out, err := q.Settle(t.ctx, []dbq.Settlement{settle(task.Lease)})
+			t.Must(err)
+			t.Must(out[0].Err)
+			return task.ID
+		}
+	}
+	leased := func(attempts int, lease time.Duration) func(*T, *dbq.Queue, dbq.NewTask) uuid.UUID {
+		return func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
+			nt.MaxAttempts = attempts
+			task := t.takeNew(q, nt, lease)
+			if lease == short {
+				t.ranOut(q.Client(), task.ID)
+			}
+			return task.ID
+		}
+	}
+	failed := func(r dbq.Retry) func(*T, *dbq.Queue, dbq.NewTask) uuid.UUID {
+		return settled(func(l dbq.Lease) dbq.Settlement { return dbq.Failed(l, r, errBoom) })
+	}
+	return []situation{
+		{"absent", state.None, nil, false, settled(dbq.CompletedAndDeleted)},
+		{"CREATED-due", state.Created, []state.When{state.IfDue}, false, func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
+			return t.enqueue(q, nt)
+		}},
+		{"CREATED-future", state.Created, nil, false, func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
+			nt.Delay = long
+			return t.enqueue(q, nt)
+		}},
+		{"PROCESSING-leased", state.Processing, nil, false, leased(0, long)},
+		{"PROCESSING-last-attempt", state.Processing, nil, true, leased(1, long)},
+		{"PROCESSING-expired", state.Processing, []state.When{state.IfExpired}, false, leased(0, short)},
+		{"PROCESSING-expired-spent", state.Processing, []state.When{state.IfSpent}, true, leased(1, short)},
+		{"COMPLETED", state.Completed, nil, false, settled(func(l dbq.Lease) dbq.Settlement {
+			return dbq.Completed(l, []byte("done"))
+		})},
+		{"ERROR-due", state.Error, []state.When{state.IfDue}, false, failed(dbq.RetryIn(0))},
+		{"ERROR-future", state.Error, nil, false, failed(dbq.RetryIn(long))},
+		{"ERROR-parked", state.Error, []state.When{state.IfParked}, false, failed(dbq.Park)},
+		{"POISON", state.Poison, nil, false, settled(func(l dbq.Lease) dbq.Settlement { return dbq.Poisoned(l, errBoom) })},
+	}
+}
+
+func (s situation) meets(t state.Transition) bool {
+	return slices.ContainsFunc(t.From, func(src state.Source) bool {
+		return src.State == s.state && (src.When == state.Always || slices.Contains(s.holds, src.When))
+	})
+}
+
+// due says what a task's due time is after an event.
+type due string
+
+const (
+	never  due = "no due time"
+	atOnce due = "a due time that has come"
+	later  due = "a due time to come"
+)
+
+// An action is one way to cause an event.
+type action struct {
+	name  string
+	event state.Event
+	who   state.Who
+	due   due
+	to    func(s situation, to state.State) state.State // nil: as the table says
+	do    func(t *T, q *dbq.Queue, before dbq.Task) error
+}
+
+// actions are all ways to cause the events of the table.
+func actions() []action {
+	settle := func(name string, e state.Event, d due, f func(l dbq.Lease) dbq.Settlement) action {
+		return action{name: name, event: e, who: state.Holder, due: d, do: func(t *T, q *dbq.Queue, before dbq.Task) error {
+			out, err := q.Settle(t.ctx, []dbq.Settlement{f(leaseOn(before))})
+			if err != nil {
+				return err
+			}
+			return out[0].Err
+		}}
+	}
+	remove := settle("complete-and-delete", state.Complete, never, dbq.CompletedAndDeleted)
+	remove.to = func(situation, state.State) state.State { return state.None }
+	retry := settle("fail-and-retry", state.Fail, later, func(l dbq.Lease) dbq.Settlement {
+		return dbq.Failed(l, dbq.RetryIn(long), errBoom)
+	})
+	retry.to = func(s situation, to state.State) state.State {
+		if s.spent {
+			return state.Poison
+		}
+		return to
+	}
+	list := []action{
+		{name: "enqueue", event: state.Enqueue, who: state.Anyone, due: atOnce, do: func(t *T, q *dbq.Queue, before dbq.Task) error {
+			_, err := q.Enqueue(t.ctx, dbq.NewTask{ID: before.ID})
+			return err
+		}},
+		{name: "checkout", event: state.Checkout, who: state.Worker, due: never}, // a call of its own kind; see checkoutFrom
+		{name: "extend", event: state.Extend, who: state.Holder, due: never, do: func(t *T, q *dbq.Queue, before dbq.Task) error {
+			_, err := q.Extend(t.ctx, leaseOn(before), 2*long)
+			return err
+		}},
+		settle("complete", state.Complete, never, func(l dbq.Lease) dbq.Settlement { return dbq.Completed(l, []byte("new")) }),
+		remove,
+		settle("fail", state.Fail, never, func(l dbq.Lease) dbq.Settlement { return dbq.Failed(l, dbq.Park, errBoom) }),
+		retry,
+		settle("poison", state.PoisonIt, never, func(l dbq.Lease) dbq.Settlement { return dbq.Poisoned(l, errBoom) }),
+		settle("release", state.Release, atOnce, func(l dbq.Lease) dbq.Settlement { return dbq.Released(l, 0) }),
+		settle("release-for-later", state.Release, later, func(l dbq.Lease) dbq.Settlement { return dbq.Released(l, long) }),
+	}
+	for _, tr := range state.ByOperator() {
+		a := action{name: string(tr.Event), event: tr.Event, who: state.Operator, due: never,
+			do: func(t *T, q *dbq.Queue, before dbq.Task) error { return q.Client().Operate(t.ctx, tr.Event, before.ID) }}
+		if tr.To == state.Created {
+			a.due = atOnce
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// leaseOn is a lease with the fence that the row has now: only its state can make a call with it fail.
+func leaseOn(before dbq.Task) dbq.Lease {
+	return dbq.Lease{Task: before.ID, Queue: before.Queue, Fence: before.Fence, Until: time.Now().Add(long)}
+}
+
+// transitionCases are a case for each action from each situation.
+func transitionCases() []Case {
+	var cases []Case
+	known := map[state.Event]bool{}
+	for _, a := range actions() {
+		known[a.event] = true
+		for _, s := range situations() {
+			cases = append(cases, transitionCase(a, s))
+		}
+	}
+	for _, tr := range state.Transitions() {
+		if !known[tr.Event] { // a new event must not go untested in silence
+			cases = append(cases, Case{Name: string(tr.Event), Law: tr.Doc, once: true, run: func(t *T) {
+				t.Fatalf("this suite does not know how to cause %q", tr.Event)
+			}})
+		}
+	}
+	return inGroup(transitionGroup, cases...)
+}
+
+// from is the row of the table that the action goes by in a situation, and where it leads; allowed is false when there is none.
+func (a action) from(s situation) (tr state.Transition, to state.State, allowed bool) {
+	tr, ok := state.Find(a.event, a.who)
+	if buried, _ := state.Find(state.PoisonIt, state.Worker); a.event == state.Checkout && s.meets(buried) {
+		tr = buried // what a checkout does to such a row
+	}
+	to = tr.To
+	if a.to != nil {
+		to = a.to(s, to)
+	}
+	return tr, to, ok && s.meets(tr)
+}
+
+func transitionCase(a action, s situation) Case {
+	tr, to, allowed := a.from(s)
+	c := Case{Name: a.name + "/" + s.name, once: a.event != state.Checkout}
+	if allowed {
+		c.Law = fmt.Sprintf("From %s, %s does what the table of states says: %s", s.name, a.name, tr.Doc)
+	} else {
+		c.Law = fmt.Sprintf("From %s, %s is refused and leaves the row as it is.", s.name, a.name)
+	}
+	c.run = func(t *T) {
+		q := t.Open().Queue("q")
+		id := s.reach(t, q, dbq.NewTask{Payload: []byte("payload"), Reference: "ref", Kind: "kind", Priority: 3})
+		before, err := q.Client().Get(t.ctx, id)
+		if s.state == state.None {
+			t.WantErr("get of the absent task", err, dbq.ErrNotFound)
+			before = dbq.Task{ID: id, Queue: "q", Fence: 1, State: state.None}
+		} else {
+			t.Must(err)
+		}
+		if before.State != s.state {
+			t.Fatalf("the task is %v, want it in %s", before.State, s.name)
+		}
+		switch {
+		case a.event == state.Checkout:
+			err = checkoutFrom(t, before, allowed && tr.Event == state.Checkout)
+		default:
+			err = a.do(t, q, before)
+		}
+		if !allowed {
+			wantRefused(t, a, before, err)
+			if s.state != state.None {
+				t.wantUnchanged("the refused "+a.name, q.Client(), before)
+			} else {
+				t.wantGone(q.Client(), id)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", a.name, err)
+		}
+		wantMoved(t, q.Client(), a, tr, to, before)
+	}
+	return c
+}
+
+// checkoutFrom checks out with a client of its own, whose first checkout looks for leases that ran out, and compares what comes
+// with what should.
+func checkoutFrom(t *T, before dbq.Task, want bool) error {
+	tasks, err := t.Open().Queue("q").Checkout(t.ctx, 10, long)
+	if err != nil {
+		return err
+	}
+	if got := len(tasks) == 1 && tasks[0].ID == before.ID; len(tasks) > 1 || got != want {
+		t.Errorf("checkout returned %d tasks, want the task: %v", len(tasks), want)
+	}
+	for _, task := range tasks {
+		if l := task.Lease; l.Task != task.ID || l.Queue != "q" || l.Fence != task.Fence {
+			t.Errorf("the lease is %+v, want that of task %s with fence %d", l, task.ID, task.Fence)
+		}
+	}
+	return nil
+}
+
+func wantRefused(t *T, a action, before dbq.Task, err error) {
+	switch {
+	case a.who == state.Holder:
+		t.WantErr(a.name, err, dbq.ErrLeaseLost)
+	case a.who == state.Operator && before.State == state.None:
+		t.WantErr(a.name, err, dbq.ErrNotFound)
+	case a.who == state.Operator:
+		t.WantErr(a.name, err, dbq.ErrWrongState)
+	case a.who == state.Anyone:
+		t.WantErr(a.name, err, dbq.ErrDuplicate)
+	case err != nil:
+		t.Errorf("%s: got error %v, want none and no task", a.name, err)
+	}
+}
+
+// wantMoved compares the row with what the table says the event does to it.
+func wantMoved(t *T, c *dbq.Client, a action, tr state.Transition, to state.State, before dbq.Task) {
+	if to == state.None {
+		t.wantGone(c, before.ID)
+		return
+	}
+	after := t.wantState(c, before.ID, to)
+	attempt, fence := before.Attempt, before.Fence
+	switch tr.Attempts {
+	case state.Count:
+		attempt++
+	case state.Uncount:
+		attempt--
+	case state.Reset:
+		attempt = 0
+	}
+	if after.Attempt != attempt {
+		t.Errorf("attempt is %d after %d, want %d", after.Attempt, before.Attempt, attempt)
+	}
+	if tr.Fence {
+		fence++
+	}
+	if before.State == state.None {
+		fence = 0
+	}
+	if after.Fence != fence {
+		t.Errorf("fence is %d after %d, want %d", after.Fence, before.Fence, fence)
+	}
+	wantDue(t, c, a, after)
+	if leased := after.State == state.Processing; leased == after.LeaseUntil.IsZero() {
+		t.Errorf("the lease of a task in %v ends at %v", after.State, after.LeaseUntil)
+	} else if leased && !after.LeaseUntil.After(before.LeaseUntil) {
+		t.Errorf("the lease ends at %v, want it after the old end, %v", after.LeaseUntil, before.LeaseUntil)
+	}
+	if tr.Event == state.Enqueue {
+		return
+	}
+	if after.Reference != before.Reference || after.Kind != before.Kind || after.Priority != before.Priority ||
+		string(after.Payload) != string(before.Payload) || after.Created != before.Created || after.MaxAttempts != before.MaxAttempts {
+		t.Errorf("%s changed what it should keep:\nbefore %s\nafter  %s", a.name, show(before), show(after))
+	}
+}
+
+func wantDue(t *T, c *dbq.Client, a action, after dbq.Task) {
+	want := a.due
+	if after.State == state.Poison || after.State == state.Processing || after.State == state.Completed {
+		want = never
+	}
+	got := never
+	switch now := t.now(c); {
+	case after.Due.After(now):
+		got = later
+	case !after.Due.IsZero():
+		got = atOnce
+	}
+	if got != want {
+		t.Errorf("the task has %s (%v), want %s", got, after.Due, want)
+	}
+	if after.Parked() != (after.State == state.Error && want == never) {
+		t.Errorf("parked is %v for a task in %v with %s", after.Parked(), after.State, want)
+	}
+}
+
+// show is a task in one line, for messages.
+func show(t dbq.Task) string {
+	t.Payload, t.Result = t.Payload[:min(len(t.Payload), 40)], t.Result[:min(len(t.Result), 80)]
+	return fmt.Sprintf("{%v queue %q ref %q kind %q prio %d attempt %d/%d fence %d due %s lease %s holder %q created %s updated %s headers %v payload %q result %q}",
+		t.State, t.Queue, t.Reference, t.Kind, t.Priority, t.Attempt, t.MaxAttempts, t.Fence, stamp(t.Due), stamp(t.LeaseUntil),
+		t.Holder, stamp(t.Created), stamp(t.Updated), t.Headers, t.Payload, t.Result)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format("2006-01-02T15:04:05.000000")
+}

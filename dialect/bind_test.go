@@ -1,0 +1,132 @@
+package dialect
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestBind(t *testing.T) {
+	t.Parallel()
+	args := Args{"a": 1, "b_c": "two", "d": nil, "unused": 9}
+	for _, c := range []struct {
+		name   string
+		style  PlaceholderStyle
+		text   string
+		want   string
+		values []any
+	}{
+		{"no names", Question, "SELECT 1", "SELECT 1", []any{}},
+		{"question", Question, "x = :a AND y = :b_c", "x = ? AND y = ?", []any{1, "two"}},
+		{"dollar", Dollar, "x = :a AND y = :b_c", "x = $1 AND y = $2", []any{1, "two"}},
+		{"colon", Colon, "x = :a AND y = :b_c", "x = :arg1 AND y = :arg2", []any{1, "two"}},
+		{"repeated", Dollar, "(:a, :b_c, :a)", "($1, $2, $3)", []any{1, "two", 1}},
+		{"null", Dollar, "x IS :d", "x IS $1", []any{nil}},
+		{"next to punctuation", Dollar, "CAST(:a AS bigint)+:a;", "CAST($1 AS bigint)+$2;", []any{1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := binder{style: c.style}
+			for range 2 { // the second time from the cache
+				text, values, err := b.bind(c.text, args)
+				if err != nil || text != c.want || !reflect.DeepEqual(values, c.values) {
+					t.Errorf("got %q %v %v, want %q %v", text, values, err, c.want, c.values)
+				}
+			}
+		})
+	}
+}
+
+func TestBindRefusesWhatTheCallDoesNotHave(t *testing.T) {
+	t.Parallel()
+	rows := Args{"id": Col[int]{1, 2}, "n": 1}
+	var b binder
+	for _, c := range []struct {
+		name string
+		bind func() (string, []any, error)
+		want string
+	}{
+		{"a name without a value", func() (string, []any, error) { return b.bind("x = :other", rows) }, ":other"},
+		{"a column as one value", func() (string, []any, error) { return b.bind("x = :id", rows) }, ":id"},
+		{"a column outside of the rows", func() (string, []any, error) {
+			return b.bindBatch(Batch{SQL: "x = :id {rows}", Row: "(:n)", Sep: ","}, rows, 0, 2)
+		}, ":id"},
+		{"a name missing in a row", func() (string, []any, error) {
+			return b.bindBatch(Batch{SQL: "{rows}", Row: "(:other)", Sep: ","}, rows, 0, 2)
+		}, ":other"},
+		{"a name missing after the rows", func() (string, []any, error) {
+			return b.bindBatch(Batch{SQL: "{rows} :other", Row: "(:id)", Sep: ","}, rows, 0, 2)
+		}, ":other"},
+		{"a row without a place", func() (string, []any, error) {
+			return b.bindBatch(Batch{SQL: "x", Row: "(:id)", Sep: ","}, rows, 0, 2)
+		}, "{rows}"},
+		{"a name missing in an array batch", func() (string, []any, error) {
+			return b.bindBatch(Batch{SQL: "x = ANY(:other)"}, rows, 0, 2)
+		}, ":other"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			text, values, err := c.bind()
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %q %v %v, want an error that names %s", text, values, err, c.want)
+			}
+		})
+	}
+}
+
+func TestBindBatch(t *testing.T) {
+	t.Parallel()
+	args := Args{"id": Col[string]{"a", "b", "c"}, "n": Col[*int64]{nil, nil, nil}, "queue": "q"}
+	null := (*int64)(nil)
+	rows := Batch{SQL: "UPDATE t SET q = :queue FROM (VALUES {rows}) d WHERE q <> :queue", Row: "(:id, :n, :queue)", Sep: ", "}
+	for _, c := range []struct {
+		name     string
+		style    PlaceholderStyle
+		batch    Batch
+		from, to int
+		want     string
+		values   []any
+	}{
+		{"rows", Question, rows, 0, 2,
+			"UPDATE t SET q = ? FROM (VALUES (?, ?, ?), (?, ?, ?)) d WHERE q <> ?",
+			[]any{"q", "a", null, "q", "b", null, "q", "q"}},
+		{"one row, numbered", Dollar, rows, 2, 3,
+			"UPDATE t SET q = $1 FROM (VALUES ($2, $3, $4)) d WHERE q <> $5",
+			[]any{"q", "c", null, "q", "q"}},
+		{"arrays", Dollar, Batch{SQL: "f(:id, :n, :queue, :id)"}, 0, 3,
+			"f($1, $2, $3, $4)", []any{[]string{"a", "b", "c"}, []*int64{nil, nil, nil}, "q", []string{"a", "b", "c"}}},
+		{"a part of arrays", Dollar, Batch{SQL: "f(:id)"}, 1, 3, "f($1)", []any{[]string{"b", "c"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := binder{style: c.style}
+			text, values, err := b.bindBatch(c.batch, args, c.from, c.to)
+			if err != nil || text != c.want || !reflect.DeepEqual(values, c.values) {
+				t.Errorf("got %q %v %v, want %q %v", text, values, err, c.want, c.values)
+			}
+		})
+	}
+}
+
+func TestBindValueSeesEveryValue(t *testing.T) {
+	t.Parallel()
+	b := binder{style: Question, value: func(v any) any { return []any{v} }}
+	args := Args{"id": Col[int]{1, 2}, "n": 3}
+	_, values, err := b.bindBatch(Batch{SQL: ":n {rows}", Row: "(:id)", Sep: ","}, args, 0, 2)
+	if want := []any{[]any{3}, []any{1}, []any{2}}; err != nil || !reflect.DeepEqual(values, want) {
+		t.Errorf("got %v %v, want %v", values, err, want)
+	}
+	_, values, err = b.bindBatch(Batch{SQL: ":id"}, args, 0, 2)
+	if want := []any{[]any{[]int{1, 2}}}; err != nil || !reflect.DeepEqual(values, want) {
+		t.Errorf("got %v %v, want %v", values, err, want)
+	}
+}
+
+func TestLiteralIsTextToRun(t *testing.T) {
+	t.Parallel()
+	var s Session
+	got, err := s.Literal("INSERT INTO t VALUES (:version, :title)", Args{"version": 3, "title": "it's"})
+	if want := "INSERT INTO t VALUES (3, 'it''s')"; err != nil || got != want {
+		t.Errorf("got %q %v, want %q", got, err, want)
+	}
+}

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+func TestTakeConns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dsn   string
+		conns int
+		rest  string
+	}{
+		{"postgres://h/d", defaultConns, "postgres://h/d"},
+		{"postgres://h/d?", defaultConns, "postgres://h/d?"},
+		{"postgres://h/d?sslmode=require", defaultConns, "postgres://h/d?sslmode=require"},
+		{"postgres://h/d?pool_max_conns=1", 1, "postgres://h/d?"},
+		{"postgres://h/d?sslmode=require&pool_max_conns=40", 40, "postgres://h/d?sslmode=require"},
+		{"postgres://h/d?pool_max_conns=10000&options=-c%20a%3Db", 10000, "postgres://h/d?options=-c+a%3Db"},
+	} {
+		conns, rest, err := takeConns(c.dsn)
+		if err != nil || conns != c.conns || rest != c.rest {
+			t.Errorf("%s: got %d %s %v, want %d %s", c.dsn, conns, rest, err, c.conns, c.rest)
+		}
+	}
+}
+
+func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"postgres:":             "write postgres://user@host:5432/database",
+		"postgresql:db":         "write postgresql://user@host:5432/database",
+		"postgres:app:hush@h/d": "write postgres://",
+		"postgres://app:hush@h/d?pool_max_conns=0":             "pool_max_conns=0, use a number",
+		"postgres://app:hush@h/d?pool_max_conns=many":          "pool_max_conns=many",
+		"postgres://app:hush@h/d?pool_max_conns=99999":         "use a number from 1 to 10000",
+		"postgres://app:hush@h/d?password=%zz":                 "parameters cannot be read",
+		"postgres://app:hush@h:port/d":                         "invalid port",
+		"postgres://app:hush@h/d?sslmode=sometimes":            "sslmode",
+		"postgres://app:hush@h/d?connect_timeout=soon":         "connect_timeout",
+		"postgres://app:hush@h/d?default_query_exec_mode=fast": "default_query_exec_mode",
+	} {
+		_, err := Open(t.Context(), dsn)
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", dsn, err, want)
+		} else if strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: the error shows the password: %v", dsn, err)
+		}
+	}
+}
+
+// What the driver says about a DSN that it cannot read never shows the password, however odd that is.
+func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
+	t.Parallel()
+	for _, password := range []string{
+		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
+		"p@x:hush/y", "hush[1]", "hüsch-hush",
+	} {
+		for _, format := range []string{
+			"postgres://app:%s@h:port/d", "postgres://app:%s@[::1/d", "postgres://app:%s@h/d?sslmode=sometimes",
+			"postgres://app:%s@h/d?pool_max_conns=x",
+		} {
+			dsn := fmt.Sprintf(format, password)
+			_, _, err := dialect.Open(t.Context(), dsn)
+			if err == nil {
+				continue // an odd password can make an odd but readable DSN
+			}
+			if strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: %v", dsn, err)
+			}
+		}
+	}
+}
+
+func TestOpenDoesNotCallTheServer(t *testing.T) {
+	t.Parallel()
+	pool, err := Open(t.Context(), "postgresql://app@127.0.0.1:1/d?pool_max_conns=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if got := pool.Write.Stats().MaxOpenConnections; got != 3 {
+		t.Errorf("the pool takes %d connections, want 3", got)
+	}
+	err = pool.Write.PingContext(t.Context())
+	if got := (Dialect{}).Classify(err); got != dialect.Unavailable {
+		t.Errorf("nobody listens: %v: got %v, want unavailable", err, got)
+	}
+}
+
+func TestBindValue(t *testing.T) {
+	t.Parallel()
+	id := uuid.UUID{1, 2}
+	want := pgtype.UUID{Bytes: id, Valid: true}
+	if got := (Dialect{}).BindValue(id); got != want {
+		t.Errorf("got %T %v", got, got)
+	}
+	got, ok := Dialect{}.BindValue([]uuid.UUID{id}).([]pgtype.UUID)
+	if !ok || len(got) != 1 || got[0] != want {
+		t.Errorf("got %v", got)
+	}
+	if got := (Dialect{}).BindValue("text"); got != "text" {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,185 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/google/uuid"
+)
+
+// The table that plans are made for: much that must not be walked, and little that is due.
+const (
+	finished = 1_000_000 // COMPLETED
+	future   = 200_000   // not due yet, in priorities 0 to 8, before all that is due
+	due      = 4_000     // in priority 9
+	inWork   = 1_000     // with a lease that lasts
+	ranOut   = 1_000     // with a lease that ran out
+)
+
+// planBatches are the sizes of batches. A batch of a thousand beside the few rows of a short test is best joined to all of them, and
+// PostgreSQL does so.
+func planBatches() []int {
+	if testing.Short() {
+		return []int{10, 100}
+	}
+	return []int{10, 100, 1000}
+}
+
+// planServers are where the plan tests run: each DSN that is set.
+var planServers = []string{"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_TEST_POSTGRES17_DSN", "DBQ_TEST_POSTGRES18_DSN"}
+
+// TestCostOfEachStatementIsThatOfItsBatch holds the promise of flat cost: beside a million finished and 200,000 future tasks no
+// statement of a worker reads more than its batch asks for, with any plan that the server may choose.
+func TestCostOfEachStatementIsThatOfItsBatch(t *testing.T) {
+	ran := false
+	for _, variable := range planServers {
+		if dsn := os.Getenv(variable); dsn != "" {
+			ran = true
+			t.Run(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(variable, "DBQ_TEST_"), "_DSN")), func(t *testing.T) { plans(t, dsn) })
+		}
+	}
+	if !ran {
+		t.Skip("no PostgreSQL: set one of " + strings.Join(planServers, ", ") + ", or run make test, which starts what it finds")
+	}
+}
+
+func plans(t *testing.T, dsn string) {
+	s := planSession(t, dsn)
+	conn, err := s.Pool.Write.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// A queue's statistics are often old: they may be from when it was empty.
+	t.Run("analyzed when empty", func(t *testing.T) { planEach(t, s, conn) })
+	exec(t.Context(), t, s.Pool.Write, "VACUUM ANALYZE "+s.Names.Table("task"))
+	t.Run("analyzed", func(t *testing.T) { planEach(t, s, conn) })
+}
+
+func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
+	queue := func(name string, limit int) dialect.Args {
+		return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "holder": "plan"}
+	}
+	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+		e := &explainer{t: t, conn: conn, mode: mode, table: s.Names.Table("task")}
+		for _, n := range planBatches() {
+			// By each strategy: SKIP LOCKED, under the advisory lock, and what CAS reads and then takes.
+			for _, name := range []string{"ready", "ready alone", "see ready"} {
+				e.check(fmt.Sprintf("%s, %d", name, n), n, n, func() error {
+					_, err := s.Query(t.Context(), e, s.Statements.Checkout[name], queue("work", n))
+					return err
+				})
+			}
+			// A search for leases that ran out visits the tasks in work, which are as many as workers hold, and writes its batch.
+			for _, name := range []string{"expired", "expired alone", "see expired"} {
+				e.check(fmt.Sprintf("%s, %d", name, n), n, inWork+ranOut+n, func() error {
+					_, err := s.Query(t.Context(), e, s.Statements.Checkout[name], queue("work", n))
+					return err
+				})
+			}
+			e.checkBatch(s, "take ready", s.Statements.CheckoutBatch["take ready"], n, "state = 0 AND due < 2000000000000000 AND priority = 9")
+			e.checkBatch(s, "take expired", s.Statements.CheckoutBatch["take expired"], n, "state = 1 AND holder = 'gone'")
+			for name, b := range map[string]dialect.Batch{"settle": s.Statements.Settle, "remove": s.Statements.Remove, "extend": s.Statements.Extend} {
+				e.checkBatch(s, name, b, n, "state = 1 AND holder = 'busy'")
+			}
+		}
+		// Nothing is due in this queue, and its 20,000 future tasks are in all priorities.
+		for _, name := range []string{"ready", "ready alone", "see ready", "expired", "expired alone", "see expired"} {
+			e.check("empty poll, "+name, 0, 0, func() error {
+				_, err := s.Query(t.Context(), e, s.Statements.Checkout[name], queue("later", 100))
+				return err
+			})
+		}
+	}
+}
+
+// checkBatch runs a batch statement for n rows that fit a condition.
+func (e *explainer) checkBatch(s *dialect.Session, name string, b dialect.Batch, n int, where string) {
+	e.t.Helper()
+	ids, fences, dues := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[*int64], n)
+	rows, err := e.conn.QueryContext(e.t.Context(), fmt.Sprintf("SELECT id, fence, due FROM %s WHERE queue = 'work' AND %s ORDER BY md5(id::text) LIMIT %d", e.table, where, n))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer rows.Close()
+	for i := range n {
+		if !rows.Next() {
+			e.t.Fatalf("%s: fewer than %d rows with %s", name, n, where)
+		}
+		if err := rows.Scan(&ids[i], &fences[i], &dues[i]); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	rows.Close()
+	states := make(dialect.Col[int64], n)
+	for i := range states {
+		states[i] = 2
+	}
+	args := dialect.Args{"id": ids, "fence": fences, "due": dues, "state": states, "uncount": make(dialect.Col[int64], n),
+		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
+		"lease": int64(60e6), "holder": "plan"}
+	e.check(fmt.Sprintf("%s, %d", name, n), n, n, func() error {
+		_, err := s.QueryBatch(e.t.Context(), e, b, args, n)
+		return err
+	})
+}
+
+// planSession makes and fills tables of its own, and drops them when the test ends.
+func planSession(t *testing.T, dsn string) *dialect.Session {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	names := dialect.Names{Prefix: fmt.Sprintf("plan%d_", time.Now().UnixNano()%1e9)}
+	s := dialect.NewSession(postgres.Dialect{}, pool, dialect.Server{}, names)
+	t.Cleanup(func() {
+		for _, text := range s.Statements.Drop {
+			exec(context.WithoutCancel(t.Context()), t, pool.Write, text)
+		}
+	})
+	for _, m := range (postgres.Dialect{}).Migrations(names) {
+		for _, text := range m.Statements {
+			exec(t.Context(), t, pool.Write, text)
+		}
+	}
+	share := 1
+	if testing.Short() {
+		share = 10
+	}
+	task := names.Table("task")
+	exec(t.Context(), t, pool.Write, "ALTER TABLE "+task+" SET UNLOGGED") // plans are the same, and the filling is faster
+	exec(t.Context(), t, pool.Write, "ALTER TABLE "+task+" SET (autovacuum_enabled = false)")
+	exec(t.Context(), t, pool.Write, "VACUUM ANALYZE "+task)
+	fill := func(n int, values string) {
+		// Ids of version 7 in the order of their time, the rest random.
+		exec(t.Context(), t, pool.Write, fmt.Sprintf(`INSERT INTO %s (id, queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, holder, created, updated, payload)
+SELECT CAST(lpad(to_hex(1700000000000 + i / 50), 12, '0') || '70008000' || lpad(to_hex((random() * 281474976710655)::bigint), 12, '0') AS uuid),
+       %s, 1, 1, CAST('forty bytes of a payload, as good as any' AS bytea)
+  FROM generate_series(1, %d) AS i`, task, values, n))
+	}
+	// Columns: queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, holder.
+	const now, never, long = "1600000000000000", "4000000000000000", "CAST(NULL AS bigint)"
+	fill(finished/share, "'work', '', 2, 5, 10, 1, 1, "+long+", "+long+", 'done'")
+	fill(future/share, "'work', '', 0, i % 9, 10, 0, 0, "+never+" + i, "+long+", CAST(NULL AS text)")
+	fill(future/share/10, "'later', '', 0, i % 10, 10, 0, 0, "+never+" + i, "+long+", CAST(NULL AS text)")
+	fill(due, "'work', '', 0, 9, 10, 0, 0, "+now+" + i, "+long+", CAST(NULL AS text)")
+	fill(inWork, "'work', '', 1, 5, 10, 1, 1, "+long+", "+never+", 'busy'")
+	fill(ranOut, "'work', '', 1, 5, 10, 1, 1, "+long+", "+now+", 'gone'")
+	return s
+}
+
+func exec(ctx context.Context, t *testing.T, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.ExecContext(ctx, text); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}

@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// servers are the variables that name servers to test on.
+var servers = []string{"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_TEST_POSTGRES18_DSN"}
+
+// onEachServer runs f on each server that the environment names, and skips with the reason when it names none.
+func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	t.Parallel()
+	ran := false
+	for _, variable := range servers {
+		if dsn := os.Getenv(variable); dsn != "" {
+			ran = true
+			t.Run(strings.TrimSuffix(strings.TrimPrefix(variable, "DBQ_TEST_"), "_DSN"), func(t *testing.T) { f(t, dsn) })
+		}
+	}
+	if !ran {
+		t.Skip("no PostgreSQL: set one of " + strings.Join(servers, ", ") + ", or run make test, which starts what it finds")
+	}
+}
+
+// migrated is a session on dbq's tables in a schema of the test's own.
+func migrated(t *testing.T, dsn string) *dialect.Session {
+	t.Helper()
+	pool, err := Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	server, err := Dialect{}.Probe(t.Context(), pool.Write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := dialect.Names{Schema: fmt.Sprintf("dbqt_%x", uuid.New().ID()), Prefix: "dbq_"}
+	s := dialect.NewSession(Dialect{}, pool, server, names)
+	t.Cleanup(func() {
+		if _, err := pool.Write.ExecContext(context.Background(), "DROP SCHEMA IF EXISTS "+names.Schema+" CASCADE"); err != nil {
+			t.Errorf("left behind: %v", err)
+		}
+	})
+	err = s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+		texts := s.Statements.MigrationTable
+		for _, m := range (Dialect{}).Migrations(names) {
+			texts = append(texts, m.Statements...)
+		}
+		for _, text := range texts {
+			if _, err := c.Exec(ctx, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestProbe(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		pool, err := Open(t.Context(), dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		s, err := Dialect{}.Probe(t.Context(), pool.Write)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Product == "" || s.Version == "" || s.Version == "?" || len(s.Strategies) == 0 || s.MaxPayload == 0 || s.Precision == 0 {
+			t.Errorf("got %+v", s)
+		}
+		t.Logf("%+v", s)
+	})
+}
+
+func TestProbeRefusesAServerThatTakesNoWrites(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		pool, err := Open(t.Context(), with(dsn, "default_transaction_read_only=on"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		if s, err := (Dialect{}).Probe(t.Context(), pool.Write); err == nil || !strings.Contains(err.Error(), "no writes") {
+			t.Errorf("got %+v, %v", s, err)
+		}
+	})
+}
+
+func TestProbeSeesAnotherIsolation(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		for isolation, want := range map[string]bool{"read%20committed": false, "repeatable%20read": true, "serializable": true} {
+			pool, err := Open(t.Context(), with(dsn, "default_transaction_isolation="+isolation))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Dialect{}.Probe(t.Context(), pool.Write)
+			if err != nil || s.ExplicitTx != want {
+				t.Errorf("%s: got %+v, %v, want ExplicitTx %v", isolation, s, err, want)
+			}
+			pool.Close()
+		}
+	})
+}
+
+// with adds a parameter to a DSN.
+func with(dsn, param string) string {
+	if strings.Contains(dsn, "?") {
+		return dsn + "&" + param
+	}
+	return dsn + "?" + param
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+const insert = `INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, created, updated)
+VALUES (%s, 'q', %s, '', %s, %s, 1, 0, 0)`
+
+// Errors as SQLite really gives them, on a file.
+func TestClassifyRealErrors(t *testing.T) {
+	t.Parallel()
+	write := func(statements ...string) func(t *testing.T, s *dialect.Session) error {
+		return func(t *testing.T, s *dialect.Session) (err error) {
+			for _, text := range statements {
+				_, err = s.Pool.Write.ExecContext(t.Context(), text)
+			}
+			return err
+		}
+	}
+	row := func(id, reference, state, priority string) string {
+		return fmt.Sprintf(insert, id, reference, state, priority)
+	}
+	first := row("zeroblob(16)", "'r'", "0", "0")
+	for _, c := range []struct {
+		name    string
+		provoke func(t *testing.T, s *dialect.Session) error
+		want    dialect.Class
+	}{
+		{"the id is taken", write(first, row("zeroblob(16)", "'s'", "0", "0")), dialect.Duplicate},
+		{"the reference is taken", write(first, row("randomblob(16)", "'r'", "0", "0")), dialect.Duplicate},
+		{"no such table", write("DELETE FROM dbq_nothing"), dialect.Missing},
+		{"no such column", write("UPDATE dbq_task SET missing = 1"), dialect.Missing},
+		{"no such column to insert into", write("INSERT INTO dbq_task (missing) VALUES (1)"), dialect.Missing},
+		{"no such state", write(row("randomblob(16)", "NULL", "5", "0")), dialect.Invalid},
+		{"no such priority", write(row("randomblob(16)", "NULL", "0", "10")), dialect.Invalid},
+		{"an id of another length", write(row("randomblob(15)", "NULL", "0", "0")), dialect.Invalid},
+		{"null", write(row("NULL", "NULL", "0", "0")), dialect.Invalid},
+		{"text for a number", write(row("randomblob(16)", "NULL", "'x'", "0")), dialect.Invalid},
+		{"too large", write("SELECT zeroblob(2000000000)"), dialect.Invalid},
+		{"a syntax error", write("SELEKT 1"), dialect.Unknown},
+		{"a write through the readers", func(t *testing.T, s *dialect.Session) error {
+			_, err := s.Pool.Read.ExecContext(t.Context(), first)
+			return err
+		}, dialect.Denied},
+		{"another writer", func(t *testing.T, s *dialect.Session) error {
+			conn := anotherWriter(t, s)
+			return errors.Join(write(first)(t, s), rollback(t, conn))
+		}, dialect.Conflict},
+		{"a transaction that another writer overtook", func(t *testing.T, s *dialect.Session) error {
+			// A transaction that reads first and writes later: what dbq itself avoids by BEGIN IMMEDIATE.
+			conn := rawConn(t, s)
+			var n int
+			if _, err := conn.ExecContext(t.Context(), "BEGIN DEFERRED"); err != nil {
+				return err
+			}
+			if err := conn.QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_task").Scan(&n); err != nil {
+				return err
+			}
+			if err := write(first)(t, s); err != nil {
+				t.Fatal(err)
+			}
+			_, err := conn.ExecContext(t.Context(), "DELETE FROM dbq_task")
+			return errors.Join(err, rollback(t, conn))
+		}, dialect.Conflict},
+		{"a commit after everything was rolled back", write("COMMIT"), dialect.Conflict},
+		{"a context that has ended", func(t *testing.T, s *dialect.Session) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := s.Pool.Write.ExecContext(ctx, first)
+			return err
+		}, dialect.Unknown},
+		{"a statement that is cut off", func(t *testing.T, s *dialect.Session) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 50e6)
+			defer cancel()
+			_, err := s.Pool.Write.ExecContext(ctx, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+			return err
+		}, dialect.Unknown},
+		{"a closed pool", func(t *testing.T, s *dialect.Session) error {
+			s.Pool.Close()
+			return write(first)(t, s)
+		}, dialect.Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := c.provoke(t, migrated(t, "?busy_timeout=20ms"))
+			if err == nil {
+				t.Fatal("nothing went wrong")
+			}
+			if got := (Dialect{}).Classify(fmt.Errorf("outer: %w", err)); got != c.want {
+				t.Errorf("%v: got %v, want %v", err, got, c.want)
+			}
+		})
+	}
+}
+
+func TestClassifyReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, "")
+	var path string
+	if err := s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path); err != nil {
+		t.Fatal(err)
+	}
+	// The rights of a file do not stop root: the file is opened to read.
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), "DELETE FROM dbq_task")
+	if got := (Dialect{}).Classify(err); err == nil || got != dialect.Denied {
+		t.Errorf("%v: got %v, want denied", err, got)
+	}
+}
+
+func TestClassifyAFileThatIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "q.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := Open(t.Context(), "sqlite:"+path)
+	if err == nil {
+		pool.Close()
+		t.Fatal("it was opened")
+	}
+	if got := (Dialect{}).Classify(err); got != dialect.Unavailable || !strings.Contains(err.Error(), "not a database") {
+		t.Errorf("%v: got %v", err, got)
+	}
+}
+
+func TestClassifyWhatIsNotSQLites(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want dialect.Class
+	}{
+		{nil, dialect.Unknown},
+		{errors.New("anything"), dialect.Unknown},
+		{sql.ErrNoRows, dialect.Unknown},
+		{driver.ErrBadConn, dialect.Unavailable},
+		{io.ErrUnexpectedEOF, dialect.Ambiguous},
+	} {
+		if got := (Dialect{}).Classify(c.err); got != c.want {
+			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+// rawConn is a connection of another process, as it were: not through the pool of one writer.
+func rawConn(t *testing.T, s *dialect.Session) *sql.Conn {
+	t.Helper()
+	var path string
+	if err := s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func anotherWriter(t *testing.T, s *dialect.Session) *sql.Conn {
+	t.Helper()
+	conn := rawConn(t, s)
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func rollback(t *testing.T, conn *sql.Conn) error {
+	_, err := conn.ExecContext(t.Context(), "ROLLBACK")
+	return err
+}

@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	const full, tenSeconds = "synchronous(FULL)", "busy_timeout(10000)"
+	for _, c := range []struct{ dsn, path, busy, sync string }{
+		{"sqlite:queue.db", "queue.db", tenSeconds, full},
+		{"sqlite:./a/queue.db", "./a/queue.db", tenSeconds, full},
+		{"sqlite:/var/lib/queue.db", "/var/lib/queue.db", tenSeconds, full},
+		{"sqlite:///var/lib/queue.db", "/var/lib/queue.db", tenSeconds, full},
+		{"sqlite://queue.db", "queue.db", tenSeconds, full},
+		{"sqlite::memory:", ":memory:", tenSeconds, full},
+		{"sqlite:my queue#1 100%.db", "my queue#1 100%.db", tenSeconds, full},
+		{"sqlite:q.db?", "q.db", tenSeconds, full},
+		{"sqlite:q.db?synchronous=normal", "q.db", tenSeconds, "synchronous(NORMAL)"},
+		{"sqlite:q.db?synchronous=EXTRA", "q.db", tenSeconds, "synchronous(EXTRA)"},
+		{"sqlite:q.db?busy_timeout=250ms", "q.db", "busy_timeout(250)", full},
+		{"sqlite:q.db?busy_timeout=0&synchronous=full", "q.db", "busy_timeout(0)", full},
+	} {
+		path, query, err := split(c.dsn)
+		if err != nil || path != c.path || strings.Join(query["_pragma"], " ") != c.busy+" "+c.sync {
+			t.Errorf("%s: got %q %v %v, want %q %s %s", c.dsn, path, query, err, c.path, c.busy, c.sync)
+		}
+	}
+}
+
+func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"sqlite:":                         "no file named",
+		"sqlite://":                       "no file named",
+		"sqlite:?synchronous=full":        "no file named",
+		"sqlite:a\x00b":                   "NUL",
+		"sqlite:q.db?synchronous=off":     "synchronous=off, use one of full, normal, extra",
+		"sqlite:q.db?busy_timeout=10":     "busy_timeout=10, use a duration",
+		"sqlite:q.db?busy_timeout=-1s":    "busy_timeout=-1s",
+		"sqlite:q.db?busy_timeout=2h":     "busy_timeout=2h",
+		"sqlite:q.db?mode=ro":             `unknown parameter "mode"`,
+		"sqlite:q.db?_pragma=foreign_key": `unknown parameter "_pragma"`,
+		"sqlite:q.db?a=%zz":               "cannot be read",
+	} {
+		_, err := Open(t.Context(), dsn)
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", dsn, err, want)
+		}
+	}
+}
+
+func TestOpenSetsEveryConnectionUp(t *testing.T) {
+	t.Parallel()
+	pool := openFile(t, filepath.Join(t.TempDir(), "my queue#1 100%.db"), "?busy_timeout=3s")
+	for _, c := range []struct {
+		db           *sql.DB
+		pragma, want string
+	}{
+		{pool.Write, "journal_mode", "wal"},
+		{pool.Write, "synchronous", "2"},
+		{pool.Write, "busy_timeout", "3000"},
+		{pool.Write, "query_only", "0"},
+		{pool.Read, "journal_mode", "wal"},
+		{pool.Read, "busy_timeout", "3000"},
+		{pool.Read, "query_only", "1"},
+	} {
+		var got string
+		if err := c.db.QueryRowContext(t.Context(), "PRAGMA "+c.pragma).Scan(&got); err != nil || got != c.want {
+			t.Errorf("PRAGMA %s: got %q %v, want %q", c.pragma, got, err, c.want)
+		}
+	}
+	if got := pool.Write.Stats().MaxOpenConnections; got != 1 {
+		t.Errorf("%d connections write, want 1", got)
+	}
+}
+
+func TestMemoryIsOneDatabase(t *testing.T) {
+	t.Parallel()
+	pool, err := Open(t.Context(), "sqlite::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	if pool.Write != pool.Read || pool.Write.Stats().MaxOpenConnections != 1 {
+		t.Errorf("a database in memory wants one connection for all: %+v", pool.Write.Stats())
+	}
+}
+
+func TestMemoryOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	pool, err := Open(t.Context(), "sqlite::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	if _, err := pool.Write.ExecContext(t.Context(), "CREATE TABLE kept (x)"); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pool.Write.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // what happens to it when a write was cut off
+	if _, err := pool.Write.ExecContext(t.Context(), "INSERT INTO kept VALUES (1)"); err != nil {
+		t.Error(err)
+	}
+	other, err := Open(t.Context(), "sqlite::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	if _, err := other.Write.ExecContext(t.Context(), "INSERT INTO kept VALUES (1)"); err == nil {
+		t.Error("two databases in memory are one")
+	}
+}
+
+func TestMissingFolderIsUnavailable(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "no", "such", "q.db"))
+	if err == nil || !strings.Contains(err.Error(), "cannot open") || (Dialect{}).Classify(err) != dialect.Unavailable {
+		t.Errorf("got %v, class %v", err, Dialect{}.Classify(err))
+	}
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	pool := openFile(t, filepath.Join(t.TempDir(), "q.db"), "")
+	s, err := Dialect{}.Probe(t.Context(), pool.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Product != "SQLite" || !atLeast(s.Version, 3, 42) || len(s.Strategies) != 1 || s.Strategies[0] != dialect.CAS || s.MaxPayload == 0 {
+		t.Errorf("got %+v", s)
+	}
+	pool.Close()
+	if _, err := (Dialect{}).Probe(t.Context(), pool.Read); err == nil {
+		t.Error("a probe of a closed pool gave no error")
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"3.42.0": true, "3.42": true, "3.53.4": true, "4.0.0": true, "3.100.0": true,
+		"3.41.9": false, "2.99.0": false, "3": false, "": false, "three.42": false,
+	} {
+		if got := atLeast(version, 3, 42); got != want {
+			t.Errorf("%q: got %v, want %v", version, got, want)
+		}
+	}
+}
+
+// openFile opens a database with the dialect's own pools.
+func openFile(t *testing.T, path, params string) dialect.Pool {
+	t.Helper()
+	pool, err := Open(context.WithoutCancel(t.Context()), "sqlite:"+path+params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}

@@ -1,0 +1,189 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/google/uuid"
+)
+
+// TestNoStatementOfAWorkerScansTheTable holds the promise of flat cost: what a worker runs finds its rows by an index, whether or not
+// the database was ever analyzed. SQLite's plans tell the way, not the cost.
+func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
+	s := planSession(t)
+	t.Run("not analyzed", func(t *testing.T) { checkPlans(t, s) })
+	fill(t, s, 20_000, "'work', '', 2, 5, 10, 1, 1, NULL, NULL, 'done'")
+	analyze(t, s)
+	t.Run("analyzed when nothing was due or in work", func(t *testing.T) { checkPlans(t, s) })
+	fill(t, s, 5_000, "'work', '', 0, i % 9, 10, 0, 0, 4000000000000000 + i, NULL, NULL")
+	fill(t, s, 1_000, "'work', '', 0, 9, 10, 0, 0, 1600000000000000 + i, NULL, NULL")
+	fill(t, s, 5, "'work', '', 1, 5, 10, 1, 1, NULL, 4000000000000000, 'busy'")
+	analyze(t, s)
+	t.Run("analyzed with few in work", func(t *testing.T) { checkPlans(t, s) })
+	fill(t, s, 500, "'work', '', 1, 5, 10, 1, 1, NULL, 4000000000000000, 'busy'")
+	analyze(t, s)
+	t.Run("analyzed with many in work", func(t *testing.T) { checkPlans(t, s) })
+}
+
+// wanted are the indexes that the plan of a statement must search by, without their prefix. A search by row id is always good.
+var wanted = map[string][]string{
+	"any":            {"busy", "ready"},
+	"ready":          {"ready"},
+	"expired":        {"busy"},
+	"take":           {"id"},
+	"settle":         {"id"},
+	"remove":         {"id"},
+	"extend":         {"id"},
+	"peek":           {"id"},
+	"get":            {"id"},
+	"held":           {"busy"},
+	"find reference": {"reference"},
+}
+
+func checkPlans(t *testing.T, s *dialect.Session) {
+	st := s.Statements
+	plain := maps.Clone(st.Checkout)
+	plain["get"], plain["held"], plain["find reference"] = st.Get, st.Held, st.FindReference
+	batches := maps.Clone(st.CheckoutBatch)
+	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
+
+	id := uuid.Must(uuid.NewV7())
+	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "holder": "plan", "id": id, "reference": "r"}
+	const n = 100
+	many := dialect.Args{"id": make(dialect.Col[uuid.UUID], n), "fence": make(dialect.Col[int64], n), "state": make(dialect.Col[int64], n),
+		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "uncount": make(dialect.Col[int64], n),
+		"result": make(dialect.Col[[]byte], n), "was_due": make(dialect.Col[int64], n), "due": make(dialect.Col[*int64], n),
+		"lease": int64(1), "holder": "plan", "queue": "work"}
+	seen := 0
+	for name, text := range plain {
+		e := &explainer{s: s}
+		if _, err := s.Query(t.Context(), e, text, one); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e.check(t, name)
+		seen++
+	}
+	for name, b := range batches {
+		e := &explainer{s: s}
+		if _, err := s.QueryBatch(t.Context(), e, b, many, n); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e.check(t, name)
+		seen++
+	}
+	if seen != len(wanted) {
+		t.Errorf("%d statements were explained, %d are known: change the test with the dialect", seen, len(wanted))
+	}
+}
+
+// explainer is a connection that explains a statement instead of running it.
+type explainer struct {
+	s    *dialect.Session
+	plan []string
+}
+
+// Query notes the plan, and returns no rows.
+func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+	conn, err := dialect.ConnOf(e.s.Pool.Write)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := conn.Query(ctx, "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, query)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			return nil, err
+		}
+		e.plan = append(e.plan, detail)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	return conn.Query(ctx, "SELECT 1 AS id WHERE false")
+}
+
+// Exec is not needed: what workers run returns rows.
+func (e *explainer) Exec(context.Context, string, ...any) (int64, error) {
+	return 0, fmt.Errorf("the plan test explains only what returns rows")
+}
+
+func (e *explainer) check(t *testing.T, name string) {
+	t.Helper()
+	indexes, known := wanted[name]
+	if !known {
+		t.Errorf("%s: the test does not know this statement", name)
+	}
+	task := e.s.Names.Table("task")
+	var used []string
+	for _, step := range e.plan {
+		reads := strings.Contains(step+" ", " "+task+" ") || strings.Contains(step, " t ")
+		switch {
+		case reads && !strings.HasPrefix(step, "SEARCH"):
+			t.Errorf("%s: the table is not searched: %s", name, step)
+		case strings.Contains(step, "TEMP B-TREE"):
+			t.Errorf("%s: rows are sorted: %s", name, step)
+		case reads && !strings.Contains(step, "INTEGER PRIMARY KEY"):
+			used = append(used, index(step, task))
+		}
+	}
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(used, indexes) {
+		t.Errorf("%s: searched by %v, want %v; the plan:\n\t%s", name, used, indexes, strings.Join(e.plan, "\n\t"))
+	}
+}
+
+// index is what a step searches by.
+func index(step, task string) string {
+	_, by, _ := strings.Cut(step, " USING ")
+	by, _, _ = strings.Cut(by, " (")
+	by = strings.TrimPrefix(strings.TrimPrefix(by, "COVERING "), "INDEX ")
+	return strings.TrimPrefix(by, task+"_")
+}
+
+func planSession(t *testing.T) *dialect.Session {
+	t.Helper()
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "plan.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	names := dialect.Names{Prefix: "plan_"}
+	for _, m := range (sqlite.Dialect{}).Migrations(names) {
+		for _, text := range m.Statements {
+			if _, err := pool.Write.ExecContext(t.Context(), text); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+		}
+	}
+	return dialect.NewSession(sqlite.Dialect{}, pool, dialect.Server{}, names)
+}
+
+// fill adds n rows; values are queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, holder.
+func fill(t *testing.T, s *dialect.Session, n int, values string) {
+	t.Helper()
+	text := `INSERT INTO plan_task (id, queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, holder, created, updated, payload)
+WITH RECURSIVE g (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM g WHERE i < ?) SELECT randomblob(16), ` + values + `, 1, 1, x'00' FROM g`
+	if _, err := s.Pool.Write.ExecContext(t.Context(), text, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// analyze gives the planner the statistics of the moment. A connection reads them when it opens or runs it.
+func analyze(t *testing.T, s *dialect.Session) {
+	t.Helper()
+	if _, err := s.Pool.Write.ExecContext(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+}

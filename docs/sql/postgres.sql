@@ -1,0 +1,251 @@
+-- Every statement that dbq sends to this engine, for who wants to review them.
+-- Generated from the dialect by "go generate ./..."; do not edit.
+--
+-- A :name stands for a value, which is sent apart from the text and never written into it. In a statement that takes many rows, it is an array.
+-- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
+-- Tables begin with "dbq_" unless a program says otherwise.
+
+-- ======== The schema ========
+
+-- dbq's tables for postgres
+
+CREATE TABLE IF NOT EXISTS dbq_migration (
+  version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL);
+
+-- 1: tasks
+CREATE TABLE dbq_task (
+  id uuid PRIMARY KEY,
+  fence bigint NOT NULL DEFAULT 0,
+  due bigint,
+  lease_until bigint,
+  created bigint NOT NULL,
+  updated bigint NOT NULL,
+  state smallint NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt smallint NOT NULL DEFAULT 0,
+  max_attempts smallint NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  reference varchar(200) COLLATE "C",
+  kind varchar(100) COLLATE "C" NOT NULL,
+  holder varchar(200),
+  headers text,
+  payload bytea,
+  result bytea
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
+CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
+CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
+CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1;
+CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
+CREATE VIEW dbq_tasks AS SELECT id, queue, reference, kind,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
+  priority, attempt, max_attempts, fence, to_timestamp(due / 1e6) AS due, to_timestamp(lease_until / 1e6) AS lease_until, holder,
+  to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
+  headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM dbq_task;
+INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
+
+-- ======== The statements ========
+
+-- Begin. Begins a write transaction.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- Now. An expression, not a statement: the database's clock in microseconds since 1970.
+CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint);
+
+-- Version. Reads the newest migration that has been applied.
+SELECT max(version) AS version FROM dbq_migration;
+
+-- SetVersion. Notes a migration as applied.
+INSERT INTO dbq_migration (version, title, applied) VALUES (:version, :title, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
+
+-- MigrationLock. Waits for other migrations of the same tables.
+SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0));
+
+-- MigrationTable. Makes the table of applied migrations.
+CREATE TABLE IF NOT EXISTS dbq_migration (
+  version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL);
+
+-- Drop. Removes everything, for tests and for leaving.
+DROP VIEW IF EXISTS dbq_tasks;
+DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_migration;
+
+-- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_attempts, coalesce(d.at, clock.now + d.delay),
+       clock.now, clock.now, d.headers, d.payload
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:reference AS text[]), CAST(:kind AS text[]), CAST(:priority AS smallint[]),
+       CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]), CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
+       AS d (id, reference, kind, priority, max_attempts, at, delay, headers, payload)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+UPDATE dbq_task t SET
+  state = CASE WHEN d.state = 3 AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts THEN 4 ELSE d.state END,
+  due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
+  attempt = t.attempt - d.uncount, lease_until = NULL, updated = clock.now,
+  result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:state AS smallint[]), CAST(:at AS bigint[]),
+       CAST(:after AS bigint[]), CAST(:uncount AS smallint[]), CAST(:result AS bytea[])) AS d (id, fence, state, at, after, uncount, result)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence, t.state;
+
+-- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- At most 5000 rows.
+DELETE FROM dbq_task t USING unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence;
+
+-- Extend. Renews leases: the heartbeat.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+UPDATE dbq_task t SET lease_until = clock.now + CAST(:lease AS bigint)
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence;
+
+-- Move reject. A task is taken out before it runs, and parked.
+-- At most 5000 rows.
+UPDATE dbq_task t SET state = 3, due = NULL, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 0) RETURNING t.id;
+
+-- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
+-- At most 5000 rows.
+UPDATE dbq_task t SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 1) RETURNING t.id;
+
+-- Move reenqueue. A failed task is due again, and its attempts start over.
+-- At most 5000 rows.
+UPDATE dbq_task t SET state = 0, due = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint), attempt = 0, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3 OR state = 4) AND state >= 3 RETURNING t.id;
+
+-- Move quarantine. A failed task is not to be retried.
+-- At most 5000 rows.
+UPDATE dbq_task t SET state = 4, due = NULL, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3) AND state >= 3 RETURNING t.id;
+
+-- Move restore. A poisoned task is parked for inspection.
+-- At most 5000 rows.
+UPDATE dbq_task t SET state = 3, due = NULL, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 4) AND state >= 3 RETURNING t.id;
+
+-- Move purge. A finished or parked task is removed.
+-- At most 5000 rows.
+DELETE FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) RETURNING t.id;
+
+-- Get. Reads one task.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.id = :id;
+
+-- Held. Reads what one checkout holds, when its connection died before it had the answer.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
+
+-- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
+
+-- FindIDs. Finds the tasks that an operator's bulk call changes.
+SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
+
+-- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
+-- At most 5000 rows.
+SELECT t.id, t.state, t.fence FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[]));
+
+-- FindReference. Finds a task by its reference.
+SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
+
+-- Count. Counts the tasks of each queue by state.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
+       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
+  FROM dbq_task, clock WHERE due IS NOT NULL GROUP BY queue, state
+UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GROUP BY queue
+UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
+UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
+
+-- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT t.id, t.fence FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit FOR UPDATE SKIP LOCKED)
+UPDATE dbq_task t SET
+  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN t.attempt >= t.max_attempts
+    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  fence = t.fence + 1, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
+
+-- Checkout expired alone. Strategy advisory: takes over tasks under the queue's lock.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT t.id, t.fence FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit )
+UPDATE dbq_task t SET
+  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN t.attempt >= t.max_attempts
+    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  fence = t.fence + 1, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
+
+-- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
+SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0));
+
+-- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due FROM dbq_task t
+     WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+     ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
+UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, pick.due AS was_due, clock.now;
+
+-- Checkout ready alone. Strategy advisory: leases due tasks under the queue's lock.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due FROM dbq_task t
+     WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+     ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit)
+UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, pick.due AS was_due, clock.now;
+
+-- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+SELECT t.id, t.fence FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit ;
+
+-- Checkout see ready. Strategy cas: reads candidates without locks.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due FROM dbq_task t
+     WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+     ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit;
+
+-- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:due AS bigint[])) AS d (id, fence, due))
+UPDATE dbq_task t SET
+  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN t.attempt >= t.max_attempts
+    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  fence = t.fence + 1, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
+
+-- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:due AS bigint[])) AS d (id, fence, due))
+UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, pick.due AS was_due, clock.now;

@@ -1,0 +1,197 @@
+-- Every statement that dbq sends to this engine, for who wants to review them.
+-- Generated from the dialect by "go generate ./..."; do not edit.
+--
+-- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values.
+-- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
+-- Tables begin with "dbq_" unless a program says otherwise.
+
+-- ======== The schema ========
+
+-- dbq's tables for sqlite
+
+CREATE TABLE IF NOT EXISTS dbq_migration (
+  version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT;
+
+-- 1: tasks
+CREATE TABLE dbq_task (
+  id BLOB NOT NULL CHECK (length(id) = 16),
+  queue TEXT NOT NULL,
+  reference TEXT,
+  kind TEXT NOT NULL,
+  state INTEGER NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  fence INTEGER NOT NULL DEFAULT 0,
+  due INTEGER,
+  lease_until INTEGER,
+  holder TEXT,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  headers TEXT,
+  payload BLOB,
+  result BLOB) STRICT;
+CREATE UNIQUE INDEX dbq_task_id ON dbq_task (id);
+CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
+CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
+CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1;
+CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
+CREATE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, queue, reference, kind,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
+  priority, attempt, max_attempts, fence,
+  strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
+  strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
+  strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM dbq_task;
+INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+
+-- ======== The statements ========
+
+-- Begin. Begins a write transaction.
+BEGIN IMMEDIATE;
+
+-- Now. An expression, not a statement: the database's clock in microseconds since 1970.
+CAST(unixepoch('subsec') * 1000000 AS INTEGER);
+
+-- Version. Reads the newest migration that has been applied.
+SELECT max(version) AS version FROM dbq_migration;
+
+-- SetVersion. Notes a migration as applied.
+INSERT INTO dbq_migration (version, title, applied) VALUES (:version, :title, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+
+-- MigrationTable. Makes the table of applied migrations.
+CREATE TABLE IF NOT EXISTS dbq_migration (
+  version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT;
+
+-- Drop. Removes everything, for tests and for leaving.
+DROP VIEW IF EXISTS dbq_tasks;
+DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_migration;
+
+-- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + d.column7), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), d.column8, d.column9
+  FROM (VALUES {rows}) AS d WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :state, :at, :after, :uncount, :result)
+UPDATE dbq_task SET
+  state = CASE WHEN d.column3 = 3 AND coalesce(d.column4, d.column5) IS NOT NULL AND attempt >= max_attempts THEN 4 ELSE d.column3 END,
+  due = CASE WHEN d.column3 = 3 AND attempt >= max_attempts THEN NULL ELSE coalesce(d.column4, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + d.column5) END,
+  attempt = attempt - d.column6, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER),
+  result = CASE WHEN d.column3 = 0 THEN coalesce(d.column7, result) ELSE d.column7 END
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1
+RETURNING id, fence, state;
+
+-- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+DELETE FROM dbq_task WHERE rowid IN (
+  SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)
+RETURNING id, fence;
+
+-- Extend. Renews leases: the heartbeat.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+UPDATE dbq_task SET lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1
+RETURNING id, fence;
+
+-- Move reject. A task is taken out before it runs, and parked.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+UPDATE dbq_task SET state = 3, due = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 0) RETURNING id;
+
+-- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 1) RETURNING id;
+
+-- Move reenqueue. A failed task is due again, and its attempts start over.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+UPDATE dbq_task SET state = 0, due = CAST(unixepoch('subsec') * 1000000 AS INTEGER), attempt = 0, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3 OR state = 4) AND state >= 3 RETURNING id;
+
+-- Move quarantine. A failed task is not to be retried.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+UPDATE dbq_task SET state = 4, due = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3) AND state >= 3 RETURNING id;
+
+-- Move restore. A poisoned task is parked for inspection.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+UPDATE dbq_task SET state = 3, due = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 4) AND state >= 3 RETURNING id;
+
+-- Move purge. A finished or parked task is removed.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+DELETE FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) RETURNING id;
+
+-- Get. Reads one task.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE id = :id;
+
+-- Held. Reads what one checkout holds, when its connection died before it had the answer.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE queue = :queue AND state = 1 AND holder = :holder;
+
+-- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;
+
+-- FindIDs. Finds the tasks that an operator's bulk call changes.
+SELECT id FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;
+
+-- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+SELECT t.id, t.state, t.fence FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1;
+
+-- FindReference. Finds a task by its reference.
+SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
+
+-- Count. Counts the tasks of each queue by state.
+SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) - min(due) FILTER (WHERE due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS oldest
+  FROM dbq_task WHERE due IS NOT NULL GROUP BY queue, state
+UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GROUP BY queue
+UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
+UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
+
+-- Checkout any. Tells whether there is anything to take, without the writer's lock.
+SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
+ WHERE EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+
+-- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
+UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
+  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
+  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+ WHERE rowid IN (SELECT rowid FROM dbq_task WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND holder <> :holder LIMIT :limit)
+RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
+
+-- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
+SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 2 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 3 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 4 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 5 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 6 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 7 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 8 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
+  WHERE queue = :queue AND priority = 9 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
+LIMIT :limit;
+
+-- CheckoutBatch take. Leases the tasks that were found.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+UPDATE dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
+  lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease, holder = :holder, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1 AND ifnull(dbq_task.due, 9223372036854775807) <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;

@@ -1,0 +1,3 @@
+package dbq
+
+//go:generate go run ./internal/gen

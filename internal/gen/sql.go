@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/state"
+)
+
+// engines are the dialects whose SQL is printed.
+var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}}
+
+// comments say what each statement is for, by its name: the field of dialect.Statements, or the field and the key. Operators'
+// events have the state table's sentence instead.
+var comments = map[string]string{
+	"Begin":          "Begins a write transaction.",
+	"Now":            "An expression, not a statement: the database's clock in microseconds since 1970.",
+	"Version":        "Reads the newest migration that has been applied.",
+	"SetVersion":     "Notes a migration as applied.",
+	"MigrationLock":  "Waits for other migrations of the same tables.",
+	"MigrationTable": "Makes the table of applied migrations.",
+	"Drop":           "Removes everything, for tests and for leaving.",
+	"Insert":         "Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.",
+	"Settle":         "Ends attempts (complete, fail, poison, release), if their fences are still valid.",
+	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
+	"Extend":         "Renews leases: the heartbeat.",
+	"Get":            "Reads one task.",
+	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
+	"List":           "Lists tasks without their payloads. {where} is made of comparisons of plain columns.",
+	"FindIDs":        "Finds the tasks that an operator's bulk call changes.",
+	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
+	"FindReference":  "Finds a task by its reference.",
+	"Count":          "Counts the tasks of each queue by state.",
+
+	"Checkout any":             "Tells whether there is anything to take, without the writer's lock.",
+	"Checkout ready":           "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
+	"Checkout expired":         "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
+	"Checkout queue lock":      "Strategy advisory: waits for the queue's lock, in a statement of its own.",
+	"Checkout ready alone":     "Strategy advisory: leases due tasks under the queue's lock.",
+	"Checkout expired alone":   "Strategy advisory: takes over tasks under the queue's lock.",
+	"Checkout see ready":       "Strategy cas: reads candidates without locks.",
+	"Checkout see expired":     "Strategy cas: reads candidates to take over, without locks.",
+	"CheckoutBatch take":       "Leases the tasks that were found.",
+	"CheckoutBatch take ready": "Strategy cas: leases those candidates whose fence is still the same.",
+	"CheckoutBatch take expired": "Strategy cas: takes over those candidates whose fence is still the same; " +
+		"those whose attempts are spent become POISON.",
+}
+
+const sqlIntro = `-- Every statement that dbq sends to this engine, for who wants to review them.
+-- Generated from the dialect by "go generate ./..."; do not edit.
+--
+-- A :name stands for a value, which is sent apart from the text and never written into it. %s
+-- Times are microseconds since 1970 in UTC. States are %s.
+-- Tables begin with "dbq_" unless a program says otherwise.
+
+-- ======== The schema ========
+
+`
+
+// sqlPage is what a DBA reads about an engine: its migrations, and its statements by name.
+func sqlPage(d dialect.Dialect) (string, error) {
+	schema, err := dbq.MigrationSQL(d)
+	if err != nil {
+		return "", err
+	}
+	st := d.Statements(dialect.Names{Prefix: "dbq_"})
+	batches := "In a statement that takes many rows, it is an array."
+	if st.Insert.Row != "" {
+		batches = "Rows come as a list of values."
+	}
+	p := printer{engine: d.Name()}
+	var states []string
+	for _, s := range state.All() {
+		states = append(states, fmt.Sprintf("%s %v", state.Literals(s), s))
+	}
+	fmt.Fprintf(&p.b, sqlIntro, batches, strings.Join(states, ", "))
+	p.b.WriteString(schema + "\n-- ======== The statements ========\n")
+	p.statements(st)
+	return p.b.String(), p.err
+}
+
+// printer writes statements under their names.
+type printer struct {
+	engine string
+	b      strings.Builder
+	err    error
+}
+
+// statements writes every field, so that none can be forgotten.
+func (p *printer) statements(st dialect.Statements) {
+	v := reflect.ValueOf(st)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		switch f := v.Field(i).Interface().(type) {
+		case dialect.PlaceholderStyle:
+		case string:
+			if f != "" {
+				p.text(name, comments[name], f)
+			}
+		case []string:
+			p.text(name, comments[name], f...)
+		case dialect.Batch:
+			p.batch(name, comments[name], f)
+		case map[state.Event]dialect.Batch:
+			for _, t := range state.ByOperator() {
+				p.batch(name+" "+string(t.Event), t.Doc, f[t.Event])
+			}
+		case map[string]string:
+			for _, key := range slices.Sorted(maps.Keys(f)) {
+				p.text(name+" "+key, comments[name+" "+key], f[key])
+			}
+		case map[string]dialect.Batch:
+			for _, key := range slices.Sorted(maps.Keys(f)) {
+				p.batch(name+" "+key, comments[name+" "+key], f[key])
+			}
+		default:
+			p.err = fmt.Errorf("the field %s of Statements is a %T, which gen cannot print", name, f)
+		}
+	}
+}
+
+func (p *printer) text(name, comment string, texts ...string) {
+	if comment == "" {
+		p.err = fmt.Errorf("%s: say in internal/gen/sql.go what %q is for", p.engine, name)
+	}
+	fmt.Fprintf(&p.b, "\n-- %s. %s\n", name, comment)
+	for _, text := range texts {
+		fmt.Fprintf(&p.b, "%s;\n", text)
+	}
+}
+
+func (p *printer) batch(name, comment string, b dialect.Batch) {
+	if b.SQL == "" {
+		p.err = fmt.Errorf("%s: %q has no text", p.engine, name)
+	}
+	how := fmt.Sprintf("\n-- At most %d rows.", b.Max)
+	if b.Row != "" {
+		how += fmt.Sprintf(" {rows} is a list, with %q in between, of %s", b.Sep, b.Row)
+	}
+	var texts []string
+	for _, text := range []string{b.First, b.SQL, b.After} {
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	p.text(name, comment+how, texts...)
+}

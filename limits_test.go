@@ -1,0 +1,171 @@
+package dbq
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+func TestCutResult(t *testing.T) {
+	t.Parallel()
+	for _, r := range []string{"a", "é", "€", "😀"} {
+		t.Run(fmt.Sprintf("%d bytes", len(r)), func(t *testing.T) {
+			t.Parallel()
+			for lead := range utf8.UTFMax { // every offset of a rune to the cut
+				for n := MaxResult - 8; n < MaxResult+200; n++ {
+					full := []byte(strings.Repeat("x", lead) + strings.Repeat(r, n/len(r)))
+					got := cutResult(bytes.Clone(full))
+					if len(full) <= MaxResult {
+						if !bytes.Equal(got, full) {
+							t.Fatalf("%d bytes fit and were changed", len(full))
+						}
+						continue
+					}
+					checkCut(t, full, got)
+					if !utf8.Valid(got) {
+						t.Fatalf("%d bytes: the cut is not valid UTF-8", len(full))
+					}
+				}
+			}
+		})
+	}
+}
+
+func checkCut(t *testing.T, full, got []byte) {
+	t.Helper()
+	note := fmt.Sprintf(" … [cut from %d bytes]", len(full))
+	kept, ok := bytes.CutSuffix(got, []byte(note))
+	if !ok {
+		t.Fatalf("%d bytes: the cut does not say so: ...%q", len(full), got[len(got)-40:])
+	}
+	if !bytes.HasPrefix(full, kept) {
+		t.Fatalf("%d bytes: what is kept is not the beginning", len(full))
+	}
+	if len(got) > MaxResult || len(got) < MaxResult-utf8.UTFMax {
+		t.Fatalf("%d bytes: %d are left, want nearly %d", len(full), len(got), MaxResult)
+	}
+}
+
+// Bytes that are no text are cut too, without looking for a boundary that is not there.
+func TestCutResultOfInvalidUTF8(t *testing.T) {
+	t.Parallel()
+	for _, b := range []byte{0x80, 0xBF, 0xC3, 0xF0, 0xFF, 0x00} {
+		for n := MaxResult; n < MaxResult+10; n++ {
+			full := bytes.Repeat([]byte{b}, n)
+			got := cutResult(bytes.Clone(full))
+			if n > MaxResult {
+				checkCut(t, full, got)
+			} else if !bytes.Equal(got, full) {
+				t.Errorf("%d times %#x fit and were changed", n, b)
+			}
+		}
+	}
+}
+
+func TestCutResultLeavesTheCallersBytesAlone(t *testing.T) {
+	t.Parallel()
+	full := bytes.Repeat([]byte("x"), MaxResult+100)
+	before := bytes.Clone(full)
+	cutResult(full)
+	if !bytes.Equal(full, before) {
+		t.Error("the caller's bytes were changed")
+	}
+	if cutResult(nil) != nil || cutResult([]byte{}) == nil {
+		t.Error("nil and empty are not told apart")
+	}
+}
+
+func TestQueueNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"a", "mail", "Mail", "with blank", " ", "quote's", `back\slash`, "ünïcödé", "😀", "a:b?c", "%s", strings.Repeat("x", MaxQueueName),
+		strings.Repeat("😀", MaxQueueName),
+	} {
+		if err := checkQueueName(name); err != nil {
+			t.Errorf("%q was refused: %v", name, err)
+		}
+	}
+	for _, name := range []string{
+		"", "a\x00b", "a\nb", "\t", "\x7f", "\u0085", "\xff", "a\xc3", strings.Repeat("x", MaxQueueName+1), strings.Repeat("😀", MaxQueueName+1),
+	} {
+		err := checkQueueName(name)
+		if !errors.Is(err, ErrQueueName) || !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: got %v, want ErrQueueName", name, err)
+		}
+	}
+}
+
+func TestNewTaskIsCheckedBeforeAnySQL(t *testing.T) {
+	t.Parallel()
+	const maxPayload = 1000
+	long := strings.Repeat("ä", 201)
+	for _, c := range []struct {
+		name string
+		task NewTask
+		want error
+	}{
+		{"zero", NewTask{}, nil},
+		{"all fields", NewTask{ID: NewID(), Kind: long[:200], Payload: make([]byte, maxPayload), Reference: long[:400], Priority: 9,
+			RunAt: time.Now(), MaxAttempts: MaxMaxAttempts, Headers: map[string]string{"a": "b", "empty": ""}}, nil},
+		{"longest delay", NewTask{Delay: MaxDelay}, nil},
+		{"first time", NewTask{RunAt: time.Unix(0, 1)}, nil},
+		{"priority under", NewTask{Priority: -1}, ErrPriority},
+		{"priority over", NewTask{Priority: MaxPriority + 1}, ErrPriority},
+		{"attempts under", NewTask{MaxAttempts: -1}, ErrMaxAttempts},
+		{"attempts over", NewTask{MaxAttempts: MaxMaxAttempts + 1}, ErrMaxAttempts},
+		{"payload over", NewTask{Payload: make([]byte, maxPayload+1)}, ErrPayloadSize},
+		{"time and delay", NewTask{RunAt: time.Now(), Delay: 1}, ErrDelay},
+		{"delay under", NewTask{Delay: -1}, ErrDelay},
+		{"delay over", NewTask{Delay: MaxDelay + 1}, ErrDelay},
+		{"before 1970", NewTask{RunAt: time.Unix(-1, 0)}, ErrDelay},
+		{"after 9999", NewTask{RunAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, ErrDelay},
+		{"another id", NewTask{ID: uuid.New()}, ErrID},
+		{"reference over", NewTask{Reference: long}, ErrReference},
+		{"reference with NUL", NewTask{Reference: "a\x00"}, ErrReference},
+		{"kind over", NewTask{Kind: long}, ErrKind},
+		{"kind not UTF-8", NewTask{Kind: "\xff"}, ErrKind},
+		{"header without key", NewTask{Headers: map[string]string{"": "x"}}, ErrHeaders},
+		{"header not UTF-8", NewTask{Headers: map[string]string{"x": "\xff"}}, ErrHeaders},
+		{"headers over", NewTask{Headers: map[string]string{"x": strings.Repeat("y", MaxHeaders)}}, ErrHeaders},
+	} {
+		_, err := c.task.check(maxPayload)
+		if !errors.Is(err, c.want) || c.want != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestBoundsOfNumbers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"lease least", checkLeaseTime(MinLease), nil},
+		{"lease most", checkLeaseTime(MaxLease), nil},
+		{"lease under", checkLeaseTime(MinLease - 1), ErrLeaseTime},
+		{"lease over", checkLeaseTime(MaxLease + 1), ErrLeaseTime},
+		{"lease zero", checkLeaseTime(0), ErrLeaseTime},
+		{"count least", checkCount(1, MaxCheckout), nil},
+		{"count most", checkCount(MaxCheckout, MaxCheckout), nil},
+		{"count under", checkCount(0, MaxCheckout), ErrCount},
+		{"count over", checkCount(MaxCheckout+1, MaxCheckout), ErrCount},
+		{"park", Park.check(), nil},
+		{"retry now", RetryIn(0).check(), nil},
+		{"retry under", RetryIn(-1).check(), ErrDelay},
+		{"retry over", RetryIn(MaxDelay + 1).check(), ErrDelay},
+		{"retry at", RetryAt(time.Now()).check(), nil},
+		{"retry before 1970", RetryAt(time.Unix(-1, 0)).check(), ErrDelay},
+	} {
+		if !errors.Is(c.err, c.want) || (c.want == nil) != (c.err == nil) {
+			t.Errorf("%s: got %v, want %v", c.name, c.err, c.want)
+		}
+	}
+}

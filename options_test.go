@@ -1,0 +1,129 @@
+package dbq
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+)
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := newConfig("dsn", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.names != (dialect.Names{Prefix: "dbq_"}) || c.maxAttempts != DefaultMaxAttempts || c.migrate || c.strategy != "" || c.maxPayload != 0 {
+		t.Errorf("got %+v", c)
+	}
+	if c.logger == nil || c.clock == nil || c.name == "" {
+		t.Errorf("got %+v", c)
+	}
+	if other, _ := newConfig("dsn", nil); other.name == c.name {
+		t.Errorf("two clients of a process are both %q", c.name)
+	}
+	if err := checkText(c.name, 1, maxName, ErrOption, "name"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	clock := func() time.Time { return time.Unix(1, 0) }
+	c, err := newConfig("", []Option{
+		WithPrefix("q_"), WithSchema("jobs"), WithStrategy(dialect.CAS), WithName("me"), WithMaxAttempts(3), WithMaxPayload(7), WithMigrate(),
+		WithLogger(slog.Default()), WithClock(clock),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.names != (dialect.Names{Schema: "jobs", Prefix: "q_"}) || c.strategy != dialect.CAS || c.name != "me" || c.maxAttempts != 3 ||
+		c.maxPayload != 7 || !c.migrate || c.logger != slog.Default() || !c.clock().Equal(clock()) {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestRefusedOptions(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]Option{
+		"prefix empty":            WithPrefix(""),
+		"prefix upper case":       WithPrefix("Dbq_"),
+		"prefix with digit first": WithPrefix("1q"),
+		"prefix with quote":       WithPrefix(`q"; DROP TABLE x; --`),
+		"prefix with dot":         WithPrefix("a.b"),
+		"prefix too long":         WithPrefix(strings.Repeat("a", 21)),
+		"prefix with newline":     WithPrefix("dbq_\n"),
+		"schema empty":            WithSchema(""),
+		"schema with blank":       WithSchema("my schema"),
+		"schema too long":         WithSchema(strings.Repeat("a", 21)),
+		"name empty":              WithName(""),
+		"name with newline":       WithName("a\nb"),
+		"name too long":           WithName(strings.Repeat("a", maxName+1)),
+		"attempts none":           WithMaxAttempts(0),
+		"attempts too many":       WithMaxAttempts(MaxMaxAttempts + 1),
+		"payload none":            WithMaxPayload(0),
+		"no logger":               WithLogger(nil),
+		"no clock":                WithClock(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Open(t.Context(), "sqlite::memory:", opt, WithMigrate())
+			var e *Error
+			if !errors.Is(err, ErrOption) || !errors.Is(err, ErrInvalid) || !errors.As(err, &e) || e.Op != "open" {
+				t.Errorf("got %v, want ErrOption", err)
+			}
+		})
+	}
+}
+
+func TestOpenRefusesWhatTheServerCannotDo(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), "sqlite::memory:", WithMigrate(), WithStrategy(dialect.SkipLocked))
+	if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `"skip-locked", only [cas]`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(t.Context(), nil, sqlite.Dialect{}); !errors.Is(err, ErrOption) {
+		t.Errorf("New without a pool: got %v", err)
+	}
+}
+
+func TestMaxPayloadIsTheClients(t *testing.T) {
+	t.Parallel()
+	c := inMemory(t, WithMaxPayload(4))
+	if got := c.MaxPayload(); got != 4 {
+		t.Errorf("got %d, want 4", got)
+	}
+	q := c.Queue("q")
+	if _, err := q.Enqueue(t.Context(), NewTask{Payload: []byte("1234")}); err != nil {
+		t.Error(err)
+	}
+	if _, err := q.Enqueue(t.Context(), NewTask{Payload: []byte("12345")}); !errors.Is(err, ErrPayloadSize) {
+		t.Errorf("got %v, want ErrPayloadSize", err)
+	}
+}
+
+func TestMigrationSQLNamesTheTablesAsAsked(t *testing.T) {
+	t.Parallel()
+	text, err := MigrationSQL(sqlite.Dialect{}, WithPrefix("jobs_"))
+	if err != nil || !strings.Contains(text, "CREATE TABLE jobs_task (") || strings.Contains(text, " dbq_") || strings.ContainsAny(text, "?{}") {
+		t.Errorf("got %v\n%s", err, text)
+	}
+	if _, err := MigrationSQL(sqlite.Dialect{}, WithPrefix("")); !errors.Is(err, ErrOption) {
+		t.Errorf("got %v, want ErrOption", err)
+	}
+}
+
+// inMemory is a client on a database in memory.
+func inMemory(t *testing.T, opts ...Option) *Client {
+	t.Helper()
+	c, err := Open(t.Context(), "sqlite::memory:", append(opts, WithMigrate())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
