@@ -139,7 +139,7 @@ func (c *Client) find(ctx context.Context, text string, f Filter, only *state.Tr
 type QueueStats struct {
 	Queue string          `json:"queue"`
 	Count map[State]int64 `json:"count"` // of each state; a state without tasks is 0
-	// Due is how many tasks could be taken now, Parked how many are in ERROR until an operator acts.
+	// Due is how many tasks are due and wait for a worker, Parked how many are in ERROR until an operator acts.
 	Due    int64 `json:"due"`
 	Parked int64 `json:"parked"`
 	// OldestDue is how long the oldest due task has been due: the queue's lag.

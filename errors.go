@@ -88,14 +88,17 @@ var (
 	// ErrOption is returned by Open, New and Migrate for an option that is refused.
 	ErrOption = invalid("invalid option")
 	// ErrTx is returned by the Tx calls for a value that is not a transaction dbq can use.
-	ErrTx = &invalidError{text: dialect.ErrTx.Error()}
+	ErrTx = invalid(dialect.ErrTx.Error())
 )
 
-type invalidError struct{ text string }
+type invalidError struct {
+	text string
+	is   error // a sentinel that it says more about, or nil
+}
 
-func invalid(text string) error           { return &invalidError{text} }
+func invalid(text string) error           { return &invalidError{text: text} }
 func (e *invalidError) Error() string     { return e.text }
-func (e *invalidError) Is(err error) bool { return err == ErrInvalid }
+func (e *invalidError) Is(err error) bool { return err == ErrInvalid || e.is != nil && err == e.is }
 
 // Error is what dbq's calls return: what was being done, to what, and why it failed. errors.Is finds the sentinels of this
 // package, errors.As the driver's own error.

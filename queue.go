@@ -103,7 +103,7 @@ func (c *Client) txConn(tx Tx) (dialect.Conn, error) {
 	}
 	conn, err := dialect.ConnOf(tx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTx, err)
+		return nil, &invalidError{text: err.Error(), is: ErrTx}
 	}
 	return conn, nil
 }

@@ -239,11 +239,6 @@ func (t *T) wantIDs(what string, got []dbq.Task, want []uuid.UUID) {
 	}
 }
 
-// cut shortens a text for a message.
-func cut(s string, most int) string {
-	return s[:min(len(s), most)]
-}
-
 func compareTasks(a, b dbq.Task) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.Due.Compare(b.Due), slices.Compare(a.ID[:], b.ID[:]))
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -38,7 +37,6 @@ type T struct {
 type suite struct {
 	h    Harness
 	seed uint64
-	runs atomic.Uint64
 }
 
 func newSuite(h Harness) *suite {
