@@ -70,13 +70,14 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, erro
 	if err != nil || len(ts) == 0 {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
-	write := q.c.writeTx
+	write, alone := q.c.writeTx, false
 	if len(b.chunks) == 1 {
-		write = q.c.write // one statement is its own transaction
+		write, alone = q.c.write, !q.c.s.Server.ExplicitTx // one statement is its own transaction
 	}
 	var out []Enqueued
 	err = write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-		out, err = b.insert(ctx, conn, again)
+		// A statement that was its own transaction stays done when the questions after it fail.
+		out, err = b.insert(ctx, conn, again || alone && b.inserted)
 		return err
 	})
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
@@ -117,6 +118,8 @@ type newTasks struct {
 	callers []uuid.UUID // those of ids that the caller gave
 	ordered []newRow
 	chunks  [][2]int // from, to: the rows of one statement
+
+	inserted bool // a statement was answered
 }
 
 type newRow struct {
@@ -192,6 +195,7 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 		if err != nil {
 			return nil, err
 		}
+		b.inserted = true
 		for _, r := range got {
 			_, old := before[r.ID]
 			added[r.ID] = !old
