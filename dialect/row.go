@@ -3,10 +3,12 @@ package dialect
 import (
 	"bytes"
 	"cmp"
+	"fmt"
+	"reflect"
 
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
-	"github.com/jmoiron/sqlx"
+	"github.com/jmoiron/sqlx/reflectx"
 )
 
 // Row is a task as the table holds it. A statement may leave columns out; the fields are found by the columns' names.
@@ -48,12 +50,31 @@ type CountRow struct {
 	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
 }
 
-// Scan reads all rows into structs by their db tags, and closes the rows.
+// mapper finds the fields of rows by their db tags. Its findings are kept for each type.
+var mapper = reflectx.NewMapper("db")
+
+// Scan reads all rows into structs by their db tags, and closes the rows. The fields are looked up once, not for each row.
 func Scan[T any](rows Rows) ([]T, error) {
 	defer rows.Close()
-	var out []T
-	if err := sqlx.StructScan(rows, &out); err != nil {
+	columns, err := rows.Columns()
+	if err != nil {
 		return nil, err
+	}
+	var row, empty T
+	fields := make([]any, len(columns))
+	for i, path := range mapper.TraversalsByName(reflect.TypeFor[T](), columns) {
+		if len(path) == 0 {
+			return nil, fmt.Errorf("dialect: a statement returns the column %q, which %T does not have", columns[i], row)
+		}
+		fields[i] = reflect.ValueOf(&row).Elem().FieldByIndex(path).Addr().Interface()
+	}
+	var out []T
+	for rows.Next() {
+		row = empty
+		if err := rows.Scan(fields...); err != nil {
+			return nil, err
+		}
+		out = append(out, row)
 	}
 	return out, rows.Err()
 }

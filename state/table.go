@@ -124,8 +124,9 @@ func Transitions() []Transition {
 
 // Find is the row of an event and who causes it; ok is false when there is none.
 func Find(e Event, who Who) (t Transition, ok bool) {
-	for _, row := range Transitions() {
+	for _, row := range table {
 		if row.Event == e && row.Who == who {
+			row.From = append([]Source(nil), row.From...)
 			return row, true
 		}
 	}

@@ -52,7 +52,9 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 	pick := func(search, update, lock string) string {
 		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.Replace(search, "{lock}", lock, 1) + ")\n" + update)
 	}
-	given := `WITH {clock}, pick AS MATERIALIZED (SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:due AS bigint[])) AS d (id, fence, due))
+	given := `WITH {clock}, pick AS MATERIALIZED (
+  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
+         unnest(given.id, given.fence, given.due) AS d (id, fence, due))
 `
 	st.Checkout = map[string]string{
 		"ready":         pick(ready, take, "FOR UPDATE SKIP LOCKED"),

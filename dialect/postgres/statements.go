@@ -26,7 +26,8 @@ func text(n dialect.Names, s string) string {
 		"{now}", now, "{clock}", clock, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
-// Statements are PostgreSQL's texts. Batches come as arrays through unnest. t.state + 0 keeps the planner from driving a join from the
+// Statements are PostgreSQL's texts. Batches come as arrays through unnest; OFFSET 0 hides their length from the planner, which would
+// rather scan a small table for a long array than look each row up. t.state + 0 keeps the planner from driving a join from the
 // index on tasks in work: the primary key must drive it.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	t := func(s string) string { return text(n, s) }
@@ -62,16 +63,19 @@ UPDATE {task} t SET
   due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = clock.now,
   result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END
-  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:state AS smallint[]), CAST(:at AS bigint[]),
-       CAST(:after AS bigint[]), CAST(:uncount AS smallint[]), CAST(:result AS bytea[])) AS d (id, fence, state, at, after, uncount, result)
+  FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state, CAST(:at AS bigint[]) AS at,
+       CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
+       unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state`),
-		Remove: batch(`DELETE FROM {task} t USING unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+		Remove: batch(`DELETE FROM {task} t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`),
 		Extend: batch(`WITH {clock}
 UPDATE {task} t SET lease_until = clock.now + CAST(:lease AS bigint)
-  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+  FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`),
 		Move: moves(batch),

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue.
+type contender interface {
+	// Prepare makes empty tables, whatever was there before.
+	Prepare(ctx context.Context) error
+	// Enqueue adds the tasks numbered from, from+1, ... to-1, batch of them in one transaction.
+	Enqueue(ctx context.Context, from, to, batch int) error
+	// Drain works until n tasks are stored as completed, and enters each into the ledger. It returns the time from the first poll
+	// to the last completion, without what starting and stopping cost.
+	Drain(ctx context.Context, n int, done *ledger) (time.Duration, error)
+	// Stored counts the tasks that the database holds as completed, and as anything else.
+	Stored(ctx context.Context) (completed, others int, err error)
+	// Close removes the tables.
+	Close(ctx context.Context) error
+}
+
+// role is what a contender is measured for.
+type role string
+
+const (
+	ours  role = "dbq"
+	peer  role = "peer"
+	floor role = "floor" // set-based statements over dbq's own table: nothing that handles tasks one by one can be faster
+)
+
+// An entry is a contender in the tables.
+type entry struct {
+	contender
+	group   string // contenders of a group are compared: the same engine with the same settings
+	name    string
+	role    role
+	deletes bool // removes what is completed, else keeps it
+	singles bool // measure enqueueing one by one, too
+	share   int  // works 1/share of the tasks, for what is too slow for all; 0 is 1
+}
+
+func (e *entry) tasks(n int) int { return max(n/max(e.share, 1), 1) }
+
+// payloadSize is the size of every task's payload, as JSON.
+const payloadSize = 200
+
+// payload is what every task carries. Every handler decodes it, as a real one would.
+type payload struct {
+	Number int    `json:"number"`
+	Text   string `json:"text"`
+}
+
+const filler = "The quick brown fox jumps over the lazy dog. "
+
+// newPayload is a payload whose JSON has payloadSize bytes.
+func newPayload(number int) payload {
+	frame := len(fmt.Sprintf(`{"number":%d,"text":""}`, number))
+	return payload{Number: number, Text: strings.Repeat(filler, 5)[:payloadSize-frame]}
+}
+
+func (p payload) encode() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // an int and ASCII
+	}
+	return b
+}
+
+// ledger counts how often each task was handled.
+type ledger struct {
+	handled []atomic.Int32
+	total   atomic.Int64
+}
+
+func newLedger(n int) *ledger { return &ledger{handled: make([]atomic.Int32, n)} }
+
+// enter notes that a task was handled, and says how many handlings that makes.
+func (l *ledger) enter(number int) int {
+	if number >= 0 && number < len(l.handled) {
+		l.handled[number].Add(1)
+	}
+	return int(l.total.Add(1))
+}
+
+// enterJSON decodes a payload and enters it.
+func (l *ledger) enterJSON(b []byte) (int, error) {
+	var p payload
+	if err := json.Unmarshal(b, &p); err != nil {
+		return 0, err
+	}
+	return l.enter(p.Number), nil
+}
+
+// enterAll is for set-based statements, which have no handler.
+func (l *ledger) enterAll() {
+	for i := range l.handled {
+		l.enter(i)
+	}
+}
+
+// check fails unless every task was handled exactly once.
+func (l *ledger) check() error {
+	never, again := 0, 0
+	for i := range l.handled {
+		switch n := l.handled[i].Load(); {
+		case n == 0:
+			never++
+		case n > 1:
+			again++
+		}
+	}
+	if never > 0 || again > 0 {
+		return fmt.Errorf("of %d tasks %d were never handled and %d more than once", len(l.handled), never, again)
+	}
+	return nil
+}
+
+// ranges calls f for from to to in steps.
+func ranges(from, to, step int, f func(from, to int) error) error {
+	for ; from < to; from += step {
+		if err := f(from, min(from+step, to)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

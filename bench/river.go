@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// riverJobs is River with the settings of its own benchmark (cmd/river/riverbench), which says that they do much better than the
+// defaults: 2,000 workers, a fetch at most each 2 ms, and the time until its completer has stored the last job.
+type riverJobs struct {
+	place *pgPlace
+	pool  *pgxpool.Pool // a new one for new tables, whose types have new numbers
+}
+
+func (payload) Kind() string { return "bench" }
+
+type riverWorker struct {
+	river.WorkerDefaults[payload]
+	done *ledger
+}
+
+func (w *riverWorker) Work(_ context.Context, job *river.Job[payload]) error {
+	w.done.enter(job.Args.Number)
+	return nil
+}
+
+func (r *riverJobs) client(done *ledger) (*river.Client[pgx.Tx], error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &riverWorker{done: done})
+	return river.NewClient(riverpgxv5.New(r.pool), &river.Config{
+		FetchCooldown:     2 * time.Millisecond,
+		FetchPollInterval: 20 * time.Millisecond,
+		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2_000}},
+		Workers:           workers,
+		Schema:            r.place.schema,
+		Logger:            slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	})
+}
+
+func (r *riverJobs) Prepare(ctx context.Context) error {
+	if err := r.Close(ctx); err != nil {
+		return err
+	}
+	pool, err := r.place.newPool(ctx)
+	if err != nil {
+		return err
+	}
+	r.pool = pool
+	if _, err := r.pool.Exec(ctx, "CREATE SCHEMA "+r.place.schema); err != nil {
+		return err
+	}
+	m, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Schema: r.place.schema, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+// Enqueue adds single jobs by Insert and many by InsertManyFast, its COPY.
+func (r *riverJobs) Enqueue(ctx context.Context, from, to, batch int) error {
+	c, err := r.client(nil)
+	if err != nil {
+		return err
+	}
+	return ranges(from, to, batch, func(from, to int) error {
+		if to-from == 1 {
+			_, err := c.Insert(ctx, newPayload(from), nil)
+			return err
+		}
+		jobs := make([]river.InsertManyParams, to-from)
+		for i := range jobs {
+			jobs[i].Args = newPayload(from + i)
+		}
+		_, err := c.InsertManyFast(ctx, jobs)
+		return err
+	})
+}
+
+func (r *riverJobs) Drain(ctx context.Context, n int, done *ledger) (time.Duration, error) {
+	c, err := r.client(done)
+	if err != nil {
+		return 0, err
+	}
+	events, unsubscribe := c.SubscribeConfig(&river.SubscribeConfig{
+		ChanSize: n + 1,
+		Kinds:    []river.EventKind{river.EventKindJobCompleted, river.EventKindJobCancelled, river.EventKindJobFailed},
+	})
+	defer unsubscribe()
+	start := time.Now()
+	if err := c.Start(ctx); err != nil {
+		return 0, err
+	}
+	for range n {
+		select {
+		case e := <-events:
+			if e.Job.State != rivertype.JobStateCompleted {
+				return 0, fmt.Errorf("job %d is %s", e.Job.ID, e.Job.State)
+			}
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	took := time.Since(start)
+	return took, c.Stop(ctx)
+}
+
+func (r *riverJobs) Stored(ctx context.Context) (completed, others int, err error) {
+	err = r.place.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state <> 'completed')
+  FROM `+r.place.schema+`.river_job`).Scan(&completed, &others)
+	return completed, others, err
+}
+
+func (r *riverJobs) Close(ctx context.Context) error {
+	if r.pool != nil {
+		r.pool.Close()
+		r.pool = nil
+	}
+	return r.place.Clear(ctx)
+}
