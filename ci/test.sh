@@ -2,7 +2,8 @@
 # make test: every test, on SQLite and on every engine that can be had here. Installs nothing, needs only Go.
 # An engine comes from DBQ_TEST_<TARGET>_DSN, else from server programs found here (started on loopback with
 # data in a temporary folder, stopped at the end), else from Docker (the tests start their containers).
-# Arguments for go test: GOTESTFLAGS. DBQ_TEST_REQUIRE=postgres15,postgres18 makes a skip of these a failure.
+# Arguments for go test: GOTESTFLAGS. DBQ_TEST_REQUIRE=postgres15,postgres18 makes a skip of these a failure. DBQ_TEST_START=no
+# starts no servers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/targets.sh
@@ -55,7 +56,7 @@ start_server() {
   fi
 }
 
-start_servers
+[ "${DBQ_TEST_START:-yes}" = no ] || start_servers # .ci/run has started those it wants
 use_local_images
 
 # The race detector needs cgo and a C compiler, which somebody with only Go may not have.
