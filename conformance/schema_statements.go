@@ -94,6 +94,7 @@ func (t *T) checkBatch(field string, b dialect.Batch) {
 		t.checkStatement(field, text, false)
 	}
 	t.checkStatement(field, b.Row, true)
+	t.checkStatement(field, b.ReadRow, true)
 }
 
 func (t *T) checkStatement(field, text string, mayBeEmpty bool) {

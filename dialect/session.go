@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -114,27 +115,25 @@ func (s *Session) QueryBatch(ctx context.Context, c Conn, b Batch, args Args, n 
 
 // queryPart runs the statements of a batch for rows from to to.
 func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, from, to int) ([]Row, error) {
-	run := func(text string) (string, []any, error) {
-		return s.binder.bindBatch(Batch{SQL: text, Row: b.Row, Sep: b.Sep}, args, from, to)
-	}
-	query := func(text string) ([]Row, error) {
-		q, values, err := run(text)
+	query := func(text, row string) ([]Row, error) {
+		q, values, err := s.binder.bindBatch(Batch{SQL: text, Row: row, Sep: b.Sep}, args, from, to)
 		if err != nil {
 			return nil, err
 		}
 		return scanAs[Row](c.Query(ctx, q, values...))
 	}
 	if b.First == "" && b.After == "" {
-		return query(b.SQL)
+		return query(b.SQL, b.Row)
 	}
+	readRow := cmp.Or(b.ReadRow, b.Row)
 	var rows []Row
 	var err error
 	if b.First != "" {
-		if rows, err = query(b.First); err != nil || len(rows) == 0 {
+		if rows, err = query(b.First, readRow); err != nil || len(rows) == 0 {
 			return nil, err
 		}
 	}
-	q, values, err := run(b.SQL)
+	q, values, err := s.binder.bindBatch(b, args, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +141,7 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 		return nil, err
 	}
 	if b.After != "" {
-		return query(b.After)
+		return query(b.After, readRow)
 	}
 	return rows, nil
 }

@@ -73,8 +73,10 @@ type Batch struct {
 
 	// First and After are for engines that cannot return the rows that a statement changed. First is run before SQL: it locks and
 	// returns the rows that SQL will change, as they will be. After is run after SQL, and returns the rows that are there then; the core
-	// asks beforehand which were there already. Both have the same Row and Sep. With either, ExplicitTx must be set.
+	// asks beforehand which were there already. With either, ExplicitTx must be set. Both have the same Sep, and ReadRow as their row
+	// when it is not empty, or else Row.
 	First, After string
+	ReadRow      string
 }
 
 // sliceOf is rows from to to of a column as a plain slice.

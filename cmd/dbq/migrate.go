@@ -52,7 +52,7 @@ With --print it prints the SQL for an empty database instead, for a DBA to read 
 		}),
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
-	cmd.Flags().StringVar(&dialectName, "dialect", "", "with --print: whose SQL, such as postgres or sqlite (default the DSN's)")
+	cmd.Flags().StringVar(&dialectName, "dialect", "", "with --print: whose SQL, such as postgres, mysql or sqlite (default the DSN's)")
 	return cmd
 }
 

@@ -41,7 +41,7 @@ func newRoot(a *app) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.dsn, "dsn", "", "the `DATABASE`: postgres://…, sqlite:FILE or a file (default $DBQ_DSN, else "+defaultDSN+")")
+	f.StringVar(&a.dsn, "dsn", "", "the `DATABASE`: postgres://…, mysql://…, sqlite:FILE or a file (default $DBQ_DSN, else "+defaultDSN+")")
 	f.StringVar(&a.prefix, "prefix", "", "`BEGIN` of the tables' names (default dbq_)")
 	f.StringVar(&a.schema, "schema", "", "the `SCHEMA` that the tables are in (default the connection's own)")
 	f.StringVar(&a.strategy, "strategy", "", "the `WAY` tasks are checked out: skip-locked, advisory or cas (default the server's best)")

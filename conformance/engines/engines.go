@@ -7,6 +7,7 @@
 // The environment decides what runs:
 //
 //	DBQ_TEST_POSTGRES18_DSN=postgres://...    the server for a target; DBQ_TEST_POSTGRES_DSN is one of any version
+//	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
 //	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
@@ -14,10 +15,12 @@ package engines
 
 import (
 	"context"
+	"net"
 	"net/url"
 	"path/filepath"
 
 	"github.com/dbq-go/dbq"
+	_ "github.com/dbq-go/dbq/dialect/mysql" // and its driver "mysql"
 	"github.com/dbq-go/dbq/dialect/postgres"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/jackc/pgx/v5"
@@ -39,16 +42,20 @@ var targets = []target{
 	{"postgres17", postgresEngine, "postgres:17", false},
 	{"postgres18", postgresEngine, "postgres:18", true},
 	{"postgres", postgresEngine, "", false}, // any version
+	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true},
+	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", true},
 }
 
 // An engine is what its versions have in common.
 type engine struct {
 	// file is a DSN in a folder, for an engine without a server.
 	file func(dir string) string
-	// port, environment and container are how a container of the official image is used, and driver waits for it.
+	// port, environment and container are how a container of the official image is used, and driver waits for it, with driverDSN
+	// where it wants another form of DSN than dbq.
 	port, driver string
 	environment  map[string]string
 	container    func(host, port string) (dsn string)
+	driverDSN    func(host, port string) string
 	// oddSession and transactions are fields of conformance.Harness.
 	oddSession   func(dsn string) string
 	transactions func(dsn string) map[string]beginner
@@ -73,6 +80,21 @@ var postgresEngine = engine{
 			return beginPgx(ctx, dsn)
 		}}
 	},
+}
+
+// mysqlEngine is MySQL or MariaDB, by the scheme of its DSNs and the variable that gives the image's root its password. It has no
+// oddSession: dbq sets the time zone of each of its sessions, and a DSN cannot set another.
+func mysqlEngine(scheme, passwordVariable string) engine {
+	return engine{
+		port: "3306/tcp", driver: "mysql",
+		environment: map[string]string{passwordVariable: "conformance"},
+		container: func(host, port string) string {
+			return scheme + "://root:conformance@" + net.JoinHostPort(host, port) + "/mysql"
+		},
+		driverDSN: func(host, port string) string {
+			return "root:conformance@tcp(" + net.JoinHostPort(host, port) + ")/mysql"
+		},
+	}
 }
 
 // beginPgx starts a transaction on a connection of its own, which ends with it.

@@ -97,6 +97,9 @@ func start(ctx context.Context, t target) (server, error) {
 		testcontainers.WithExposedPorts(t.port),
 		testcontainers.WithEnv(t.environment),
 		testcontainers.WithWaitStrategyAndDeadline(startTimeout, wait.ForSQL(t.port, t.driver, func(host string, port network.Port) string {
+			if t.driverDSN != nil {
+				return t.driverDSN(host, port.Port())
+			}
 			return t.container(host, port.Port())
 		})))
 	stop := func() error { return testcontainers.TerminateContainer(c, testcontainers.StopTimeout(stopTimeout)) }

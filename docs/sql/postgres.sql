@@ -90,14 +90,16 @@ UPDATE dbq_task t SET
   due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = clock.now,
   result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END
-  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:state AS smallint[]), CAST(:at AS bigint[]),
-       CAST(:after AS bigint[]), CAST(:uncount AS smallint[]), CAST(:result AS bytea[])) AS d (id, fence, state, at, after, uncount, result)
+  FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state, CAST(:at AS bigint[]) AS at,
+       CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
+       unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 5000 rows.
-DELETE FROM dbq_task t USING unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+DELETE FROM dbq_task t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence;
 
@@ -105,7 +107,8 @@ RETURNING t.id, t.fence;
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
 UPDATE dbq_task t SET lease_until = clock.now + CAST(:lease AS bigint)
-  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[])) AS d (id, fence)
+  FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence;
 
@@ -230,7 +233,9 @@ SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOI
 
 -- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
 -- At most 5000 rows.
-WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:due AS bigint[])) AS d (id, fence, due))
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
+         unnest(given.id, given.fence, given.due) AS d (id, fence, due))
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -244,7 +249,9 @@ RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.
 
 -- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
 -- At most 5000 rows.
-WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (SELECT * FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:due AS bigint[])) AS d (id, fence, due))
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
+         unnest(given.id, given.fence, given.due) AS d (id, fence, due))
 UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now

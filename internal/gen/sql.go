@@ -9,13 +9,14 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/mysql"
 	"github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/state"
 )
 
 // engines are the dialects whose SQL is printed.
-var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}}
+var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dialect{}}
 
 // comments say what each statement is for, by its name: the field of dialect.Statements, or the field and the key. Operators'
 // events have the state table's sentence instead.
@@ -39,16 +40,23 @@ var comments = map[string]string{
 	"FindReference":  "Finds a task by its reference.",
 	"Count":          "Counts the tasks of each queue by state.",
 
-	"Checkout any":             "Tells whether there is anything to take, without the writer's lock.",
-	"Checkout ready":           "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
-	"Checkout expired":         "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
-	"Checkout queue lock":      "Strategy advisory: waits for the queue's lock, in a statement of its own.",
-	"Checkout ready alone":     "Strategy advisory: leases due tasks under the queue's lock.",
-	"Checkout expired alone":   "Strategy advisory: takes over tasks under the queue's lock.",
-	"Checkout see ready":       "Strategy cas: reads candidates without locks.",
-	"Checkout see expired":     "Strategy cas: reads candidates to take over, without locks.",
-	"CheckoutBatch take":       "Leases the tasks that were found.",
-	"CheckoutBatch take ready": "Strategy cas: leases those candidates whose fence is still the same.",
+	"Checkout any":               "Tells whether there is anything to take, without the writer's lock.",
+	"Checkout ready":             "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
+	"Checkout expired":           "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
+	"Checkout queue lock":        "Strategy advisory: waits for the queue's lock, in a statement of its own.",
+	"Checkout ready alone":       "Strategy advisory: leases due tasks under the queue's lock.",
+	"Checkout expired alone":     "Strategy advisory: takes over tasks under the queue's lock.",
+	"Checkout see ready":         "Strategy cas: reads candidates without locks.",
+	"Checkout see expired":       "Strategy cas: reads candidates to take over, without locks.",
+	"Checkout due":               "Tells which priorities have a due task, without locks. It is what an idle poll asks.",
+	"Checkout queue free":        "Strategy advisory: gives the queue's lock back, after the commit.",
+	"CheckoutBatch take":         "Leases the tasks that were found.",
+	"CheckoutBatch bury":         "Takes tasks whose attempts are spent to POISON, after their last lease ran out.",
+	"CheckoutBatch lock ready":   "Strategies advisory and cas: locks those candidates whose fence is still the same.",
+	"CheckoutBatch lock expired": "Strategies advisory and cas: locks those whose lease ran out and whose fence is still the same.",
+	"CheckoutBatch skip expired": "Strategy skip-locked: the same, without waiting for others.",
+	"MigrationUnlock":            "Lets them go on.",
+	"CheckoutBatch take ready":   "Strategy cas: leases those candidates whose fence is still the same.",
 	"CheckoutBatch take expired": "Strategy cas: takes over those candidates whose fence is still the same; " +
 		"those whose attempts are spent become POISON.",
 }
@@ -143,6 +151,9 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	how := fmt.Sprintf("\n-- At most %d rows.", b.Max)
 	if b.Row != "" {
 		how += fmt.Sprintf(" {rows} is a list, with %q in between, of %s", b.Sep, b.Row)
+	}
+	if b.ReadRow != "" {
+		how += fmt.Sprintf("\n-- In what reads before or after the change it is a list of %s", b.ReadRow)
 	}
 	var texts []string
 	for _, text := range []string{b.First, b.SQL, b.After} {

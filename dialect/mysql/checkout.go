@@ -1,0 +1,259 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+const (
+	// windows is how many checkouts' worth of candidates CAS reads, to find some that nobody else is taking.
+	windows = 4
+	// rounds bounds how often CAS reads again after others took all it tried.
+	rounds = 8
+)
+
+// lockText takes a lock of the session that :name names in this database, within seconds. GET_LOCK says 0 when it could not; a
+// sub-select of two rows makes that error 1242, which Classify knows. Names are hashed, since MySQL takes 64 characters at most, by a function that MySQL 9 has still.
+func lockText(seconds string) string {
+	return "SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), " + seconds + ") WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END"
+}
+
+const unlockText = "DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60))"
+
+// addCheckout puts the statements of the three strategies together. Each locks by one ordered range of an index, for one priority:
+// a search ordered by priority and due time would lock what it walks over.
+func addCheckout(st *dialect.Statements, t func(string) string) {
+	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_ready)
+ WHERE t.queue = :queue AND t.priority = :priority AND t.due <= {now} ORDER BY t.due, t.id LIMIT :limit`
+	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_state)
+ WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= {now} AND t.holder <> :holder LIMIT :limit`
+	var priorities []string
+	for p := '0'; p <= '9'; p++ {
+		priorities = append(priorities, strings.Replace(
+			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due <= {now})`, "{p}", string(p), -1))
+	}
+	st.Checkout = map[string]string{
+		"due":         t(strings.Join(priorities, "\nUNION ALL ")),
+		"ready":       t(`SELECT {columns}, t.payload, t.due AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
+		"see ready":   t(`SELECT t.id, t.fence, t.due AS was_due ` + ready),
+		"see expired": t(`SELECT t.id, t.fence, t.priority ` + expired),
+		"queue lock":  lockText("30"),
+		"queue free":  unlockText,
+	}
+	by := func(sql string) dialect.Batch {
+		return dialect.Batch{SQL: t(sql), Row: `:id`, Sep: ", ", Max: maxRows}
+	}
+	pair := func(sql string) dialect.Batch {
+		return dialect.Batch{SQL: t(sql), Row: `SELECT :id AS id, :fence AS fence`, Sep: " UNION ALL ", Max: maxRows}
+	}
+	st.CheckoutBatch = map[string]dialect.Batch{
+		// Read again under lock what was seen without one, and only what is still the same.
+		"lock ready":   pair(`SELECT {columns}, t.payload, t.due AS was_due, {now} AS now FROM ` + listed + ` AND t.due <= {now} FOR UPDATE`),
+		"lock expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE`),
+		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE SKIP LOCKED`),
+		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = :now + :lease,
+  holder = :holder, updated = :now WHERE id IN ({rows})`),
+		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_until = NULL, updated = :now,
+  result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
+	}
+}
+
+// Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	c := &checkout{s: s, r: r}
+	due, err := c.due(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Strategy {
+	case dialect.SkipLocked:
+		err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+			return c.parts(ctx, conn, due, c.skipLocked, "skip expired")
+		})
+	case dialect.Advisory:
+		if len(due) == 0 && !c.anyExpired(ctx) {
+			return nil, nil
+		}
+		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
+			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}
+		err = s.LockedTx(ctx, lock, func(ctx context.Context, conn dialect.Conn) error {
+			return c.parts(ctx, conn, due, c.seenReady(0), "lock expired")
+		})
+	case dialect.CAS:
+		for round := 0; round < rounds && err == nil && len(c.rows) == 0 && (round == 0 || c.missed); round++ {
+			c.missed = false
+			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+				return c.parts(ctx, conn, due, c.seenReady(round), "lock expired")
+			})
+		}
+	default:
+		return nil, fmt.Errorf("mysql: no strategy %q", r.Strategy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.rows, nil
+}
+
+// checkout is one call of Checkout.
+type checkout struct {
+	s      *dialect.Session
+	r      dialect.CheckoutRequest
+	rows   []dialect.Row
+	missed bool // candidates were seen that others took
+}
+
+// due tells the priorities that have a due task, without locks, so that an idle poll is one statement.
+func (c *checkout) due(ctx context.Context) ([]int, error) {
+	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
+	out := make([]int, len(rows))
+	for i, row := range rows {
+		out[i] = row.Priority
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+func (c *checkout) anyExpired(ctx context.Context) bool {
+	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": 1, "holder": c.r.Holder})
+	return err != nil || len(rows) > 0
+}
+
+func (c *checkout) room() int { return c.r.Limit - len(c.rows) }
+
+// finder locks due tasks of one priority and returns them as they were.
+type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error)
+
+// parts takes leases that ran out and due tasks, in the order asked for.
+func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder, lockExpired string) error {
+	c.rows = nil
+	ready := func() error {
+		for _, p := range due {
+			if c.room() <= 0 {
+				return nil
+			}
+			rows, err := find(ctx, conn, p, c.room())
+			if err != nil {
+				return err
+			}
+			if err := c.take(ctx, conn, rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !c.r.Expired {
+		if err := ready(); err != nil || c.room() <= 0 {
+			return err
+		}
+		return c.expired(ctx, conn, lockExpired)
+	}
+	if err := c.expired(ctx, conn, lockExpired); err != nil {
+		return err
+	}
+	return ready()
+}
+
+// skipLocked locks the next tasks that nobody else has locked.
+func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
+	return c.s.Query(ctx, conn, c.s.Statements.Checkout["ready"], dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit})
+}
+
+// seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first round, and then,
+// when others took these, a random window.
+func (c *checkout) seenReady(round int) finder {
+	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
+		args := dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit}
+		if round > 0 {
+			args["limit"] = limit * windows
+		}
+		seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see ready"], args)
+		if err != nil || len(seen) == 0 {
+			return nil, err
+		}
+		if len(seen) > limit {
+			seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
+		}
+		rows, err := c.lock(ctx, conn, "lock ready", seen)
+		c.missed = c.missed || len(rows) < len(seen)
+		return rows, err
+	}
+}
+
+// lock reads seen rows again under lock, by primary key in order, so that two of these never wait for each other in a circle.
+func (c *checkout) lock(ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row) ([]dialect.Row, error) {
+	slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
+	for i, row := range seen {
+		ids[i], fences[i] = row.ID, row.Fence
+	}
+	return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], dialect.Args{"id": ids, "fence": fences}, len(seen))
+}
+
+// expired takes over leases that ran out, and buries tasks whose attempts are spent.
+func (c *checkout) expired(ctx context.Context, conn dialect.Conn, lock string) error {
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": c.room(), "holder": c.r.Holder})
+	if err != nil || len(seen) == 0 {
+		return err
+	}
+	rows, err := c.lock(ctx, conn, lock, seen)
+	if err != nil {
+		return err
+	}
+	var again, spent []dialect.Row
+	for _, row := range rows {
+		if row.Attempt >= row.MaxAttempts {
+			spent = append(spent, row)
+		} else {
+			again = append(again, row)
+		}
+	}
+	if err := c.write(ctx, conn, "bury", spent); err != nil {
+		return err
+	}
+	for i := range spent {
+		spent[i].State, spent[i].LeaseUntil = state.Poison, nil
+		spent[i].Fence++
+	}
+	c.rows = append(c.rows, spent...)
+	return c.take(ctx, conn, again)
+}
+
+// take leases locked rows, and shows them as they are then.
+func (c *checkout) take(ctx context.Context, conn dialect.Conn, rows []dialect.Row) error {
+	slices.SortFunc(rows, dialect.HandOutOrder)
+	if err := c.write(ctx, conn, "take", rows); err != nil || len(rows) == 0 {
+		return err
+	}
+	until := rows[0].Now + c.r.Lease.Microseconds()
+	for i := range rows {
+		row := &rows[i]
+		row.State, row.Due, row.LeaseUntil, row.Holder, row.Updated = state.Processing, nil, &until, &c.r.Holder, rows[0].Now
+		row.Attempt++
+		row.Fence++
+	}
+	c.rows = append(c.rows, rows...)
+	return nil
+}
+
+// write changes locked rows by primary key, at the database's time when they were read.
+func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ids := make(dialect.Col[uuid.UUID], len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder}
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(ids))
+	return err
+}

@@ -1,0 +1,57 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	mysqldriver "github.com/go-sql-driver/mysql"
+)
+
+func TestClassifyByNumber(t *testing.T) {
+	t.Parallel()
+	for want, numbers := range map[dialect.Class][]uint16{
+		dialect.Duplicate:   {1062, 1586},
+		dialect.Conflict:    {1213, 1205, 1020, 3572, 3101, 1180, 3058, 1242, 1317, 3024, 1969, 8002, 8022, 8028, 9007},
+		dialect.Unavailable: {1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 1049, 9001, 9005},
+		dialect.Ambiguous:   {1158, 1159, 1160, 1161},
+		dialect.Missing:     {1146, 1054},
+		dialect.Denied:      {1044, 1045, 1142, 1143, 1227, 1370, 1698},
+		dialect.Invalid:     {1406, 1264, 1366, 1048, 1364, 3819, 4025, 1153, 1390, 1265, 3140},
+		dialect.Unknown:     {1064, 1105, 1235, 1665, 0},
+	} {
+		for _, number := range numbers {
+			err := fmt.Errorf("outer: %w", &mysqldriver.MySQLError{Number: number})
+			if got := (Dialect{}).Classify(err); got != want {
+				t.Errorf("%d: got %v, want %v", number, got, want)
+			}
+		}
+	}
+}
+
+func TestClassifyWhatIsNotTheServers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want dialect.Class
+	}{
+		{nil, dialect.Unknown},
+		{errors.New("anything"), dialect.Unknown},
+		{context.DeadlineExceeded, dialect.Unknown},
+		{driver.ErrBadConn, dialect.Unavailable},
+		{mysqldriver.ErrInvalidConn, dialect.Ambiguous},
+		{mysqldriver.ErrPktTooLarge, dialect.Invalid},
+		{&net.OpError{Op: "dial", Err: errors.New("refused")}, dialect.Unavailable},
+		{&net.OpError{Op: "read", Err: errors.New("reset")}, dialect.Ambiguous},
+		{io.ErrUnexpectedEOF, dialect.Ambiguous},
+	} {
+		if got := (Dialect{}).Classify(c.err); got != c.want {
+			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package mysql
+
+import (
+	"fmt"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// Migrations make the task table, its indexes, and a view that a person can read.
+//
+// Keys are bytes (VARBINARY): the default collations would make 'Ab' and 'ab' one task, and the binary collations that both products
+// have ignore trailing spaces. The primary key ends every other index, so both are in the order of the ids. DDL commits by itself
+// here, so each statement can be run again.
+func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
+	t := func(s string) string { return text(n, s) }
+	return []dialect.Migration{{
+		Version: 1, Title: "tasks",
+		Statements: []string{
+			t(fmt.Sprintf(`CREATE TABLE IF NOT EXISTS {task} (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  queue VARBINARY(400) NOT NULL,
+  reference VARBINARY(800),
+  kind VARBINARY(400) NOT NULL,
+  state TINYINT NOT NULL CHECK (state IN (%s)),
+  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt SMALLINT NOT NULL DEFAULT 0,
+  max_attempts SMALLINT NOT NULL,
+  fence BIGINT NOT NULL DEFAULT 0,
+  due BIGINT,
+  lease_until BIGINT,
+  holder VARBINARY(800),
+  created BIGINT NOT NULL,
+  updated BIGINT NOT NULL,
+  headers BLOB,
+  payload LONGBLOB,
+  result BLOB,
+  UNIQUE KEY {prefix}task_reference (reference, queue),
+  KEY {prefix}task_ready (queue, priority, due),
+  KEY {prefix}task_state (queue, state)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`, state.Literals(state.All()...))),
+			t(`CREATE OR REPLACE VIEW {tasks} AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
+  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CASE state` + stateNames() + ` END AS state,
+  priority, attempt, max_attempts, fence,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
+  CONVERT(holder USING utf8mb4) AS holder,
+  '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM {task}`),
+		},
+	}}
+}
+
+func stateNames() string {
+	s := ""
+	for _, st := range state.All() {
+		s += fmt.Sprintf(" WHEN %s THEN '%v'", state.Literals(st), st)
+	}
+	return s
+}

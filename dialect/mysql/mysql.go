@@ -1,0 +1,155 @@
+// Package mysql is dbq's dialect for MySQL 8.0 and later and MariaDB 10.6 and later, through go-sql-driver/mysql. The two are told apart by
+// what the server says, not by the DSN's scheme. Import it for its side effect:
+//
+//	import _ "github.com/dbq-go/dbq/dialect/mysql"
+//
+// Neither server can return the rows that an update changed, so each change locks and reads its rows first, in index order, and then
+// writes them by primary key only: an update that searches a secondary index deadlocks with those that come by primary key.
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+)
+
+func init() {
+	dialect.Register(dialect.Driver{Schemes: []string{"mysql", "mariadb", "tidb"}, Dialect: Dialect{}, Open: Open})
+}
+
+// Dialect speaks to MySQL and MariaDB.
+type Dialect struct{}
+
+// Name is "mysql".
+func (Dialect) Name() string { return "mysql" }
+
+// BindValue stores ids as 16 bytes; the servers have no type of their own for them in common.
+func (Dialect) BindValue(v any) any {
+	if id, ok := v.(uuid.UUID); ok {
+		return id[:]
+	}
+	return v
+}
+
+// A value is escaped into the statement's text, where each byte may become two. besidePayloads is what the other values of a full batch
+// take at most: headers, references, kinds and the queue of maxRows tasks.
+const (
+	besidePayloads = 6 << 20
+	leastPacket    = 8 << 20
+)
+
+// settings are what Probe asks for. A variable that a product does not have is missing from the answer.
+const settings = `SHOW VARIABLES WHERE Variable_name IN ('version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
+  'wsrep_on', 'group_replication_single_primary_mode', 'group_replication_group_name')`
+
+// Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ COMMITTED is refused.
+func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
+	vars := map[string]string{}
+	rows, err := db.QueryContext(ctx, settings)
+	if err != nil {
+		return dialect.Server{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return dialect.Server{}, err
+		}
+		vars[strings.ToLower(name)] = value
+	}
+	if err := rows.Err(); err != nil {
+		return dialect.Server{}, err
+	}
+	return inspect(vars)
+}
+
+// inspect makes a Server of the settings.
+func inspect(vars map[string]string) (dialect.Server, error) {
+	version := vars["version"]
+	on := func(name string) bool { return strings.EqualFold(vars[name], "ON") || vars[name] == "1" }
+	packet, err := strconv.Atoi(vars["max_allowed_packet"])
+	if err != nil {
+		return dialect.Server{}, fmt.Errorf("%w: the server does not say its max_allowed_packet", dialect.ErrDSN)
+	}
+	switch {
+	case on("read_only"):
+		return dialect.Server{}, fmt.Errorf("%w: the server is read-only (a replica?): use the primary", dialect.ErrDSN)
+	case packet < leastPacket:
+		return dialect.Server{}, fmt.Errorf("%w: max_allowed_packet is %d bytes: set it to 16M or more", dialect.ErrDSN, packet)
+	case on("log_bin") && strings.EqualFold(vars["binlog_format"], "STATEMENT"):
+		return dialect.Server{}, fmt.Errorf("%w: binlog_format is STATEMENT, which refuses the writes of READ COMMITTED: set it to ROW", dialect.ErrDSN)
+	}
+	s := dialect.Server{
+		Product: "MySQL", Version: version, Precision: time.Microsecond, ExplicitTx: true,
+		MaxPayload: min(100<<20, (packet-besidePayloads)/2),
+		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
+	}
+	least := [2]int{8, 0}
+	switch { // what is asked first matters: all of these speak MySQL's protocol
+	case strings.Contains(version, "TiDB"): // parses SKIP LOCKED and takes no lock
+		s.Product, s.Strategies, least = "TiDB", []dialect.Strategy{dialect.CAS}, [2]int{0, 0}
+	case strings.Contains(version, "MariaDB"):
+		s.Product, least = "MariaDB", [2]int{10, 6}
+	}
+	// Locks do not reach other nodes that write: conflicts come at COMMIT there, and GET_LOCK is one node's.
+	if on("wsrep_on") || vars["group_replication_group_name"] != "" && !on("group_replication_single_primary_mode") {
+		s.Strategies = []dialect.Strategy{dialect.CAS}
+	}
+	if !atLeast(version, least) {
+		return dialect.Server{}, fmt.Errorf("%w: the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", dialect.ErrDSN, version)
+	}
+	return s, nil
+}
+
+func atLeast(version string, least [2]int) bool {
+	version = strings.TrimPrefix(version, "5.5.5-") // some proxies put it before MariaDB's own
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major > least[0] || major == least[0] && minor >= least[1])
+}
+
+// Classify reads the servers' error numbers.
+func (Dialect) Classify(err error) dialect.Class {
+	var e *driver.MySQLError
+	if !errors.As(err, &e) {
+		switch {
+		case errors.Is(err, driver.ErrInvalidConn):
+			return dialect.Ambiguous // the driver's ErrBadConn is for what was not sent
+		case errors.Is(err, driver.ErrPktTooLarge):
+			return dialect.Invalid
+		}
+		return dialect.ClassifyConn(err)
+	}
+	switch e.Number {
+	case 1062, 1586:
+		return dialect.Duplicate
+	case 1213, 1205, 1020, 3572, 3101, 1180, 3058, // deadlock, lock timeout, changed row, NOWAIT, Group Replication, rollback, GET_LOCK's deadlock
+		1242,             // our own way of saying that a lock was not had in time
+		1317, 3024, 1969, // killed query, statement timeouts
+		8002, 8022, 8028, 9007: // TiDB's
+		return dialect.Conflict
+	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 1049, 9001, 9002, 9003, 9004, 9005: // full, shutting down, read-only, killed, idle, not ready
+		return dialect.Unavailable
+	case 1158, 1159, 1160, 1161:
+		return dialect.Ambiguous
+	case 1146, 1054:
+		return dialect.Missing
+	case 1044, 1045, 1142, 1143, 1227, 1370, 1698:
+		return dialect.Denied
+	case 1406, 1264, 1366, 1048, 1364, 3819, 4025, 1153, 1390, 1265, 3140:
+		return dialect.Invalid
+	}
+	return dialect.Unknown
+}

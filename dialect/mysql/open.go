@@ -1,0 +1,100 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	driver "github.com/go-sql-driver/mysql"
+)
+
+const (
+	defaultConns = 16
+	dialTimeout  = 10 * time.Second
+)
+
+// passed are the parameters that go to the driver as they are.
+var passed = []string{"tls", "timeout", "readTimeout", "writeTimeout", "allowCleartextPasswords", "allowNativePasswords", "serverPubKey",
+	"compress", "connectionAttributes"}
+
+// Open makes the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns (16 by default) and
+// the driver's for TLS, timeouts and authentication; those that would change what statements mean are refused, since dbq sets them.
+func Open(_ context.Context, dsn string) (dialect.Pool, error) {
+	cfg, conns, err := config(dsn)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	connector, err := driver.NewConnector(cfg)
+	if err != nil {
+		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return dialect.Pool{Write: db, Read: db}, nil
+}
+
+// config reads a DSN, and adds what dbq sets by itself.
+func config(dsn string) (cfg *driver.Config, conns int, err error) {
+	scheme, rest, _ := strings.Cut(dsn, ":")
+	u, err := url.Parse("mysql:" + rest)
+	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") == "" {
+		return nil, 0, fmt.Errorf("%w: write %s://user:password@host:3306/database, with special characters in the password escaped (%%40 for @)",
+			dialect.ErrDSN, scheme)
+	}
+	conns, params, err := parameters(u.Query())
+	if err != nil {
+		return nil, 0, err
+	}
+	if cfg, err = driver.ParseDSN("/?" + params.Encode()); err != nil { // the driver reads its own
+		return nil, 0, fmt.Errorf("%w: the parameters (%s): %w", dialect.ErrDSN, strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
+	}
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.Net, cfg.Addr, cfg.DBName = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306")), strings.Trim(u.Path, "/")
+	if cfg.Timeout == 0 {
+		cfg.Timeout = dialTimeout
+	}
+	// One round trip for each statement instead of three; safe with utf8mb4, and the server's sql_mode is set below.
+	cfg.InterpolateParams = true
+	cfg.Collation = "utf8mb4_bin"
+	cfg.RejectReadOnly = true
+	cfg.MaxAllowedPacket = 1 << 30   // no statement is longer than the server's, which Probe read; asking would be a round trip for each connection
+	cfg.Logger = &driver.NopLogger{} // what it would print is in the errors, too
+	cfg.Params = map[string]string{
+		"sql_mode":  "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+		"time_zone": "'+00:00'",
+	}
+	return cfg, conns, nil
+}
+
+// parameters tells dbq's own from the driver's.
+func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
+	conns, forDriver = defaultConns, url.Values{}
+	for name := range query {
+		value := query.Get(name)
+		switch {
+		case name == "pool_max_conns":
+			conns, err = strconv.Atoi(value)
+			if err != nil || conns < 1 || conns > 10_000 {
+				return 0, nil, fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, value)
+			}
+		case slices.Contains(passed, name):
+			forDriver.Set(name, value)
+		default:
+			return 0, nil, fmt.Errorf("%w: the parameter %q is not one that dbq leaves to you; known are pool_max_conns, %s",
+				dialect.ErrDSN, name, strings.Join(passed, ", "))
+		}
+	}
+	return conns, forDriver, nil
+}

@@ -1,0 +1,125 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+func TestOpenReadsADSN(t *testing.T) {
+	t.Parallel()
+	for dsn, conns := range map[string]int{
+		"mysql://h/d":                                         defaultConns,
+		"mysql://app@h:3307/d":                                defaultConns,
+		"mysql://app:hush@h/d?":                               defaultConns,
+		"MariaDB://app:hush@h/d":                              defaultConns,
+		"tidb://app@h:4000/d?pool_max_conns=1":                1,
+		"mysql://app:p%40ss%2Fword%3F@h/d":                    defaultConns,
+		"mysql://app@[::1]:3306/d":                            defaultConns,
+		"mysql://app@[::1]/d":                                 defaultConns,
+		"mariadb://h/d?tls=skip-verify&timeout=2s":            defaultConns,
+		"mysql://h/d?pool_max_conns=10000&readTimeout=30s":    10000,
+		"mysql://h/d?allowNativePasswords=true&compress=true": defaultConns,
+	} {
+		pool, err := Open(t.Context(), dsn)
+		if err != nil {
+			t.Errorf("%s: %v", dsn, err)
+			continue
+		}
+		if got := pool.Write.Stats().MaxOpenConnections; got != conns {
+			t.Errorf("%s: the pool takes %d connections, want %d", dsn, got, conns)
+		}
+		pool.Close()
+	}
+}
+
+func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"mysql:":                                  "write mysql://user:password@host:3306/database",
+		"mariadb:db":                              "write mariadb://user:password@host:3306/database",
+		"mysql://app:hush@h":                      "write mysql://",
+		"mysql://app:hush@h/":                     "write mysql://",
+		"mysql:///d":                              "write mysql://",
+		"mysql:app:hush@h/d":                      "write mysql://",
+		"app:hush@tcp(h:3306)/d":                  "user:password@host:3306/database",
+		"mysql://app:hush@h:port/d":               "write mysql://",
+		"mysql://app:hush%zz@h/d":                 "escaped",
+		"mysql://app:hush@h/d?pool_max_conns=0":   "pool_max_conns=0, use a number",
+		"mysql://app:hush@h/d?pool_max_conns=all": "pool_max_conns=all, use a number",
+		"mysql://app:hush@h/d?pool_max_conns=1e9": "use a number from 1 to 10000",
+		"mysql://app:hush@h/d?parseTime=true":     `the parameter "parseTime" is not one`,
+		"mysql://app:hush@h/d?multiStatements=1":  "known are pool_max_conns, tls",
+		"mysql://app:hush@h/d?sql_mode=ANSI":      `"sql_mode"`,
+		"mysql://app:hush@h/d?time_zone=%2701:00": `"time_zone"`,
+		"mysql://app:hush@h/d?timeout=soon":       "timeout",
+		"mysql://app:hush@h/d?tls=nonesuch":       "tls",
+	} {
+		_, err := Open(t.Context(), dsn)
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", dsn, err, want)
+		} else if strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: the error shows the password: %v", dsn, err)
+		}
+	}
+}
+
+// What the driver says about a DSN that it cannot read never shows the password, however odd that is.
+func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
+	t.Parallel()
+	for _, password := range []string{
+		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
+		"p@x:hush/y", "hush[1]", "hüsch-hush",
+	} {
+		for _, format := range []string{
+			"mysql://app:%s@h:port/d", "mariadb://app:%s@[::1/d", "mysql://app:%s@h/d?tls=nonesuch", "tidb://app:%s@h/d?pool_max_conns=x",
+			"mysql://app:%s@h/d?password=hush", "mysql://app:%s@h",
+		} {
+			dsn := fmt.Sprintf(format, password)
+			_, _, err := dialect.Open(t.Context(), dsn)
+			if err == nil {
+				continue // an odd password can make an odd but readable DSN
+			}
+			if strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: %v", dsn, err)
+			}
+		}
+	}
+}
+
+// The password reaches the server as it was meant, and no error on the way shows it.
+func TestPasswordWithSpecialCharacters(t *testing.T) {
+	t.Parallel()
+	const password = `p@s:s/w?o#r%d&=+ "ü\`
+	u := url.URL{Scheme: "mysql", User: url.UserPassword("app", password), Host: "127.0.0.1:1", Path: "/d"}
+	dsn := u.String()
+	parsed, _, err := config(dsn)
+	if err != nil || parsed.Passwd != password || parsed.User != "app" || parsed.DBName != "d" || parsed.Addr != "127.0.0.1:1" {
+		t.Errorf("%s: got %+v, %v", dsn, parsed, err)
+	}
+	pool, err := Open(t.Context(), dsn+"?pool_max_conns=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	err = pool.Write.PingContext(t.Context()) // nobody listens there
+	if got := (Dialect{}).Classify(err); got != dialect.Unavailable || strings.Contains(err.Error(), "w?o") {
+		t.Errorf("%v: got %v, want unavailable", err, got)
+	}
+}
+
+func TestBindValue(t *testing.T) {
+	t.Parallel()
+	id := uuid.UUID{1, 2}
+	if got, ok := (Dialect{}).BindValue(id).([]byte); !ok || string(got) != string(id[:]) {
+		t.Errorf("got %v", got)
+	}
+	if got := (Dialect{}).BindValue("text"); got != "text" {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,229 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// The table that plans are made for: much that must not be walked, and little that is due.
+const (
+	finished = 30_000 // COMPLETED
+	future   = 20_000 // not due yet, in priorities 0 to 8, before all that is due
+	due      = 500    // in priority 9
+	inWork   = 300    // with a lease that lasts
+	ranOut   = 200    // with a lease that ran out
+)
+
+func planTable(t *testing.T, s *dialect.Session) {
+	t.Helper()
+	const now, never = "1600000000000000", "4000000000000000"
+	fill(t, s, finished, "2, 5, 1, 1, NULL, NULL, 'done'")
+	fill(t, s, future, "0, n.i % 9, 0, 0, "+never+" + n.i, NULL, NULL")
+	fill(t, s, due, "0, 9, 0, 0, "+now+" + n.i, NULL, NULL")
+	fill(t, s, inWork, "1, 5, 1, 1, NULL, "+never+", 'busy'")
+	fill(t, s, ranOut, "1, 5, 1, 1, NULL, "+now+", 'gone'")
+}
+
+// ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
+var ways = map[string]string{
+	"due": "ready", "ready": "ready", "see ready": "ready", "see expired": "state", "held": "state", "find reference": "reference", "get": "PRIMARY",
+	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "skip expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
+	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY", "extend first": "PRIMARY",
+	"peek": "PRIMARY", "insert after": "PRIMARY",
+}
+
+// TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's statistics are from when
+// the table was empty, of tens of thousands of rows, or of a few: then a scan would seem cheap, and lock what others need.
+func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn)
+		t.Run("not analyzed, empty", func(t *testing.T) { planEach(t, s) })
+		fill(t, s, 20, "1, 5, 1, 1, NULL, 4000000000000000, 'busy'")
+		analyze(t, s)
+		t.Run("few rows", func(t *testing.T) { planEach(t, s) })
+		planTable(t, s)
+		t.Run("statistics of few rows", func(t *testing.T) { planEach(t, s) })
+		analyze(t, s)
+		t.Run("analyzed", func(t *testing.T) { planEach(t, s) })
+	})
+}
+
+func planEach(t *testing.T, s *dialect.Session) {
+	st := s.Statements
+	plain := maps.Clone(st.Checkout)
+	delete(plain, "queue lock")
+	delete(plain, "queue free")
+	plain["held"], plain["find reference"], plain["get"] = st.Held, st.FindReference, st.Get
+	batches := maps.Clone(st.CheckoutBatch)
+	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
+	for _, name := range []string{"settle", "remove", "extend"} {
+		b := batches[name]
+		batches[name+" first"] = dialect.Batch{SQL: b.First, Row: b.Row, Sep: b.Sep, Max: b.Max}
+		if b.ReadRow != "" {
+			batches[name+" first"] = dialect.Batch{SQL: b.First, Row: b.ReadRow, Sep: b.Sep, Max: b.Max}
+		}
+		b.First = ""
+		batches[name] = b
+	}
+	batches["insert after"] = dialect.Batch{SQL: st.Insert.After, Row: st.Insert.ReadRow, Sep: st.Insert.Sep, Max: st.Insert.Max}
+
+	if got, want := len(plain)+len(batches), len(ways); got != want {
+		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
+	}
+	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "id": uuid.UUID{1}, "reference": "r"}
+	for _, name := range slices.Sorted(maps.Keys(plain)) {
+		e := &explainer{db: s.Pool.Write}
+		_, err := s.Query(t.Context(), e, plain[name], one)
+		e.check(t, name, err)
+	}
+	for _, n := range []int{1, 10, maxRows} {
+		for _, name := range slices.Sorted(maps.Keys(batches)) {
+			e := &explainer{db: s.Pool.Write}
+			_, err := s.QueryBatch(t.Context(), e, batches[name], batchOf(t, s, n), n)
+			e.check(t, fmt.Sprintf("%s, %d", name, n), err)
+		}
+	}
+}
+
+// batchOf are the arguments of a batch for the first n rows in work, and others when there are fewer.
+func batchOf(t *testing.T, s *dialect.Session, n int) dialect.Args {
+	t.Helper()
+	found, err := s.Ask(t.Context(), text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit"),
+		dialect.Args{"queue": "work", "limit": n})
+	must(t, err)
+	ids, fences, states := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	for i := range n {
+		ids[i], fences[i], states[i] = uuid.New(), 1, 2
+		if i < len(found) {
+			ids[i], fences[i] = found[i].ID, found[i].Fence
+		}
+	}
+	return dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
+		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
+		"lease": int64(60e6), "holder": "plan", "now": int64(1)}
+}
+
+// explainer is a connection that explains a statement instead of running it.
+type explainer struct {
+	db    *sql.DB
+	lines []planLine
+}
+
+type planLine struct{ kind, table, access, key, rows, extra string }
+
+func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+	rows, err := e.db.QueryContext(ctx, "EXPLAIN FORMAT=TRADITIONAL "+query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		values, dest := make([]sql.NullString, len(names)), make([]any, len(names))
+		for i := range dest {
+			dest[i] = &values[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return nil, err
+		}
+		col := func(name string) string { return values[slices.Index(names, name)].String }
+		e.lines = append(e.lines, planLine{col("select_type"), col("table"), col("type"), col("key"), col("rows"), col("Extra")})
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return e.db.QueryContext(ctx, "SELECT 1 AS now FROM DUAL WHERE 1 = 0")
+}
+
+func (e *explainer) Exec(context.Context, string, ...any) (int64, error) {
+	return 0, fmt.Errorf("the plan test has no need of Exec")
+}
+
+// check compares how the task table is reached with what ways says.
+func (e *explainer) check(t *testing.T, name string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	key, _, _ := strings.Cut(name, ",")
+	want := ways[key]
+	if want != "PRIMARY" {
+		want = "dbq_task_" + want
+	}
+	for _, l := range e.lines {
+		onTask := l.table == "t" || l.table == "dbq_task"
+		byIndex := slices.Contains([]string{"const", "eq_ref", "ref", "range"}, l.access)
+		if rows, _ := strconv.Atoi(l.rows); l.access == "index" && rows <= 20 && (key == "insert after" || key == "due") {
+			byIndex = true // these lock nothing, and a whole index of few rows is as good as its ranges
+		}
+		if onTask && (!byIndex || l.key != want) || strings.Contains(l.extra, "filesort") {
+			t.Errorf("%s: wants %s, the plan is\n%+v", name, want, e.lines)
+			return
+		}
+	}
+}
+
+// TestACheckoutLocksWhatItTakes counts the rows that a checkout of 5 has locked: those, in the index and in the table, and not what lies
+// before them. On MariaDB a range's end counts, too.
+func TestACheckoutLocksWhatItTakes(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn)
+		planTable(t, s)
+		analyze(t, s)
+		for _, strategy := range s.Server.Strategies {
+			for _, expired := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, expired first %v", strategy, expired), func(t *testing.T) {
+					var locked int
+					c := &checkout{s: s, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired}}
+					find, lockExpired := c.skipLocked, "skip expired"
+					if strategy != dialect.SkipLocked {
+						find, lockExpired = c.seenReady(0), "lock expired"
+					}
+					err := s.Tx(t.Context(), func(ctx context.Context, conn dialect.Conn) (err error) {
+						if err = c.parts(ctx, conn, []int{9}, find, lockExpired); err == nil {
+							locked, err = countLocks(ctx, s, conn)
+						}
+						return err
+					})
+					must(t, err)
+					if len(c.rows) != 5 {
+						t.Fatalf("%d rows were taken, want 5", len(c.rows))
+					}
+					if locked < 5 || locked > 2*5+2 {
+						t.Errorf("%d locks for a checkout of 5", locked)
+					}
+					t.Logf("%d locks", locked)
+				})
+			}
+		}
+	})
+}
+
+// countLocks is how many row locks the transaction of conn holds.
+func countLocks(ctx context.Context, s *dialect.Session, conn dialect.Conn) (int, error) {
+	query := "SELECT count(*) AS now FROM performance_schema.data_locks AS l WHERE l.lock_type = 'RECORD' AND l.thread_id = PS_CURRENT_THREAD_ID()"
+	if s.Server.Product == "MariaDB" {
+		query = "SELECT trx_rows_locked AS now FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID()"
+	}
+	rows, err := s.Query(ctx, conn, query, nil)
+	if err != nil {
+		return 0, err
+	}
+	if len(rows) != 1 {
+		return 0, fmt.Errorf("the server tells of %d transactions", len(rows))
+	}
+	return int(rows[0].Now), nil
+}

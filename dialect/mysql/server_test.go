@@ -1,0 +1,112 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// servers are the variables that name servers to test on.
+var servers = []string{"DBQ_TEST_MYSQL97_DSN", "DBQ_TEST_MARIADB118_DSN"}
+
+// onEachServer runs f on each server that the environment names, and skips with the reason when it names none.
+func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	t.Parallel()
+	ran := false
+	for _, variable := range servers {
+		if dsn := os.Getenv(variable); dsn != "" {
+			ran = true
+			t.Run(strings.TrimSuffix(strings.TrimPrefix(variable, "DBQ_TEST_"), "_DSN"), func(t *testing.T) { f(t, dsn) })
+		}
+	}
+	if !ran {
+		t.Skip("no MySQL or MariaDB: set one of " + strings.Join(servers, ", ") + ", or run make test, which starts what it finds")
+	}
+}
+
+// migrated is a session on dbq's tables in a database of the test's own.
+func migrated(t *testing.T, dsn string) *dialect.Session {
+	t.Helper()
+	pool, err := Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	server, err := Dialect{}.Probe(t.Context(), pool.Write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := dialect.Names{Schema: fmt.Sprintf("dbqt_%x", uuid.New().ID()), Prefix: "dbq_"}
+	s := dialect.NewSession(Dialect{}, pool, server, names)
+	t.Cleanup(func() {
+		if _, err := pool.Write.ExecContext(context.Background(), "DROP DATABASE IF EXISTS "+names.Schema); err != nil {
+			t.Errorf("left behind: %v", err)
+		}
+	})
+	texts := s.Statements.MigrationTable
+	for _, m := range (Dialect{}).Migrations(names) {
+		texts = append(texts, m.Statements...)
+	}
+	for range 2 { // each statement can be run again
+		for _, query := range texts {
+			if _, err := pool.Write.ExecContext(t.Context(), query); err != nil {
+				t.Fatalf("%v\n%s", err, query)
+			}
+		}
+	}
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill adds n rows of queue work by doubling, so that tens of thousands are a few statements. Values are for state, priority, attempt,
+// fence, due, lease_until and holder, and may use i, the number of the row.
+func fill(t *testing.T, s *dialect.Session, n int, values string) {
+	t.Helper()
+	const digits = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL " +
+		"SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
+	query := fmt.Sprintf(`INSERT INTO {task} (id, queue, kind, max_attempts, created, updated, payload, state, priority, attempt, fence, due, lease_until, holder)
+SELECT UNHEX(CONCAT('%x', '7', LPAD(HEX(n.i), 15, '0'))), 'work', '', 10, 1, 1, REPEAT('p', 40), %s
+  FROM (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS i FROM %[3]s a, %[3]s b, %[3]s c, %[3]s e, %[3]s f) AS n WHERE n.i < %[4]d`,
+		[]byte(uuid.NewString()[:8]), values, digits, n)
+	if _, err := s.Pool.Write.ExecContext(t.Context(), text(s.Names, query)); err != nil {
+		t.Fatalf("%v\n%s", err, query)
+	}
+}
+
+// analyze makes the optimizer's statistics fresh.
+func analyze(t *testing.T, s *dialect.Session) {
+	t.Helper()
+	rows, err := s.Pool.Write.QueryContext(t.Context(), text(s.Names, "ANALYZE TABLE {task}"))
+	must(t, err)
+	must(t, rows.Close())
+}
+
+func TestProbe(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		pool, err := Open(t.Context(), dsn)
+		must(t, err)
+		defer pool.Close()
+		s, err := Dialect{}.Probe(t.Context(), pool.Write)
+		must(t, err)
+		product := "MySQL"
+		if strings.HasPrefix(dsn, "mariadb:") {
+			product = "MariaDB"
+		}
+		if s.Product != product || s.Version == "" || len(s.Strategies) != 3 || s.MaxPayload < 1<<20 || s.Precision == 0 || !s.ExplicitTx {
+			t.Errorf("got %+v", s)
+		}
+		t.Logf("%+v", s)
+	})
+}

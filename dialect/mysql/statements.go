@@ -1,0 +1,117 @@
+package mysql
+
+import (
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// now is frozen for a statement, and independent of the session's time zone.
+const now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+// columns are a row without its payload.
+const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
+	"t.holder, t.created, t.updated, t.headers, t.result"
+
+// maxRows in one statement; a list of this many rows is still read fast.
+const maxRows = 500
+
+// listed are the rows of a list of ids and fences.
+const listed = `({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence`
+
+func text(n dialect.Names, s string) string {
+	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{now}", now, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+}
+
+// Statements are MySQL's and MariaDB's texts. What a batch changes is found by primary key alone, so that nothing
+// else is locked: by a list of ids, or, where more than ids matters, by a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is
+// forced, since both products scan a table that seems small. A list of pairs, (id, fence) IN (...), is no way: MariaDB scans the whole
+// table for a single one, and makes a join of its own choice of many.
+// A column of such a list that may be null in every row is cast, or it would be reckoned as a floating-point number.
+func (Dialect) Statements(n dialect.Names) dialect.Statements {
+	t := func(s string) string { return text(n, s) }
+	const (
+		held   = listed + ` AND t.state = 1`
+		lease  = `SELECT :id AS id, :fence AS fence`
+		settle = `SELECT :id AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, :result AS result`
+		spent  = `d.state = 3 AND t.attempt >= t.max_attempts`
+	)
+	// change locks and reads the rows by their primary key, then writes them the same way.
+	change := func(row, first, then string) dialect.Batch {
+		return dialect.Batch{First: t(first), SQL: t(then), Row: row, Sep: " UNION ALL ", Max: maxRows}
+	}
+	var schema []string
+	if n.Schema != "" {
+		schema = []string{"CREATE DATABASE IF NOT EXISTS " + n.Schema}
+	}
+	st := dialect.Statements{
+		Style: dialect.Question,
+		Begin: []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
+		Now:   now,
+
+		Version:    t(`SELECT max(version) AS version FROM {migration}`),
+		SetVersion: t(`INSERT IGNORE INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
+		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB`)),
+		MigrationLock:   lockText("300"),
+		MigrationUnlock: unlockText,
+		Drop:            []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+
+		// IGNORE also cuts what is too long, silently: the core has checked all lengths.
+		Insert: dialect.Batch{
+			SQL: t(`INSERT IGNORE INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+VALUES {rows}`),
+			After:   t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
+			Row:     t(`(:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`),
+			ReadRow: `:id`, Sep: ", ", Max: maxRows,
+		},
+		Settle: dialect.Batch{
+			First: t(`SELECT t.id, t.fence, CASE WHEN ` + spent + ` AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ` + held + ` FOR UPDATE`),
+			// MySQL assigns from left to right and later expressions see the new values: state comes after what is computed from it.
+			SQL: t(`UPDATE ` + held + ` SET
+  t.due = CASE WHEN ` + spent + ` THEN NULL ELSE coalesce(d.run_at, {now} + d.run_after) END,
+  t.state = CASE WHEN ` + spent + ` AND coalesce(d.run_at, d.run_after) IS NOT NULL THEN 4 ELSE d.state END,
+  t.attempt = t.attempt - d.uncount, t.lease_until = NULL, t.updated = {now},
+  t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END`),
+			Row: settle, ReadRow: `SELECT :id AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again`, Sep: " UNION ALL ", Max: maxRows,
+		},
+		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
+		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_until = {now} + :lease`),
+		Move:   moves(t),
+
+		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
+		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_state) WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
+		List:          t(`SELECT {columns}, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		FindIDs:       t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		Peek:          dialect.Batch{SQL: t(`SELECT t.id, t.state, t.fence FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows})`), Row: `:id`, Sep: ", ", Max: maxRows},
+		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= {now} THEN 1 END) AS due,
+       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
+  FROM {task} GROUP BY queue, state`),
+	}
+	addCheckout(&st, t)
+	return st
+}
+
+// moves are the operator's events. Their guards are the state table's.
+func moves(t func(string) string) map[state.Event]dialect.Batch {
+	set := map[state.Event]string{
+		state.Reject:     "state = 3, due = NULL, updated = {now}",
+		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
+		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
+		state.Quarantine: "state = 4, due = NULL, updated = {now}",
+		state.Restore:    "state = 3, due = NULL, updated = {now}",
+	}
+	out := map[state.Event]dialect.Batch{}
+	for _, tr := range state.ByOperator() {
+		pick := ` WHERE id IN ({rows}) AND ` + state.Guard(tr, "due")
+		b := dialect.Batch{First: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY)` + pick + ` ORDER BY id FOR UPDATE`), Row: `:id`, Sep: ", ", Max: maxRows}
+		if b.SQL = t(`UPDATE {task} FORCE INDEX (PRIMARY) SET ` + set[tr.Event] + pick); tr.To == state.None {
+			b.SQL = t(`DELETE t FROM {task} AS t FORCE INDEX (PRIMARY)` + pick)
+		}
+		out[tr.Event] = b
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+-- Every statement that dbq sends to this engine, for who wants to review them.
+-- Generated from the dialect by "go generate ./..."; do not edit.
+--
+-- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values.
+-- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
+-- Tables begin with "dbq_" unless a program says otherwise.
+
+-- ======== The schema ========
+
+-- dbq's tables for mysql
+
+CREATE TABLE IF NOT EXISTS dbq_migration (
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB;
+
+-- 1: tasks
+CREATE TABLE IF NOT EXISTS dbq_task (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  queue VARBINARY(400) NOT NULL,
+  reference VARBINARY(800),
+  kind VARBINARY(400) NOT NULL,
+  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt SMALLINT NOT NULL DEFAULT 0,
+  max_attempts SMALLINT NOT NULL,
+  fence BIGINT NOT NULL DEFAULT 0,
+  due BIGINT,
+  lease_until BIGINT,
+  holder VARBINARY(800),
+  created BIGINT NOT NULL,
+  updated BIGINT NOT NULL,
+  headers BLOB,
+  payload LONGBLOB,
+  result BLOB,
+  UNIQUE KEY dbq_task_reference (reference, queue),
+  KEY dbq_task_ready (queue, priority, due),
+  KEY dbq_task_state (queue, state)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
+  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
+  priority, attempt, max_attempts, fence,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
+  CONVERT(holder USING utf8mb4) AS holder,
+  '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM dbq_task;
+INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+
+-- ======== The statements ========
+
+-- Begin. Begins a write transaction.
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+START TRANSACTION;
+
+-- Now. An expression, not a statement: the database's clock in microseconds since 1970.
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+
+-- Version. Reads the newest migration that has been applied.
+SELECT max(version) AS version FROM dbq_migration;
+
+-- SetVersion. Notes a migration as applied.
+INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (:version, :title, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+
+-- MigrationLock. Waits for other migrations of the same tables.
+SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 300) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
+
+-- MigrationUnlock. Lets them go on.
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
+
+-- MigrationTable. Makes the table of applied migrations.
+CREATE TABLE IF NOT EXISTS dbq_migration (
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB;
+
+-- Drop. Removes everything, for tests and for leaving.
+DROP VIEW IF EXISTS dbq_tasks;
+DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_migration;
+
+-- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), :headers, :payload)
+-- In what reads before or after the change it is a list of :id
+INSERT IGNORE INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+VALUES {rows};
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
+
+-- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, :result AS result
+-- In what reads before or after the change it is a list of SELECT :id AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
+SELECT t.id, t.fence, CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
+UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET
+  t.due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.run_at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + d.run_after) END,
+  t.state = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts AND coalesce(d.run_at, d.run_after) IS NOT NULL THEN 4 ELSE d.state END,
+  t.attempt = t.attempt - d.uncount, t.lease_until = NULL, t.updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
+  t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END;
+
+-- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
+DELETE t FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1;
+
+-- Extend. Renews leases: the heartbeat.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
+UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET t.lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease;
+
+-- Move reject. A task is taken out before it runs, and parked.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 0);
+
+-- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 1);
+
+-- Move reenqueue. A failed task is due again, and its attempts start over.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
+
+-- Move quarantine. A failed task is not to be retried.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3) AND state >= 3;
+
+-- Move restore. A poisoned task is parked for inspection.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 4) AND state >= 3;
+
+-- Move purge. A finished or parked task is removed.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
+DELETE t FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL));
+
+-- Get. Reads one task.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
+
+-- Held. Reads what one checkout holds, when its connection died before it had the answer.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_state) WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
+
+-- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
+
+-- FindIDs. Finds the tasks that an operator's bulk call changes.
+SELECT t.id FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
+
+-- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT t.id, t.state, t.fence FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows});
+
+-- FindReference. Finds a task by its reference.
+SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
+
+-- Count. Counts the tasks of each queue by state.
+SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) THEN 1 END) AS due,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - min(CASE WHEN due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) THEN due END) AS oldest
+  FROM dbq_task GROUP BY queue, state;
+
+-- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
+SELECT 0 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 0 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 1 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 1 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 2 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 2 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 3 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 3 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 4 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 4 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 5 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 5 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 6 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 6 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 7 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 7 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 8 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 8 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 9 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 9 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+
+-- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
+
+-- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
+SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 30) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
+
+-- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_ready)
+ WHERE t.queue = :queue AND t.priority = :priority AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
+SELECT t.id, t.fence, t.priority FROM dbq_task AS t FORCE INDEX (dbq_task_state)
+ WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder LIMIT :limit;
+
+-- Checkout see ready. Strategy cas: reads candidates without locks.
+SELECT t.id, t.fence, t.due AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_ready)
+ WHERE t.queue = :queue AND t.priority = :priority AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due, t.id LIMIT :limit;
+
+-- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_until = NULL, updated = :now,
+  result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows});
+
+-- CheckoutBatch lock expired. Strategies advisory and cas: locks those whose lease ran out and whose fence is still the same.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
+
+-- CheckoutBatch lock ready. Strategies advisory and cas: locks those candidates whose fence is still the same.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
+
+-- CheckoutBatch skip expired. Strategy skip-locked: the same, without waiting for others.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+
+-- CheckoutBatch take. Leases the tasks that were found.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = :now + :lease,
+  holder = :holder, updated = :now WHERE id IN ({rows});
