@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -9,8 +10,19 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 )
 
+// parallel is how many cases run at once when go test is not told: most of their time they wait, for leases and for lost connections.
+const parallel = "6"
+
 func TestMain(m *testing.M) {
 	conformance.Child()
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", parallel); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
