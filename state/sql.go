@@ -19,6 +19,15 @@ func Literals(states ...State) string {
 	return b.String()
 }
 
+// WhenNames are the branches of a CASE over a state's number that give its name, for the view that a person reads.
+func WhenNames() string {
+	var b strings.Builder
+	for _, s := range All() {
+		fmt.Fprintf(&b, " WHEN %s THEN '%v'", Literals(s), s)
+	}
+	return b.String()
+}
+
 // Condition is the SQL condition for a list of states on a column named state. For states that all lie at ERROR or above it
 // repeats the predicate of the partial index on these, which SQLite wants to see word by word.
 func Condition(states ...State) string {

@@ -41,7 +41,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`, state.Literals(state.All()...))),
 			t(`CREATE OR REPLACE VIEW {tasks} AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
-  CASE state` + stateNames() + ` END AS state,
+  CASE state` + state.WhenNames() + ` END AS state,
   priority, attempt, max_attempts, fence,
   '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
   CONVERT(holder USING utf8mb4) AS holder,
@@ -49,12 +49,4 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM {task}`),
 		},
 	}}
-}
-
-func stateNames() string {
-	s := ""
-	for _, st := range state.All() {
-		s += fmt.Sprintf(" WHEN %s THEN '%v'", state.Literals(st), st)
-	}
-	return s
 }

@@ -43,18 +43,10 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 			t(`CREATE INDEX ` + name + `_busy ON {task} (queue) WHERE state = 1`),
 			t(`CREATE INDEX ` + name + `_failed ON {task} (queue, state, id) WHERE state >= 3`),
 			t(`CREATE VIEW {tasks} AS SELECT id, queue, reference, kind,
-  CASE state` + stateNames() + ` END AS state,
+  CASE state` + state.WhenNames() + ` END AS state,
   priority, attempt, max_attempts, fence, to_timestamp(due / 1e6) AS due, to_timestamp(lease_until / 1e6) AS lease_until, holder,
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
   headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM {task}`),
 		},
 	}}
-}
-
-func stateNames() string {
-	s := ""
-	for _, st := range state.All() {
-		s += fmt.Sprintf(" WHEN %s THEN '%v'", state.Literals(st), st)
-	}
-	return s
 }

@@ -41,7 +41,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 			t(`CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1`),
 			t(`CREATE INDEX {task}_failed ON {task} (queue, state, id) WHERE state >= 3`),
 			t(`CREATE VIEW {tasks} AS SELECT lower(hex(id)) AS id, queue, reference, kind,
-  CASE state` + stateNames() + ` END AS state,
+  CASE state` + state.WhenNames() + ` END AS state,
   priority, attempt, max_attempts, fence,
   strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
   strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
@@ -50,12 +50,4 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM {task}`),
 		},
 	}}
-}
-
-func stateNames() string {
-	s := ""
-	for _, st := range state.All() {
-		s += fmt.Sprintf(" WHEN %s THEN '%v'", state.Literals(st), st)
-	}
-	return s
 }
