@@ -42,8 +42,8 @@ var targets = []target{
 	{"postgres17", postgresEngine, "postgres:17", false},
 	{"postgres18", postgresEngine, "postgres:18", true},
 	{"postgres", postgresEngine, "", false}, // any version
-	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true},
-	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", true},
+	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", false},
+	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", false},
 }
 
 // An engine is what its versions have in common.
