@@ -40,6 +40,9 @@ func (l *looks) due(queue string, now time.Time) bool {
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
 // then. When a connection dies during the checkout, Checkout finds out whether it got the tasks; ErrMayHaveHappened
 // means that it could not, and that tasks may be held by nobody until their leases run out.
+//
+// Known limit: when the connection dies while the commit itself is still under way, the look for its tasks can come too early. Checkout
+// then takes others, and the first ones wait for the end of their leases; no task gets two holders.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	c := q.c
 	err := checkQueueName(q.name)
