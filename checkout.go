@@ -2,7 +2,6 @@ package dbq
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -38,11 +37,8 @@ func (l *looks) due(queue string, now time.Time) bool {
 // others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error.
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
-// then. When a connection dies during the checkout, Checkout finds out whether it got the tasks; ErrMayHaveHappened
-// means that it could not, and that tasks may be held by nobody until their leases run out.
-//
-// Known limit: when the connection dies while the commit itself is still under way, the look for its tasks can come too early. Checkout
-// then takes others, and the first ones wait for the end of their leases; no task gets two holders.
+// then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
+// ErrMayHaveHappened means that it could not find out, and that tasks may be held by nobody until their leases run out.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	c := q.c
 	err := checkQueueName(q.name)
@@ -58,17 +54,9 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 	var (
 		rows  []dialect.Row
 		until time.Time
-		early time.Time // until of the first try that may have happened
-		marks []string  // of tries that may have happened
+		lost  error // why nobody knows what became of the checkout
 	)
 	err = c.repeat(ctx, func() (bool, error) {
-		if len(marks) > 0 {
-			found, err := q.heldUnder(ctx, marks)
-			if err != nil || len(found) > 0 {
-				rows, until = found, early
-				return true, err
-			}
-		}
 		mark := c.mark()
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
 		var err error
@@ -76,31 +64,43 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: mark,
 			Expired: c.looks.due(q.name, time.Now()),
 		})
-		if c.s.Class(err) == dialect.Ambiguous {
-			if len(marks) == 0 {
-				early = until
-			}
-			marks = append(marks, mark)
+		if c.s.Class(err) != dialect.Ambiguous {
+			return false, err
 		}
-		return len(marks) > 0, err
+		if rows = q.heldUnder(ctx, mark, len(rows)); len(rows) == 0 {
+			lost = err
+		}
+		return true, nil // another try would take other tasks, beside those that this one may hold yet
 	})
+	if err == nil && lost != nil {
+		err = outcome(true, lost)
+	}
 	if err != nil {
 		return nil, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
 	return q.tasks(rows, until), nil
 }
 
-// heldUnder finds what checkouts that may have happened hold.
-func (q *Queue) heldUnder(ctx context.Context, marks []string) ([]dialect.Row, error) {
-	var all []dialect.Row
-	for _, mark := range marks {
+// lookPauses are before each look for what a lost checkout holds: a commit can still be under way when its connection is gone, and what
+// it does comes to light a while later.
+var lookPauses = []time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond, 270 * time.Millisecond}
+
+// heldUnder finds what a checkout that may have happened holds. Nothing means that nobody knows. Of a checkout of several commits some
+// may be known before: then only more than these show that the lost one happened.
+func (q *Queue) heldUnder(ctx context.Context, mark string, known int) []dialect.Row {
+	for _, pause := range lookPauses {
+		if sleep(ctx, pause) != nil {
+			return nil
+		}
 		rows, err := q.c.s.Ask(ctx, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": mark})
 		if err != nil {
-			return nil, fmt.Errorf("looking for what a lost checkout holds: %w", err)
+			q.c.cfg.logger.Debug("dbq: looking for what a lost checkout holds", "queue", q.name, "error", q.c.scrub(err))
 		}
-		all = append(all, rows...)
+		if len(rows) > known {
+			return rows
+		}
 	}
-	return all, nil
+	return nil
 }
 
 func (q *Queue) tasks(rows []dialect.Row, until time.Time) []Task {

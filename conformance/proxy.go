@@ -38,6 +38,8 @@ type rule struct {
 	keep    int            // of the answer, so many bytes still reach the client
 	stay    bool           // after the cut no new connection comes about, until heal
 	stalled bool           // stop everything, at the request, instead of cutting
+	late    time.Duration  // cut the client off at once, and let the request reach the server so much later,
+	arrived chan struct{}  // which closes this
 }
 
 // quiet is how long an answer must have paused before it counts as complete: then the server has done what it was asked.
@@ -197,6 +199,13 @@ func (p *proxy) toServer(l *link, b []byte) error {
 	p.mu.Unlock()
 	switch {
 	case !now:
+	case r.late > 0:
+		reset(l.client)
+		time.Sleep(r.late)
+		_, _ = l.server.Write(b)
+		time.Sleep(quiet)
+		close(r.arrived)
+		return errCut
 	case r.stalled && !r.answer:
 		p.wait()
 	case r.stalled: // the request goes on, its answer does not
@@ -260,9 +269,13 @@ func (p *proxy) set(r rule) {
 func (p *proxy) heal() bool {
 	p.mu.Lock()
 	fired := p.fired
+	arrived := p.rule.arrived
 	p.rule, p.gone = rule{}, false
 	p.mu.Unlock()
 	p.flow()
+	if fired && arrived != nil {
+		<-arrived
+	}
 	return fired
 }
 
@@ -314,6 +327,9 @@ func (r rule) String() string {
 		what = fmt.Sprintf("%d bytes", r.atByte)
 	default:
 		what += fmt.Sprintf(" %d", r.atAsk)
+	}
+	if r.late > 0 {
+		what += fmt.Sprintf(", which arrives %v later", r.late)
 	}
 	if r.stay {
 		what += ", server gone from then on"
