@@ -9,8 +9,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 system=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # image | tree | entrypoint | program | port | PATH | more environment
 images=(
+  "postgres:15|bookworm|postgres.sh|postgres|5432|/usr/lib/postgresql/15/bin:$system|PGDATA=/var/lib/postgresql/data"
   "postgres:17|trixie|postgres.sh|postgres|5432|/usr/lib/postgresql/17/bin:$system|PGDATA=/var/lib/postgresql/data"
   "postgres:18|sid|postgres.sh|postgres|5432|/usr/lib/postgresql/18/bin:$system|PGDATA=/var/lib/postgresql/18/docker"
+  "mariadb:10.11|bookworm|mysql.sh|mariadbd|3306|$system|LANG=C.UTF-8"
   "mysql:9.7|sid|mysql.sh|mysqld|3306|$system|LANG=C.UTF-8"
   "mariadb:11.8|trixie|mysql.sh|mariadbd|3306|$system|LANG=C.UTF-8"
 )

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Debian packages that the other scripts need, and PostgreSQL 15. Root on Debian bookworm; does nothing when all is there.
+# Debian packages that the other scripts need. Root on Debian; does nothing when all is there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
@@ -8,18 +8,12 @@ packages=()
 command -v dockerd >/dev/null || packages+=(docker.io)
 command -v mmdebstrap >/dev/null || packages+=(mmdebstrap)
 command -v shellcheck >/dev/null || packages+=(shellcheck) # for make check
-[ -x /usr/lib/postgresql/15/bin/postgres ] || packages+=(postgresql-15)
 [ ${#packages[@]} -gt 0 ] || exit 0
 
 is_root || die "missing: ${packages[*]}; run this as root, or install them yourself"
 command -v apt-get >/dev/null || die "missing: ${packages[*]}, and this is no Debian: use Docker instead (see ci/README.md)"
 say "installing ${packages[*]}"
 
-# The package would start a server of its own; ours is started by native.sh, with its own data.
-if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-  mkdir -p /etc/postgresql-common
-  echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
-fi
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 if ! { timeout 300 apt-get update -q && timeout 600 apt-get install -qy --no-install-recommends "${packages[@]}"; } \

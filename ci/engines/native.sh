@@ -9,7 +9,7 @@
 #   native.sh restart TARGET    stops it if it runs, and starts it on the same data and port
 #   native.sh stop              stops all of them and removes their data
 #
-# Targets: postgres15 postgres17 postgres18 (any major version found) mysql97 mariadb118.
+# Targets: postgres15 postgres17 postgres18 (any major version found) mysql97 mariadb1011 mariadb118.
 # DBQ_ENGINES_FSYNC=on makes commits durable (off: for speed). DBQ_ENGINES_STATE is the folder of ports
 # and data; another folder is another, separate set of servers.
 set -euo pipefail
@@ -34,8 +34,7 @@ locate() {
       return 0
     fi
     ;;
-  mysql97) user=mysql bin=/usr/sbin ;;
-  mariadb118) user=mysql bin=/usr/sbin ;;
+  mysql97 | mariadb1011 | mariadb118) user=mysql bin=/usr/sbin ;;
   *) die "unknown target $1" ;;
   esac
   is_root || return 1 # only root may change into a tree
@@ -45,13 +44,15 @@ locate() {
     case $1 in
     postgres*) [ ! -x "$root$bin/initdb" ] || return 0 ;;
     mysql*) [ ! -x "$root$bin/mysqld" ] || [ -x "$root$bin/mariadbd" ] || return 0 ;;
-    mariadb*) [ ! -x "$root$bin/mariadbd" ] || return 0 ;;
+    mariadb*) [ ! -x "$root$bin/mariadbd" ] || [ "$(mariadb_release)" != "${1#mariadb}" ] || return 0 ;;
     esac
   done
   return 1
 }
 
 major() { "$1" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; } # "postgres (PostgreSQL) 15.18" is 15
+
+mariadb_release() { chroot "$root" "$bin/mariadbd" --version | sed -E 's/.*Ver ([0-9]+)\.([0-9]+).*/\1\2/'; } # "Ver 10.11.19-MariaDB" is 1011
 
 # as USER COMMAND...: inside the target's tree, and never as root, which the servers refuse.
 as() {
@@ -103,7 +104,7 @@ list() {
     done
     path=$(command -v postgres || true)
     [ -z "$path" ] || major "$path"
-  } | sort -nu | while read -r t; do echo "postgres$t"; done | cat - <(printf 'mysql97\nmariadb118\n') |
+  } | sort -nu | while read -r t; do echo "postgres$t"; done | cat - <(printf 'mysql97\nmariadb1011\nmariadb118\n') |
     while read -r t; do ! locate "$t" || printf '%-12s %s\n' "$t" "$root$bin"; done
 }
 

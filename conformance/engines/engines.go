@@ -42,8 +42,10 @@ var targets = []target{
 	{"postgres17", postgresEngine, "postgres:17", false},
 	{"postgres18", postgresEngine, "postgres:18", true},
 	{"postgres", postgresEngine, "", false}, // any version
-	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", false},
-	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", false},
+	{"mysql84", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:8.4", true},
+	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true},
+	{"mariadb1011", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:10.11", true},
+	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", true},
 }
 
 // An engine is what its versions have in common.
