@@ -46,6 +46,11 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	if err != nil {
 		return nil, openError(d, dsn, err)
 	}
+	if drv, err := dialect.Lookup(dsn); dsn != "" && err == nil {
+		if err := drv.CheckProduct(dsn, server); err != nil {
+			return nil, openError(d, dsn, err)
+		}
+	}
 	if server.NoSchemas && cfg.names.Schema != "" {
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s has no schemas; use a prefix", ErrOption, server.Product)}
 	}

@@ -103,10 +103,13 @@ type CheckoutRequest struct {
 	Expired  bool          // look for leases that ran out, too
 }
 
-// A Driver ties DSN schemes to a Dialect. All fields are required.
+// A Driver ties DSN schemes to a Dialect. All fields but Products are required.
 type Driver struct {
 	Schemes []string
 	Dialect Dialect
+	// Products are the schemes that promise a product, a Server.Product: a DSN that leads to another one may be a mistake, so
+	// the core refuses it and names the right scheme.
+	Products map[string]string
 	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
 	// options that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)

@@ -95,6 +95,22 @@ func Open(ctx context.Context, dsn string) (Driver, Pool, error) {
 	return d, pool, nil
 }
 
+// CheckProduct refuses, with ErrDSN, a server that is another product than the DSN's scheme promises.
+func (d Driver) CheckProduct(dsn string, s Server) error {
+	scheme, _, _ := strings.Cut(dsn, ":")
+	want := d.Products[strings.ToLower(scheme)]
+	if want == "" || want == s.Product {
+		return nil
+	}
+	for _, right := range d.Schemes {
+		if d.Products[right] == s.Product {
+			return fmt.Errorf("%w: the server is %s %s, not %s: check the address, or begin the DSN with %s: instead of %s:",
+				ErrDSN, s.Product, s.Version, want, right, scheme)
+		}
+	}
+	return fmt.Errorf("%w: the server is %s %s, not %s: check the address", ErrDSN, s.Product, s.Version, want)
+}
+
 func isScheme(s string) bool {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '+' && r != '-' {

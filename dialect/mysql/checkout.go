@@ -51,7 +51,7 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		return dialect.Batch{SQL: t(sql), Row: `:id`, Sep: ", ", Max: maxRows}
 	}
 	pair := func(sql string) dialect.Batch {
-		return dialect.Batch{SQL: t(sql), Row: `SELECT :id AS id, :fence AS fence`, Sep: " UNION ALL ", Max: maxRows}
+		return dialect.Batch{SQL: t(sql), Row: `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence`, Sep: " UNION ALL ", Max: maxRows}
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
 		// Read again under lock what was seen without one, and only what is still the same.

@@ -1,5 +1,5 @@
 // Package mysql is dbq's dialect for MySQL 8.0 and later and MariaDB 10.6 and later, through go-sql-driver/mysql. The two are told apart by
-// what the server says, not by the DSN's scheme. Import it for its side effect:
+// what the server says; a DSN whose scheme says otherwise is refused. Import it for its side effect:
 //
 //	import _ "github.com/dbq-go/dbq/dialect/mysql"
 //
@@ -15,6 +15,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,10 @@ import (
 )
 
 func init() {
-	dialect.Register(dialect.Driver{Schemes: []string{"mysql", "mariadb", "tidb"}, Dialect: Dialect{}, Open: Open})
+	dialect.Register(dialect.Driver{
+		Schemes: []string{"mysql", "mariadb", "tidb"}, Dialect: Dialect{}, Open: Open,
+		Products: map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "tidb": "TiDB"},
+	})
 }
 
 // Dialect speaks to MySQL and MariaDB.
@@ -49,11 +53,13 @@ const (
 	leastPacket    = 8 << 20
 )
 
-// settings are what Probe asks for. A variable that a product does not have is missing from the answer.
+// settings are what Probe asks for, of its session. A variable that a product does not have is missing from the answer.
 const settings = `SHOW VARIABLES WHERE Variable_name IN ('version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
-  'wsrep_on', 'group_replication_single_primary_mode', 'group_replication_group_name')`
+  'wsrep_on', 'group_replication_single_primary_mode', 'group_replication_group_name',
+  'autocommit', 'sql_mode', 'character_set_client', 'transaction_read_only', 'tx_read_only')`
 
-// Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ COMMITTED is refused.
+// Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ COMMITTED is refused,
+// and so is a caller's pool whose sessions are not as Open makes them where it matters; the error says what to change in its DSN.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	vars := map[string]string{}
 	rows, err := db.QueryContext(ctx, settings)
@@ -90,6 +96,9 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	case on("log_bin") && strings.EqualFold(vars["binlog_format"], "STATEMENT"):
 		return dialect.Server{}, fmt.Errorf("%w: binlog_format is STATEMENT, which refuses the writes of READ COMMITTED: set it to ROW", dialect.ErrDSN)
 	}
+	if err := checkSession(vars); err != nil {
+		return dialect.Server{}, err
+	}
 	s := dialect.Server{
 		Product: "MySQL", Version: version, Precision: time.Microsecond, ExplicitTx: true,
 		MaxPayload: min(100<<20, (packet-besidePayloads)/2),
@@ -110,6 +119,26 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 		return dialect.Server{}, fmt.Errorf("%w: the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", dialect.ErrDSN, version)
 	}
 	return s, nil
+}
+
+// checkSession refuses sessions of a caller's pool that would break promises. Time zone, isolation and the other modes of SQL do not:
+// statements are written so that they mean the same under each.
+func checkSession(vars map[string]string) error {
+	is := func(name string, bad ...string) bool { return slices.Contains(bad, strings.ToUpper(vars[name])) }
+	switch {
+	case is("autocommit", "OFF", "0"):
+		return fmt.Errorf("%w: the pool's sessions have autocommit off, so a question would start a transaction that nobody ends: "+
+			"remove autocommit from the driver's DSN (or the server's init_connect)", dialect.ErrDSN)
+	case is("transaction_read_only", "ON", "1"), is("tx_read_only", "ON", "1"):
+		return fmt.Errorf("%w: the pool's sessions are read-only: remove transaction_read_only (tx_read_only) from the driver's DSN", dialect.ErrDSN)
+	case !strings.Contains(vars["sql_mode"], "STRICT_"):
+		return fmt.Errorf("%w: the pool's sessions have sql_mode '%s', which cuts what is too long without an error: "+
+			"add sql_mode=%%27STRICT_ALL_TABLES%%27 to the driver's DSN", dialect.ErrDSN, vars["sql_mode"])
+	case !is("character_set_client", "UTF8MB4"):
+		return fmt.Errorf("%w: the pool's sessions send text as %s, and dbq's is UTF-8: use collation=utf8mb4_bin in the driver's DSN",
+			dialect.ErrDSN, vars["character_set_client"])
+	}
+	return nil
 }
 
 func atLeast(version string, least [2]int) bool {

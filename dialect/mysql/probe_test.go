@@ -54,8 +54,17 @@ func TestInspect(t *testing.T) {
 		{"11.8.6-MariaDB", vars{"log_bin": "OFF", "binlog_format": "STATEMENT"}, "MariaDB", all, ""},
 		{"8.4.2", vars{"max_allowed_packet": "1048576"}, "", nil, "max_allowed_packet is 1048576 bytes"},
 		{"8.4.2", vars{"max_allowed_packet": ""}, "", nil, "max_allowed_packet"},
+
+		{"8.4.2", vars{"autocommit": "OFF"}, "", nil, "remove autocommit"},
+		{"8.4.2", vars{"sql_mode": ""}, "", nil, "add sql_mode="},
+		{"8.4.2", vars{"sql_mode": "ANSI,ONLY_FULL_GROUP_BY"}, "", nil, "add sql_mode="},
+		{"8.4.2", vars{"sql_mode": "ANSI_QUOTES,STRICT_TRANS_TABLES"}, "MySQL", all, ""},
+		{"8.4.2", vars{"character_set_client": "latin1"}, "", nil, "use collation=utf8mb4_bin"},
+		{"10.11.6-MariaDB", vars{"tx_read_only": "ON"}, "", nil, "tx_read_only"},
+		{"8.4.2", vars{"transaction_read_only": "ON"}, "", nil, "transaction_read_only"},
 	} {
-		settings := vars{"version": c.version, "max_allowed_packet": "16777216", "read_only": "OFF"}
+		settings := vars{"version": c.version, "max_allowed_packet": "16777216", "read_only": "OFF",
+			"autocommit": "ON", "sql_mode": "STRICT_ALL_TABLES", "character_set_client": "utf8mb4"}
 		maps.Copy(settings, c.more)
 		s, err := inspect(settings)
 		if c.refused != "" {
@@ -76,7 +85,7 @@ func TestInspectMaxPayload(t *testing.T) {
 	for packet, want := range map[string]int{
 		"8388608": 1 << 20, "16777216": 5 << 20, "67108864": 29 << 20, "1073741824": 100 << 20,
 	} {
-		s, err := inspect(map[string]string{"version": "8.4.2", "max_allowed_packet": packet})
+		s, err := inspect(map[string]string{"version": "8.4.2", "max_allowed_packet": packet, "sql_mode": "STRICT_TRANS_TABLES", "character_set_client": "utf8mb4"})
 		if err != nil || s.MaxPayload != want {
 			t.Errorf("%s: got %d, %v, want %d", packet, s.MaxPayload, err, want)
 		}

@@ -29,13 +29,15 @@ func text(n dialect.Names, s string) string {
 // else is locked: by a list of ids, or, where more than ids matters, by a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is
 // forced, since both products scan a table that seems small. A list of pairs, (id, fence) IN (...), is no way: MariaDB scans the whole
 // table for a single one, and makes a join of its own choice of many.
-// A column of such a list that may be null in every row is cast, or it would be reckoned as a floating-point number.
+// A column of such a list that may be null in every row is cast, or it would be reckoned as a floating-point number; bytes are cast, or
+// they would be text of the connection's character set where the driver prepares statements (a caller's transaction, without interpolateParams).
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	t := func(s string) string { return text(n, s) }
 	const (
 		held   = listed + ` AND t.state = 1`
-		lease  = `SELECT :id AS id, :fence AS fence`
-		settle = `SELECT :id AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, :result AS result`
+		lease  = `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence`
+		settle = `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount,
+  CAST(:result AS BINARY) AS result`
 		spent  = `d.state = 3 AND t.attempt >= t.max_attempts`
 	)
 	// change locks and reads the rows by their primary key, then writes them the same way.
@@ -75,7 +77,7 @@ VALUES {rows}`),
   t.state = CASE WHEN ` + spent + ` AND coalesce(d.run_at, d.run_after) IS NOT NULL THEN 4 ELSE d.state END,
   t.attempt = t.attempt - d.uncount, t.lease_until = NULL, t.updated = {now},
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END`),
-			Row: settle, ReadRow: `SELECT :id AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again`, Sep: " UNION ALL ", Max: maxRows,
+			Row: settle, ReadRow: `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again`, Sep: " UNION ALL ", Max: maxRows,
 		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
 		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_until = {now} + :lease`),

@@ -83,8 +83,9 @@ VALUES {rows};
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 
 -- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
--- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, :result AS result
--- In what reads before or after the change it is a list of SELECT :id AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount,
+  CAST(:result AS BINARY) AS result
+-- In what reads before or after the change it is a list of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
 SELECT t.id, t.fence, CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET
   t.due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.run_at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + d.run_after) END,
@@ -93,12 +94,12 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
--- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 DELETE t FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1;
 
 -- Extend. Renews leases: the heartbeat.
--- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET t.lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease;
 
@@ -192,15 +193,15 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_un
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows});
 
 -- CheckoutBatch lock expired. Strategies advisory and cas: locks those whose lease ran out and whose fence is still the same.
--- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
 
 -- CheckoutBatch lock ready. Strategies advisory and cas: locks those candidates whose fence is still the same.
--- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
 
 -- CheckoutBatch skip expired. Strategy skip-locked: the same, without waiting for others.
--- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT :id AS id, :fence AS fence
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch take. Leases the tasks that were found.

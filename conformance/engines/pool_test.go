@@ -1,0 +1,196 @@
+package engines
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/mysql"
+	"github.com/google/uuid"
+)
+
+// mysqlServers are the variables of the targets that speak MySQL's protocol.
+func mysqlServers() []target {
+	return slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return t.driver != "mysql" })
+}
+
+// onMySQL runs f on each server that the environment names.
+func onMySQL(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	t.Parallel()
+	ran := false
+	for _, target := range mysqlServers() {
+		if dsn := os.Getenv(target.variable()); dsn != "" {
+			ran = true
+			t.Run(target.name, func(t *testing.T) { f(t, dsn) })
+		}
+	}
+	if !ran {
+		t.Skip("no MySQL or MariaDB: run make test, which starts what it finds, or set DBQ_TEST_MYSQL97_DSN")
+	}
+}
+
+// driverDSN is a DSN of dbq's as go-sql-driver wants it, with parameters of a caller.
+func driverDSN(t *testing.T, dsn, parameters string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal("the DSN cannot be read") // it may hold a password
+	}
+	password, _ := u.User.Password()
+	return fmt.Sprintf("%s:%s@tcp(%s)%s?%s", u.User.Username(), password, u.Host, u.Path, parameters)
+}
+
+// ownTables gives a test tables of its own, which it drops.
+func ownTables(t *testing.T, dsn string) dbq.Option {
+	t.Helper()
+	prefix := dbq.WithPrefix(fmt.Sprintf("pool%x_", uuid.New().ID()))
+	t.Cleanup(func() {
+		if err := dbq.DropTables(t.Context(), dsn, prefix); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	return prefix
+}
+
+// A pool of the caller's keeps the promises whatever its DSN says, or is refused with what to change in it.
+func TestCallersPool(t *testing.T) {
+	for parameters, refused := range map[string]string{
+		"":                           "",
+		"parseTime=true&loc=Local":   "",
+		"interpolateParams=true":     "",
+		"clientFoundRows=true":       "",
+		"multiStatements=true":       "",
+		"time_zone=%27%2B05%3A45%27": "",
+		"sql_mode=%27ANSI%2CTRADITIONAL%2CNO_BACKSLASH_ESCAPES%27": "",
+		"transaction_isolation=%27SERIALIZABLE%27":                 "",
+		"collation=utf8mb4_general_ci":                             "",
+		"maxAllowedPacket=0":                                       "",
+		"collation=latin1_swedish_ci":                              "use collation=utf8mb4_bin",
+		"sql_mode=%27%27":                                          "add sql_mode=%27STRICT_ALL_TABLES%27",
+		"autocommit=0":                                             "remove autocommit",
+		"transaction_read_only=1":                                  "remove transaction_read_only",
+		"binlog_format=%27STATEMENT%27":                            "set it to ROW",
+	} {
+		t.Run(parameters, func(t *testing.T) {
+			onMySQL(t, func(t *testing.T, dsn string) {
+				callersPool(t, dsn, parameters, refused)
+			})
+		})
+	}
+}
+
+func callersPool(t *testing.T, dsn, parameters, refused string) {
+	prefix := ownTables(t, dsn)
+	db, err := sql.Open("mysql", driverDSN(t, dsn, parameters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Skipf("this server has no such setting: %v", err) // transaction_isolation is tx_isolation before MariaDB 11.1
+	}
+	c, err := dbq.New(t.Context(), db, mysql.Dialect{}, prefix, dbq.WithMigrate())
+	if refused != "" {
+		if strings.HasPrefix(parameters, "binlog_format") && err == nil {
+			t.Skip("the server writes no binary log")
+		}
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), refused) {
+			t.Errorf("got %v, want an error that says %q", err, refused)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const text = `päylöad 'quoted" \back 日本 🐝`
+	q := c.Queue("ö" + text)
+	added, err := q.EnqueueMany(t.Context(), []dbq.NewTask{
+		{Reference: "A ", Payload: []byte(text), Headers: map[string]string{"k": text}}, {Reference: "a "}, {Reference: "a"}, {Reference: "A "}})
+	if err != nil || added[0].Duplicate || added[1].Duplicate || added[2].Duplicate || !added[3].Duplicate {
+		t.Fatalf("got %+v, %v, want the last alone to be a duplicate", added, err)
+	}
+	now, err := c.Now(t.Context())
+	if off := time.Since(now).Abs(); err != nil || off > time.Minute {
+		t.Errorf("the database's clock is off by %v (%v): the session's time zone got into it", off, err)
+	}
+	tasks, err := q.Checkout(t.Context(), 3, time.Minute)
+	if err != nil || len(tasks) != 3 || string(tasks[0].Payload) != text || tasks[0].Headers["k"] != text {
+		t.Fatalf("got %v, %v, want 3 tasks, the first with its payload", tasks, err)
+	}
+	settled, err := q.Settle(t.Context(), []dbq.Settlement{dbq.Completed(tasks[0].Lease, []byte(text)), dbq.CompletedAndDeleted(tasks[1].Lease),
+		dbq.Failed(tasks[2].Lease, dbq.RetryIn(0), errors.New(text))})
+	if err != nil || settled[0].State != dbq.StateCompleted || settled[1].Err != nil || settled[2].State != dbq.StateError {
+		t.Fatalf("got %+v, %v", settled, err)
+	}
+	if err := q.Complete(t.Context(), tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
+		t.Errorf("completing twice: got %v, want ErrLeaseLost", err)
+	}
+	got, err := c.Get(t.Context(), tasks[0].ID)
+	if err != nil || string(got.Result) != text {
+		t.Errorf("got %q, %v, want the result as it was", got.Result, err)
+	}
+	// A client of dbq's own, and a transaction of the caller's pool: what a worker does that completes with its effects.
+	own, err := dbq.Open(t.Context(), dsn, prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	id, err := own.Queue("tx").EnqueueTx(t.Context(), tx, dbq.NewTask{Payload: []byte("\x00\xff\x80"), Reference: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := own.Queue("tx").Checkout(t.Context(), 2, time.Minute)
+	if err != nil || len(taken) != 1 || taken[0].ID != id || string(taken[0].Payload) != "\x00\xff\x80" {
+		t.Fatalf("got %v, %v, want the task with its bytes", taken, err)
+	}
+	if tx, err = db.BeginTx(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := own.Queue("tx").CompleteTx(t.Context(), tx, taken[0].Lease, []byte("\xfe\xff")); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := own.Get(t.Context(), id); err != nil || got.State != dbq.StateCompleted || string(got.Result) != "\xfe\xff" {
+		t.Errorf("got %v with result %q, %v, want COMPLETED with its bytes", got.State, got.Result, err)
+	}
+	// Nothing is left open that would hold a snapshot or locks: what another session adds is seen at once.
+	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := q.Checkout(t.Context(), 5, time.Minute); err != nil || len(again) != 2 {
+		t.Errorf("got %d tasks, %v, want the failed one and the new one", len(again), err)
+	}
+}
+
+// A DSN that leads to another product than its scheme says is refused before anything is made, and the error names the right scheme.
+func TestSchemeOfTheOtherProduct(t *testing.T) {
+	onMySQL(t, func(t *testing.T, dsn string) {
+		right, rest, _ := strings.Cut(dsn, ":")
+		wrong := map[string]string{"mysql": "mariadb", "mariadb": "mysql"}[right]
+		_, err := dbq.Open(t.Context(), wrong+":"+rest, ownTables(t, dsn), dbq.WithMigrate())
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), "begin the DSN with "+right+": instead of "+wrong+":") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
