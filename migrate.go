@@ -176,6 +176,11 @@ func (c *Client) migrate(ctx context.Context) (from, to int, err error) {
 	if from > to {
 		return from, to, fmt.Errorf("%w (they are at %d, this program knows %d)", ErrSchemaNew, from, to)
 	}
+	defer func() {
+		if c.s.Class(err) == dialect.Denied {
+			err = fmt.Errorf("%w; run `dbq migrate` once as a user who may make tables, or let a DBA run what `dbq migrate --print` prints", err)
+		}
+	}()
 	err = c.writeLocked(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		st := c.s.Statements
 		for _, statement := range st.MigrationTable {

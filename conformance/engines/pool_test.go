@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func ownTables(t *testing.T, dsn string) dbq.Option {
 	t.Helper()
 	prefix := dbq.WithPrefix(fmt.Sprintf("pool%x_", uuid.New().ID()))
 	t.Cleanup(func() {
-		if err := dbq.DropTables(t.Context(), dsn, prefix); err != nil && t.Context().Err() == nil {
+		if err := dbq.DropTables(context.WithoutCancel(t.Context()), dsn, prefix); err != nil {
 			t.Error(err)
 		}
 	})

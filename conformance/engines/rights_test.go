@@ -1,0 +1,112 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// A user who may read and write, but make nothing: migrate says whose help it needs and makes nothing, and on tables that are there everything works.
+func TestUserWithoutCreate(t *testing.T) {
+	t.Parallel()
+	for _, target := range targets {
+		dsn := os.Getenv(target.variable())
+		if dsn == "" || target.file != nil {
+			continue
+		}
+		t.Run(target.name, func(t *testing.T) {
+			t.Parallel()
+			own := ownTables(t, dsn)
+			poor, grant := poorUser(t, dsn)
+			_, err := dbq.Open(t.Context(), poor, own, dbq.WithMigrate())
+			if !errors.Is(err, dbq.ErrDenied) || !strings.Contains(err.Error(), "dbq migrate --print") {
+				t.Fatalf("got %v, want ErrDenied and what to do", err)
+			}
+			if _, err := dbq.Open(t.Context(), dsn, own); !errors.Is(err, dbq.ErrNotMigrated) {
+				t.Fatalf("got %v, want ErrNotMigrated: a refused migration makes nothing", err)
+			}
+			if _, _, err := dbq.Migrate(t.Context(), dsn, own); err != nil {
+				t.Fatal(err)
+			}
+			grant()
+			c, err := dbq.Open(t.Context(), poor, own, dbq.WithMigrate())
+			if err != nil {
+				t.Fatalf("with the tables there: %v", err)
+			}
+			defer c.Close()
+			for _, s := range c.Server().Strategies {
+				c, err := dbq.Open(t.Context(), poor, own, dbq.WithStrategy(s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				q := c.Queue(string(s))
+				if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+					t.Fatal(err)
+				}
+				tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+				if err != nil || len(tasks) != 1 {
+					t.Fatalf("%s: got %v, %v, want a task", s, tasks, err)
+				}
+				if err := q.CompleteAndDelete(t.Context(), tasks[0].Lease); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// poorUser makes a user who may only read and write, and answers its DSN and what gives it the rights to the tables that are there.
+func poorUser(t *testing.T, dsn string) (poor string, grant func()) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal("the DSN cannot be read") // it may hold a password
+	}
+	_, pool, err := dialect.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	name := fmt.Sprintf("dbq_poor_%x", uuid.New().ID())
+	const rights = "SELECT, INSERT, UPDATE, DELETE"
+	make, give := "CREATE ROLE "+name+" LOGIN PASSWORD 'poor'", []string{"GRANT " + rights + " ON ALL TABLES IN SCHEMA public TO " + name}
+	drop := []string{"DROP OWNED BY " + name, "DROP ROLE " + name}
+	if u.Scheme != "postgres" {
+		database := strings.Trim(u.Path, "/")
+		make, drop = "CREATE USER "+name+"@'%' IDENTIFIED BY 'poor'", []string{"DROP USER " + name + "@'%'"}
+		give = []string{"GRANT " + rights + " ON " + database + ".* TO " + name + "@'%'"}
+	}
+	if _, err := pool.Write.ExecContext(t.Context(), make); err != nil {
+		t.Skipf("this user may not make users: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, statement := range drop {
+			if _, err := pool.Write.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
+				t.Errorf("left behind: %v", err)
+			}
+		}
+	})
+	grant = func() {
+		t.Helper()
+		for _, statement := range give {
+			if _, err := pool.Write.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if u.Scheme != "postgres" {
+		grant() // MySQL lets nobody into a database without any right
+	}
+	u.User = url.UserPassword(name, "poor")
+	return u.String(), grant
+}
