@@ -24,6 +24,8 @@ type Filter struct {
 	OlderThan time.Duration
 	// After continues a listing behind the last id of the page before; tasks are ordered by id, which is by creation.
 	After uuid.UUID
+	// Before takes only tasks with a lower id.
+	Before uuid.UUID
 	// Limit bounds the tasks of one call: 1 to MaxBulk. 0 is 100 for List; the bulk calls want it said.
 	Limit int
 }
@@ -77,6 +79,9 @@ func (f Filter) where(now string, only *state.Transition) (string, dialect.Args,
 	}
 	if f.After != uuid.Nil {
 		add("id > :after", "after", f.After)
+	}
+	if f.Before != uuid.Nil {
+		add("id < :before", "before", f.Before)
 	}
 	if len(f.States) > 0 {
 		add(state.Condition(f.States...), "", nil)

@@ -71,6 +71,8 @@ type Task struct {
 
 	// Lease is the right to settle the task; only Checkout fills it.
 	Lease Lease `json:"-"`
+	// TakenOver is the attempt before this one, when its lease had run out and this checkout took the task over.
+	TakenOver *Attempt `json:"-"`
 }
 
 // Parked reports whether the task is in ERROR without a due time: nothing retries it until an operator acts.
@@ -119,7 +121,7 @@ func taskOf(r dialect.Row) Task {
 		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Fence: r.Fence, Payload: r.Payload, Result: r.Result,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
-		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated),
+		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}
 	if len(r.Headers) > 0 {
 		// Only dbq writes the column; a row edited by hand into something else is shown without headers.

@@ -35,7 +35,7 @@ type faultCall struct {
 	// did says whether the call did its work, by what is in the queue, and what is wrong if it did half of it, did it twice,
 	// or answered something else than what it did.
 	did func(in []dbq.Task, s *subject) (bool, string)
-	// once says that the call does not repeat what may have happened: it may say so also when the server is there.
+	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the server is there.
 	once bool
 }
 

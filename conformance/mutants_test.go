@@ -215,6 +215,7 @@ func mutants() []mutant {
 		{name: "overlapping-leases",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				mustIn(st.Checkout, "expired", leaseOver, "")
+				mustInBatch(st.CheckoutBatch, "take over", leaseOver, "")
 				mustIn(st.Checkout, "any", leaseOver, "")
 			},
 			caught: []string{"Lease/ExtendKeepsOthersOut"},
@@ -227,7 +228,7 @@ func mutants() []mutant {
 			races:  []string{"Contention/ExpiryWhileComplete"}},
 		{name: "fence-stands-still",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Checkout, "expired", `fence = fence \+ 1`, "fence = fence")
+				mustInBatch(st.CheckoutBatch, "take over", `fence = fence \+ 1`, "fence = fence")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -267,12 +268,12 @@ func mutants() []mutant {
 			caught: []string{"Checkout/MarkIsFreshEachTime"}},
 		{name: "attempts-not-counted",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Checkout, "expired", `ELSE attempt \+ 1 END`, "ELSE attempt END")
+				mustInBatch(st.CheckoutBatch, "take over", `ELSE attempt \+ 1 END`, "ELSE attempt END")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
 		{name: "spent-attempts-go-on",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Checkout, "expired", "attempt >= max_attempts", "attempt > 30000")
+				mustInBatch(st.CheckoutBatch, "take over", "attempt >= max_attempts", "attempt > 30000")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired-spent"}},
 		{name: "duplicates-allowed",

@@ -17,6 +17,10 @@ var statementNames = map[string]string{
 	"Insert": "queue id reference kind priority at delay max_attempts headers payload",
 	"Settle": "id fence state at after uncount result",
 	"Remove": "id fence", "Extend": "id fence lease", "Move": "id", "Get": "id", "Held": "queue holder",
+	"Note": "kind name", "Notes": "kind limit", "AddNote": "kind name value ttl", "SetNote": "kind name value ttl version",
+	"DropNote": "kind name", "ExpireNotes": "kind age",
+	"Record": "id fence queue attempt outcome started ended worker error", "Attempts": "id limit", "ExpireAttempts": "queue age limit",
+	"Archive": "id", "ListArchive": "limit",
 	"List": "limit", "FindIDs": "limit", "Peek": "id", "FindReference": "queue reference",
 }
 
@@ -101,7 +105,7 @@ func (t *T) checkStatement(field, text string, mayBeEmpty bool) {
 	if strings.TrimSpace(text) == "" && !mayBeEmpty {
 		t.Errorf("%s is empty", field)
 	}
-	if field == "List" || field == "FindIDs" {
+	if field == "List" || field == "FindIDs" || field == "ListArchive" {
 		for _, part := range []string{"{where}", ":limit"} {
 			if strings.Count(text, part) != 1 {
 				t.Errorf("%s must hold %s once: %s", field, part, text)

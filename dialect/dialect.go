@@ -34,7 +34,8 @@ type Dialect interface {
 	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing
 	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases, and
 	// a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the rows that it leased for sure. With r.Expired it takes tasks whose
-	// lease ran out first, without it only when there is room left, and turns those whose attempts are spent into POISON rows, which it returns too. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
+	// lease ran out first, without it only when there is room left, and turns those whose attempts are spent into POISON rows, which it returns too, both with who held them. A queue
+	// with a note of the kind "pause" (NotePause) hands out nothing. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
 	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
@@ -70,6 +71,9 @@ const (
 	// CAS reads candidates without locks and takes them by an update that checks their fence again.
 	CAS Strategy = "cas"
 )
+
+// NotePause is the kind of note whose name is a queue that is paused.
+const NotePause = "pause"
 
 // Names are the tables' places. Both are lower-case SQL identifiers, checked by the core, so they need no quoting.
 type Names struct {

@@ -35,6 +35,11 @@ type Row struct {
 	WasDue      int64       `db:"was_due"` // checkout: when the row became due
 	Now         int64       `db:"now"`     // the database's clock when the row was read
 
+	// Of a row whose lease had run out when checkout took it over: who had held it, since when, and until when.
+	WasHolder *string `db:"was_holder"`
+	WasTaken  *int64  `db:"was_taken"`
+	WasUntil  *int64  `db:"was_until"`
+
 	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
 	PayloadSize *int64 `db:"payload_size"`
 	ResultSize  *int64 `db:"result_size"`
@@ -48,6 +53,30 @@ type CountRow struct {
 	Parked int64       `db:"parked"` // of Tasks, those without a due time
 	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
 	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
+}
+
+// NoteRow is a row of Statements.Note and Notes.
+type NoteRow struct {
+	Kind    string `db:"kind"`
+	Name    string `db:"name"`
+	Version int64  `db:"version"`
+	Value   string `db:"value"`
+	Updated int64  `db:"updated"`
+	Expires *int64 `db:"expires"` // null is never
+	Now     int64  `db:"now"`
+}
+
+// AttemptRow is a row of Statements.Attempts.
+type AttemptRow struct {
+	Task    uuid.UUID `db:"task"`
+	Fence   int64     `db:"fence"`
+	Queue   string    `db:"queue"`
+	Attempt int       `db:"attempt"`
+	Outcome string    `db:"outcome"`
+	Started int64     `db:"started"`
+	Ended   int64     `db:"ended"`
+	Worker  string    `db:"worker"`
+	Error   []byte    `db:"error"`
 }
 
 // mapper finds the fields of rows by their db tags. Its findings are kept for each type.

@@ -55,6 +55,22 @@ type Statements struct {
 	// Count returns CountRows.
 	Count string
 
+	// Notes are small facts that all who work on the same tables share, by :kind and :name. Note returns one as a NoteRow, Notes those of
+	// a :kind by their names, at most :limit. AddNote adds one of version 1 with :value, which ends :ttl from now, or never when :ttl is null, and
+	// does nothing where there is one. SetNote gives one of :version a new :value and :ttl and the next version. DropNote removes one,
+	// ExpireNotes those of :kind that ended at least :age ago. What changed is told by the number of rows.
+	Note, Notes, AddNote, SetNote, DropNote, ExpireNotes string
+
+	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :started :ended :worker :error. One that is there is
+	// left out. It returns nothing. Attempts returns AttemptRows of the task :id in order, at most :limit. ExpireAttempts removes at most
+	// :limit of :queue that ended at least :age ago.
+	Record                   Batch
+	Attempts, ExpireAttempts string
+	// Archive copies rows given by :id into the archive, if Purge would remove them, and locks them: Purge follows in the same transaction. A
+	// row that is in the archive already stays as it is. It returns nothing. ListArchive is List for the archive.
+	Archive     Batch
+	ListArchive string
+
 	// Checkout holds what the dialect's own Checkout runs, by name, so that it is printed and golden-filed with the rest.
 	Checkout map[string]string
 	// CheckoutBatch is the same for statements of checkout that take several rows.

@@ -181,7 +181,7 @@ SQL
   fi
   options=(
     --no-defaults --datadir="$data" --port="$(port "$1")" --bind-address=127.0.0.1 --socket="$data/server.sock"
-    --pid-file="$data/server.pid" --init-file="$data/init.sql" --skip-name-resolve --max-connections=200
+    --pid-file="$data/server.pid" --tmpdir="$data" --init-file="$data/init.sql" --skip-name-resolve --max-connections=200
     --innodb-buffer-pool-size=128M --innodb-flush-log-at-trx-commit="$flush"
   )
   case $1 in

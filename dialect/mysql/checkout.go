@@ -33,14 +33,14 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_ready)
  WHERE t.queue = :queue AND t.priority = :priority AND t.due <= {now} ORDER BY t.due, t.id LIMIT :limit`
 	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_state)
- WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= {now} AND t.holder <> :holder LIMIT :limit`
+ WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
 	var priorities []string
 	for p := '0'; p <= '9'; p++ {
 		priorities = append(priorities, strings.Replace(
 			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due <= {now})`, "{p}", string(p), -1))
 	}
 	st.Checkout = map[string]string{
-		"due":         t(strings.Join(priorities, "\nUNION ALL ")),
+		"due":         t("SELECT d.priority FROM (" + strings.Join(priorities, "\nUNION ALL ") + ") AS d WHERE " + unpaused),
 		"ready":       t(`SELECT {columns}, t.payload, t.due AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
 		"see ready":   t(`SELECT t.id, t.fence, t.due AS was_due ` + ready),
 		"see expired": t(`SELECT t.id, t.fence, t.priority ` + expired),
@@ -208,7 +208,8 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn, lock string) 
 		return err
 	}
 	var again, spent []dialect.Row
-	for _, row := range rows {
+	for i, row := range rows {
+		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, rows[i].LeaseUntil
 		if row.Attempt >= row.MaxAttempts {
 			spent = append(spent, row)
 		} else {

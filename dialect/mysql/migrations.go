@@ -17,7 +17,25 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	return []dialect.Migration{{
 		Version: 1, Title: "tasks",
 		Statements: []string{
-			t(fmt.Sprintf(`CREATE TABLE IF NOT EXISTS {task} (
+			t(`CREATE TABLE IF NOT EXISTS {task} (` + columnsOfTask() + `
+  UNIQUE KEY {prefix}task_reference (reference, queue),
+  KEY {prefix}task_ready (queue, priority, due),
+  KEY {prefix}task_state (queue, state)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`),
+			t(`CREATE OR REPLACE VIEW {tasks} AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
+  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CASE state` + state.WhenNames() + ` END AS state,
+  priority, attempt, max_attempts, fence,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
+  CONVERT(holder USING utf8mb4) AS holder,
+  '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM {task}`),
+		},
+	}, fleet(t)}
+}
+
+func columnsOfTask() string {
+	return fmt.Sprintf(`
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
@@ -34,19 +52,5 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   updated BIGINT NOT NULL,
   headers BLOB,
   payload LONGBLOB,
-  result BLOB,
-  UNIQUE KEY {prefix}task_reference (reference, queue),
-  KEY {prefix}task_ready (queue, priority, due),
-  KEY {prefix}task_state (queue, state)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`, state.Literals(state.All()...))),
-			t(`CREATE OR REPLACE VIEW {tasks} AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
-  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
-  CASE state` + state.WhenNames() + ` END AS state,
-  priority, attempt, max_attempts, fence,
-  '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
-  CONVERT(holder USING utf8mb4) AS holder,
-  '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
-  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM {task}`),
-		},
-	}}
+  result BLOB,`, state.Literals(state.All()...))
 }

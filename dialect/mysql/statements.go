@@ -22,6 +22,7 @@ const listed = `({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON
 
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
 		"{now}", now, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
@@ -38,7 +39,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		lease  = `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence`
 		settle = `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount,
   CAST(:result AS BINARY) AS result`
-		spent  = `d.state = 3 AND t.attempt >= t.max_attempts`
+		spent = `d.state = 3 AND t.attempt >= t.max_attempts`
 	)
 	// change locks and reads the rows by their primary key, then writes them the same way.
 	change := func(row, first, then string) dialect.Batch {
@@ -59,7 +60,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
   version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB`)),
 		MigrationLock:   lockText("300"),
 		MigrationUnlock: unlockText,
-		Drop:            []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
+			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		// IGNORE also cuts what is too long, silently: the core has checked all lengths.
 		Insert: dialect.Batch{
@@ -94,6 +96,8 @@ VALUES {rows}`),
   FROM {task} GROUP BY queue, state`),
 	}
 	addCheckout(&st, t)
+	addNotes(&st, t)
+	addHistory(&st, t)
 	return st
 }
 

@@ -23,12 +23,14 @@ const (
 const ready = `SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due FROM {task} t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND ` + unpaused + `
      ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
 
 // expired is a search for leases that ran out, among the few tasks in work, but not for those that this very checkout took a moment
 // ago for a very short time.
-const expired = `SELECT t.id, t.fence FROM {task} t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit {lock}`
+const expired = `SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM {task} t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+     AND ` + unpaused + ` LIMIT :limit {lock}`
 
 const take = `UPDATE {task} t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
@@ -46,6 +48,9 @@ const takeOver = `UPDATE {task} t SET
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING {columns}, t.payload, clock.now`
 
+// before are the columns of pick that tell who held an expired lease.
+const before = ", pick.was_holder, pick.was_taken, pick.was_until"
+
 // addCheckout puts the statements of the three strategies together. A LIMIT in a joined sub-select is no limit, since it may run
 // once for each outer row: pick is materialized.
 func addCheckout(st *dialect.Statements, t func(string) string, batch func(string) dialect.Batch) {
@@ -58,10 +63,10 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 `
 	st.Checkout = map[string]string{
 		"ready":         pick(ready, take, "FOR UPDATE SKIP LOCKED"),
-		"expired":       pick(expired, takeOver, "FOR UPDATE SKIP LOCKED"),
+		"expired":       pick(expired, takeOver+before, "FOR UPDATE SKIP LOCKED"),
 		"queue lock":    `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
 		"ready alone":   pick(ready, take, ""),
-		"expired alone": pick(expired, takeOver, ""),
+		"expired alone": pick(expired, takeOver+before, ""),
 		"see ready":     t("WITH " + clock + "\n" + strings.Replace(ready, "{lock}", "", 1)),
 		"see expired":   t("WITH " + clock + "\n" + strings.Replace(expired, "{lock}", "", 1)),
 	}
@@ -79,7 +84,9 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	case dialect.SkipLocked:
 		err = c.each(ctx, c.statement)
 	case dialect.Advisory:
-		err = c.advisory(ctx)
+		if err = c.advisory(ctx); err != nil {
+			return nil, err // what its transaction leased is not sure
+		}
 	case dialect.CAS:
 		err = c.each(ctx, c.compareAndSet)
 	default:
@@ -182,8 +189,20 @@ func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (r
 			return err
 		})
 		if err != nil || len(rows) > 0 {
+			remember(rows, seen)
 			return rows, err
 		}
 	}
 	return nil, nil
+}
+
+// remember tells rows that were taken over who held them when they were seen, under the fence that the update checked.
+func remember(rows, seen []dialect.Row) {
+	for i := range rows {
+		for _, was := range seen {
+			if rows[i].ID == was.ID {
+				rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil = was.WasHolder, was.WasTaken, was.WasUntil
+			}
+		}
+	}
 }

@@ -48,5 +48,5 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
   headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM {task}`),
 		},
-	}}
+	}, fleet(n, t)}
 }

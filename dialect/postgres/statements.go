@@ -23,6 +23,7 @@ const maxRows = 5000
 
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
 		"{now}", now, "{clock}", clock, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
@@ -46,7 +47,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
   version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL)`)),
 		MigrationLock: `SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0))`,
-		Drop:          []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
+			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		Insert: batch(`WITH {clock}
 INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
@@ -96,6 +98,8 @@ UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE sta
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
 	}
 	addCheckout(&st, t, batch)
+	addNotes(&st, t)
+	addHistory(&st, t, batch)
 	return st
 }
 

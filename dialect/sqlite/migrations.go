@@ -17,7 +17,26 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	return []dialect.Migration{{
 		Version: 1, Title: "tasks",
 		Statements: []string{
-			t(fmt.Sprintf(`CREATE TABLE {task} (
+			t(`CREATE TABLE {task} (` + columnsOfTask() + `) STRICT`),
+			t(`CREATE UNIQUE INDEX {task}_id ON {task} (id)`),
+			t(`CREATE UNIQUE INDEX {task}_reference ON {task} (reference, queue) WHERE reference IS NOT NULL`),
+			t(`CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL`),
+			t(`CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1`),
+			t(`CREATE INDEX {task}_failed ON {task} (queue, state, id) WHERE state >= 3`),
+			t(`CREATE VIEW {tasks} AS SELECT lower(hex(id)) AS id, queue, reference, kind,
+  CASE state` + state.WhenNames() + ` END AS state,
+  priority, attempt, max_attempts, fence,
+  strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
+  strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
+  strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM {task}`),
+		},
+	}, fleet(t)}
+}
+
+func columnsOfTask() string {
+	return fmt.Sprintf(`
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
   reference TEXT,
@@ -34,20 +53,5 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   updated INTEGER NOT NULL,
   headers TEXT,
   payload BLOB,
-  result BLOB) STRICT`, state.Literals(state.All()...))),
-			t(`CREATE UNIQUE INDEX {task}_id ON {task} (id)`),
-			t(`CREATE UNIQUE INDEX {task}_reference ON {task} (reference, queue) WHERE reference IS NOT NULL`),
-			t(`CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL`),
-			t(`CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1`),
-			t(`CREATE INDEX {task}_failed ON {task} (queue, state, id) WHERE state >= 3`),
-			t(`CREATE VIEW {tasks} AS SELECT lower(hex(id)) AS id, queue, reference, kind,
-  CASE state` + state.WhenNames() + ` END AS state,
-  priority, attempt, max_attempts, fence,
-  strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
-  strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
-  strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
-  strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
-  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM {task}`),
-		},
-	}}
+  result BLOB`, state.Literals(state.All()...))
 }

@@ -38,6 +38,7 @@ var wanted = map[string][]string{
 	"ready":          {"ready"},
 	"expired":        {"busy"},
 	"take":           {"id"},
+	"take over":      {"id"},
 	"settle":         {"id"},
 	"remove":         {"id"},
 	"extend":         {"id"},

@@ -99,11 +99,28 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		}
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err // what the transaction leased is not sure
+	}
+	return out, nil
 }
 
 func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
-	return s.Query(ctx, c, s.Statements.Checkout["expired"], args)
+	seen, err := s.Query(ctx, c, s.Statements.Checkout["expired"], args)
+	if err != nil || len(seen) == 0 {
+		return nil, err
+	}
+	ids, fences, was := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen)), make(map[uuid.UUID]dialect.Row, len(seen))
+	for i, r := range seen {
+		ids[i], fences[i], was[r.ID] = r.ID, r.Fence, r
+	}
+	args["id"], args["fence"] = ids, fences
+	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take over"], args, len(ids))
+	for i := range rows {
+		r := was[rows[i].ID]
+		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil = r.WasHolder, r.WasTaken, r.WasUntil
+	}
+	return rows, err
 }
 
 func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {

@@ -14,12 +14,16 @@ const now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 const columns = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, " +
 	"headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, " + now + " AS now"
 
+// listed are a row without its payload.
+var listed = strings.Replace(columns, "payload, length(payload) AS payload_size", "NULL AS payload", 1)
+
 // maxRows keeps a batch far below SQLite's limit of 32766 values in a statement.
 const maxRows = 500
 
 // text fills the names into a statement's text.
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
 		"{now}", now, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
@@ -31,7 +35,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	batch := func(s, row string) dialect.Batch {
 		return dialect.Batch{SQL: t(s), Row: row, Sep: ", ", Max: maxRows}
 	}
-	return dialect.Statements{
+	st := dialect.Statements{
 		Style: dialect.Question,
 		Begin: []string{"BEGIN IMMEDIATE"},
 		Now:   now,
@@ -40,7 +44,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		SetVersion: t(`INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
 		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (
   version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT`)},
-		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
+			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		Insert: batch(`INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
@@ -64,10 +69,9 @@ RETURNING id, fence`, `(:id, :fence)`),
 RETURNING id, fence`, `(:id, :fence)`),
 		Move: moves(batch),
 
-		Get:  t(`SELECT {columns} FROM {task} WHERE id = :id`),
-		Held: t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
-		List: t(`SELECT ` + strings.Replace(columns, "payload, length(payload) AS payload_size", "NULL AS payload", 1) +
-			` FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		Get:     t(`SELECT {columns} FROM {task} WHERE id = :id`),
+		Held:    t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
+		List:    t(`SELECT ` + listed + ` FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs: t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		Peek: batch(`SELECT t.id, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
 			`(:id)`),
@@ -81,17 +85,13 @@ UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROU
 
 		Checkout: map[string]string{
 			"any": t(`SELECT {now} AS now
- WHERE EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now})`),
+ WHERE (EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now}))
+   AND NOT EXISTS (SELECT 1 FROM {note} WHERE kind = '` + dialect.NotePause + `' AND name = :queue)`),
 			"ready": t(eachPriority(`SELECT * FROM (SELECT id, due AS was_due FROM {task}
   WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT :limit)`) + "\nLIMIT :limit"),
-			"expired": t(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
-  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,
-  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
-  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = {now}
- WHERE rowid IN (SELECT rowid FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit)
-RETURNING {columns}`),
+			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}
+ WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
 			// A plain comparison would imply that the row has a due time, and lead the planner to walk the index of those.
@@ -100,8 +100,19 @@ RETURNING {columns}`),
   FROM (VALUES {rows}) AS d
  WHERE {task}.id = +d.column1 AND ifnull({task}.due, 9223372036854775807) <= {now}
 RETURNING {columns}`, `(:id)`),
+			"take over": batch(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,
+  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
+  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = {now}
+  FROM (VALUES {rows}) AS d
+ WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1 AND lease_until <= {now}
+RETURNING {columns}`, `(:id, :fence)`),
 		},
 	}
+	addNotes(&st, t)
+	addHistory(&st, t, batch)
+	return st
 }
 
 // eachPriority is one ordered search for each priority, the first one first, in a statement that stops at its limit. One search

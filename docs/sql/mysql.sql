@@ -45,6 +45,54 @@ CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue U
   CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM dbq_task;
 INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
 
+-- 2: notes, history, archive
+CREATE TABLE IF NOT EXISTS dbq_note (
+  kind VARBINARY(20) NOT NULL,
+  name VARBINARY(800) NOT NULL,
+  version BIGINT NOT NULL,
+  value TEXT NOT NULL,
+  updated BIGINT NOT NULL,
+  expires BIGINT,
+  PRIMARY KEY (kind, name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+CREATE TABLE IF NOT EXISTS dbq_attempt (
+  task BINARY(16) NOT NULL,
+  fence BIGINT NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  attempt SMALLINT NOT NULL,
+  outcome VARBINARY(20) NOT NULL,
+  started BIGINT NOT NULL,
+  ended BIGINT NOT NULL,
+  worker VARBINARY(800) NOT NULL,
+  error BLOB,
+  PRIMARY KEY (task, fence),
+  KEY dbq_attempt_ended (queue, ended)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+CREATE OR REPLACE VIEW dbq_attempts AS SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
+  '1970-01-01' + INTERVAL started MICROSECOND AS started, '1970-01-01' + INTERVAL ended MICROSECOND AS ended,
+  CONVERT(worker USING utf8mb4) AS worker, CONVERT(queue USING utf8mb4) AS queue, fence, CONVERT(error USING utf8mb4) AS error FROM dbq_attempt;
+CREATE TABLE IF NOT EXISTS dbq_archive (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  queue VARBINARY(400) NOT NULL,
+  reference VARBINARY(800),
+  kind VARBINARY(400) NOT NULL,
+  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt SMALLINT NOT NULL DEFAULT 0,
+  max_attempts SMALLINT NOT NULL,
+  fence BIGINT NOT NULL DEFAULT 0,
+  due BIGINT,
+  lease_until BIGINT,
+  holder VARBINARY(800),
+  created BIGINT NOT NULL,
+  updated BIGINT NOT NULL,
+  headers BLOB,
+  payload LONGBLOB,
+  result BLOB,
+  archived BIGINT NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+
 -- ======== The statements ========
 
 -- Begin. Begins a write transaction.
@@ -72,7 +120,11 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 
 -- Drop. Removes everything, for tests and for leaving.
 DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_note;
+DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
@@ -157,8 +209,44 @@ SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(C
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - min(CASE WHEN due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) THEN due END) AS oldest
   FROM dbq_task GROUP BY queue, state;
 
+-- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
+SELECT kind, name, version, value, updated, expires, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- Notes. Reads the notes of a kind.
+SELECT kind, name, version, value, updated, expires, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_note WHERE kind = :kind ORDER BY name LIMIT :limit;
+
+-- AddNote. Adds a note where there is none.
+INSERT IGNORE INTO dbq_note (kind, name, version, value, updated, expires) VALUES (:kind, :name, 1, :value, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :ttl);
+
+-- SetNote. Changes a note, if nobody else has since it was read.
+UPDATE dbq_note SET version = version + 1, value = :value, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), expires = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :ttl
+ WHERE kind = :kind AND name = :name AND version = :version;
+
+-- DropNote. Removes a note.
+DELETE FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- ExpireNotes. Removes notes whose time is over.
+DELETE FROM dbq_note WHERE kind = :kind AND expires <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - :age;
+
+-- Record. Adds attempts to the history.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
+INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error) VALUES {rows};
+
+-- Attempts. Reads the attempts of a task.
+SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt WHERE task = :id ORDER BY fence LIMIT :limit;
+
+-- ExpireAttempts. Removes old attempts, a few at a time.
+DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - :age ORDER BY ended LIMIT :limit;
+
+-- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+INSERT IGNORE INTO dbq_archive SELECT t.*, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
+
+-- ListArchive. Lists tasks of the archive.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_archive AS t WHERE {where} ORDER BY t.id LIMIT :limit;
+
 -- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
-SELECT 0 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 0 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+SELECT d.priority FROM (SELECT 0 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 0 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
 UNION ALL SELECT 1 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 1 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
 UNION ALL SELECT 2 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 2 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
 UNION ALL SELECT 3 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 3 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
@@ -167,7 +255,7 @@ UNION ALL SELECT 5 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FO
 UNION ALL SELECT 6 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 6 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
 UNION ALL SELECT 7 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 7 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
 UNION ALL SELECT 8 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 8 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 9 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 9 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+UNION ALL SELECT 9 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 9 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AS d WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
@@ -181,7 +269,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 SELECT t.id, t.fence, t.priority FROM dbq_task AS t FORCE INDEX (dbq_task_state)
- WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder LIMIT :limit;
+ WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 SELECT t.id, t.fence, t.due AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_ready)

@@ -44,6 +44,32 @@ CREATE VIEW dbq_tasks AS SELECT id, queue, reference, kind,
   headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM dbq_task;
 INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
 
+-- 2: notes, history, archive
+CREATE TABLE dbq_note (
+  kind varchar(20) COLLATE "C" NOT NULL,
+  name varchar(200) COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  value text NOT NULL,
+  updated bigint NOT NULL,
+  expires bigint,
+  PRIMARY KEY (kind, name));
+CREATE TABLE dbq_attempt (
+  task uuid NOT NULL,
+  fence bigint NOT NULL,
+  started bigint NOT NULL,
+  ended bigint NOT NULL,
+  attempt smallint NOT NULL,
+  outcome varchar(20) NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  worker varchar(200) NOT NULL,
+  error bytea,
+  PRIMARY KEY (task, fence));
+CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
+CREATE VIEW dbq_attempts AS SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timestamp(ended / 1e6) AS ended,
+  worker, queue, fence, encode(error, 'escape') AS error FROM dbq_attempt;
+CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
+INSERT INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
+
 -- ======== The statements ========
 
 -- Begin. Begins a write transaction.
@@ -67,7 +93,11 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 
 -- Drop. Removes everything, for tests and for leaving.
 DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_note;
+DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
@@ -164,10 +194,54 @@ UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GR
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
 
+-- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
+SELECT kind, name, version, value, updated, expires, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- Notes. Reads the notes of a kind.
+SELECT kind, name, version, value, updated, expires, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_note WHERE kind = :kind ORDER BY name LIMIT :limit;
+
+-- AddNote. Adds a note where there is none.
+INSERT INTO dbq_note (kind, name, version, value, updated, expires)
+VALUES (:kind, :name, 1, :value, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint), CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) + CAST(:ttl AS bigint)) ON CONFLICT DO NOTHING;
+
+-- SetNote. Changes a note, if nobody else has since it was read.
+UPDATE dbq_note SET version = version + 1, value = :value, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint), expires = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) + CAST(:ttl AS bigint)
+ WHERE kind = :kind AND name = :name AND version = :version;
+
+-- DropNote. Removes a note.
+DELETE FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- ExpireNotes. Removes notes whose time is over.
+DELETE FROM dbq_note WHERE kind = :kind AND expires <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint);
+
+-- Record. Adds attempts to the history.
+-- At most 5000 rows.
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.ended, d.worker, d.error
+  FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]), CAST(:started AS bigint[]),
+       CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[])) AS d (id, fence, attempt, outcome, started, ended, worker, error)
+ON CONFLICT DO NOTHING;
+
+-- Attempts. Reads the attempts of a task.
+SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt WHERE task = :id ORDER BY fence LIMIT :limit;
+
+-- ExpireAttempts. Removes old attempts, a few at a time.
+DELETE FROM dbq_attempt WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM dbq_attempt WHERE queue = :queue AND ended <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) ORDER BY ended LIMIT :limit));
+
+-- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
+-- At most 5000 rows.
+INSERT INTO dbq_archive SELECT t.*, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE ON CONFLICT DO NOTHING;
+
+-- ListArchive. Lists tasks of the archive.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id LIMIT :limit;
+
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit FOR UPDATE SKIP LOCKED)
+  SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED)
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -177,12 +251,13 @@ UPDATE dbq_task t SET
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
 
 -- Checkout expired alone. Strategy advisory: takes over tasks under the queue's lock.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit )
+  SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit )
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -192,7 +267,7 @@ UPDATE dbq_task t SET
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
 
 -- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
 SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0));
@@ -202,6 +277,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
@@ -213,6 +289,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
@@ -221,14 +298,16 @@ RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT t.id, t.fence FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder LIMIT :limit ;
+SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit ;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
 SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit;
 
 -- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.

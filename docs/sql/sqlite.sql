@@ -46,6 +46,53 @@ CREATE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, queue, reference, kind,
   headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM dbq_task;
 INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
 
+-- 2: notes, history, archive
+CREATE TABLE dbq_note (
+  kind TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  value TEXT NOT NULL,
+  updated INTEGER NOT NULL,
+  expires INTEGER,
+  PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
+CREATE TABLE dbq_attempt (
+  task BLOB NOT NULL,
+  fence INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  outcome TEXT NOT NULL,
+  started INTEGER NOT NULL,
+  ended INTEGER NOT NULL,
+  worker TEXT NOT NULL,
+  error BLOB,
+  PRIMARY KEY (task, fence)) STRICT;
+CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
+CREATE VIEW dbq_attempts AS SELECT lower(hex(task)) AS task, attempt, outcome,
+  strftime('%Y-%m-%d %H:%M:%f', started / 1e6, 'unixepoch') AS started,
+  strftime('%Y-%m-%d %H:%M:%f', ended / 1e6, 'unixepoch') AS ended,
+  worker, queue, fence, CAST(error AS TEXT) AS error FROM dbq_attempt;
+CREATE TABLE dbq_archive (
+  id BLOB NOT NULL CHECK (length(id) = 16),
+  queue TEXT NOT NULL,
+  reference TEXT,
+  kind TEXT NOT NULL,
+  state INTEGER NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  fence INTEGER NOT NULL DEFAULT 0,
+  due INTEGER,
+  lease_until INTEGER,
+  holder TEXT,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  headers TEXT,
+  payload BLOB,
+  result BLOB,
+  archived INTEGER NOT NULL) STRICT;
+CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
+INSERT INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+
 -- ======== The statements ========
 
 -- Begin. Begins a write transaction.
@@ -66,7 +113,11 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 
 -- Drop. Removes everything, for tests and for leaving.
 DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_note;
+DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
@@ -151,19 +202,54 @@ UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GR
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
 
+-- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
+SELECT kind, name, version, value, updated, expires, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- Notes. Reads the notes of a kind.
+SELECT kind, name, version, value, updated, expires, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_note WHERE kind = :kind ORDER BY name LIMIT :limit;
+
+-- AddNote. Adds a note where there is none.
+INSERT INTO dbq_note (kind, name, version, value, updated, expires) VALUES (:kind, :name, 1, :value, CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :ttl)
+ON CONFLICT DO NOTHING;
+
+-- SetNote. Changes a note, if nobody else has since it was read.
+UPDATE dbq_note SET version = version + 1, value = :value, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), expires = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :ttl
+ WHERE kind = :kind AND name = :name AND version = :version;
+
+-- DropNote. Removes a note.
+DELETE FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- ExpireNotes. Removes notes whose time is over.
+DELETE FROM dbq_note WHERE kind = :kind AND expires <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) - :age;
+
+-- Record. Adds attempts to the history.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error) VALUES {rows} ON CONFLICT DO NOTHING;
+
+-- Attempts. Reads the attempts of a task.
+SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt WHERE task = :id ORDER BY fence LIMIT :limit;
+
+-- ExpireAttempts. Removes old attempts, a few at a time.
+DELETE FROM dbq_attempt WHERE rowid IN (
+  SELECT rowid FROM dbq_attempt WHERE queue = :queue AND ended <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) - :age ORDER BY ended LIMIT :limit);
+
+-- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+INSERT INTO dbq_archive SELECT t.*, CAST(unixepoch('subsec') * 1000000 AS INTEGER) FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1
+ WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ON CONFLICT DO NOTHING;
+
+-- ListArchive. Lists tasks of the archive.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_archive WHERE {where} ORDER BY id LIMIT :limit;
+
 -- Checkout any. Tells whether there is anything to take, without the writer's lock.
 SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
- WHERE EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+ WHERE (EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)))
+   AND NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = 'pause' AND name = :queue);
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
-UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
-  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
-  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
-  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
- WHERE rowid IN (SELECT rowid FROM dbq_task WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND holder <> :holder LIMIT :limit)
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
+SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM dbq_task
+ WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND holder <> :holder LIMIT :limit;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
@@ -194,4 +280,15 @@ UPDATE dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence 
   lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease, holder = :holder, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1 AND ifnull(dbq_task.due, 9223372036854775807) <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
+
+-- CheckoutBatch take over. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
+  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
+  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
+  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;

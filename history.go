@@ -1,0 +1,122 @@
+package dbq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// Outcome is how an attempt ended.
+type Outcome string
+
+// The outcomes of attempts.
+const (
+	OutcomeCompleted Outcome = "completed"
+	OutcomeFailed    Outcome = "failed"
+	OutcomePoisoned  Outcome = "poisoned"
+	OutcomeReleased  Outcome = "released"
+	OutcomeCrashed   Outcome = "crashed" // its lease ran out, and the task was taken over
+)
+
+// Attempt is one try of a task, as the history has it.
+type Attempt struct {
+	Task    uuid.UUID `json:"task"`
+	Queue   string    `json:"queue"`
+	Attempt int       `json:"attempt"` // counted from 1
+	Fence   int64     `json:"fence"`   // what makes it one of a kind: attempts that were released have the same number
+	Outcome Outcome   `json:"outcome"`
+	Started time.Time `json:"started"` // by the worker's clock; of one that crashed, by the database's
+	Ended   time.Time `json:"ended"`
+	Worker  string    `json:"worker"`
+	Error   string    `json:"error,omitempty"` // cut at MaxResult bytes
+}
+
+// maxAttemptsRead bounds Attempts.
+const maxAttemptsRead = 1000
+
+// Record adds attempts of the queue's tasks to the history. One that is there already, by task and fence, is left out, so that Record can be
+// repeated. It is apart from settling: a worker that dies in between has settled without a record. At most MaxBulk at once.
+func (q *Queue) Record(ctx context.Context, as []Attempt) error {
+	err := checkQueueName(q.name)
+	if err == nil && len(as) > 0 {
+		err = checkCount(len(as), MaxBulk)
+	}
+	if err == nil && len(as) > 0 {
+		var args dialect.Args
+		if args, err = q.attemptArgs(as); err == nil {
+			err = q.c.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+				_, err := q.c.s.ExecBatch(ctx, conn, q.c.s.Statements.Record, args, len(as))
+				return err
+			})
+		}
+	}
+	return q.c.wrap("record", q.name, uuid.Nil, err)
+}
+
+func (q *Queue) attemptArgs(as []Attempt) (dialect.Args, error) {
+	// By task and fence, so that two who record the same wait for each other in one direction only.
+	as = slices.Clone(as)
+	slices.SortFunc(as, func(a, b Attempt) int {
+		if c := slices.Compare(a.Task[:], b.Task[:]); c != 0 {
+			return c
+		}
+		return int(a.Fence - b.Fence)
+	})
+	n := len(as)
+	id, fence, attempt := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	outcome, worker := make(dialect.Col[string], n), make(dialect.Col[string], n)
+	started, ended := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	texts := make(dialect.Col[[]byte], n)
+	for i, a := range as {
+		switch a.Outcome {
+		case OutcomeCompleted, OutcomeFailed, OutcomePoisoned, OutcomeReleased, OutcomeCrashed:
+		default:
+			return nil, fmt.Errorf("%w: the outcome %q of an attempt", ErrOption, a.Outcome)
+		}
+		if err := checkText(a.Worker, 0, MaxReference, ErrOption, "worker's name"); err != nil {
+			return nil, err
+		}
+		id[i], fence[i], attempt[i], outcome[i], worker[i] = a.Task, a.Fence, int64(a.Attempt), string(a.Outcome), a.Worker
+		started[i], ended[i] = a.Started.UnixMicro(), a.Ended.UnixMicro()
+		if a.Error != "" {
+			texts[i] = cutResult([]byte(a.Error))
+		}
+	}
+	return dialect.Args{"id": id, "fence": fence, "queue": q.name, "attempt": attempt, "outcome": outcome, "started": started, "ended": ended,
+		"worker": worker, "error": texts}, nil
+}
+
+// Attempts reads what the history has of a task, in order: at most the first 1000. None is no error.
+func (c *Client) Attempts(ctx context.Context, task uuid.UUID) ([]Attempt, error) {
+	var rows []dialect.AttemptRow
+	err := c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = dialect.QueryAs[dialect.AttemptRow](ctx, c.s, conn, c.s.Statements.Attempts, dialect.Args{"id": task, "limit": maxAttemptsRead})
+		return err
+	})
+	if err != nil {
+		return nil, c.wrap("attempts", "", task, err)
+	}
+	out := make([]Attempt, len(rows))
+	for i, r := range rows {
+		out[i] = Attempt{Task: r.Task, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: Outcome(r.Outcome),
+			Started: fromMicros(&r.Started), Ended: fromMicros(&r.Ended), Worker: r.Worker, Error: string(r.Error)}
+	}
+	return out, nil
+}
+
+// takenOver is the attempt that a checkout found with its lease run out.
+func takenOver(r dialect.Row) *Attempt {
+	if r.WasHolder == nil {
+		return nil
+	}
+	number := r.Attempt
+	if r.State == StateProcessing {
+		number-- // the row counts the new one
+	}
+	return &Attempt{Task: r.ID, Queue: r.Queue, Attempt: number, Fence: r.Fence - 1, Outcome: OutcomeCrashed,
+		Started: fromMicros(r.WasTaken), Ended: fromMicros(r.WasUntil), Worker: *r.WasHolder, Error: "the lease ran out"}
+}
