@@ -63,6 +63,7 @@ type Client struct {
 	marks    atomic.Uint64 // of checkouts, so that each has a mark of its own
 	retried  atomic.Int64
 	looks    looks
+	forgot   atomic.Int64 // when it looked for workers to forget, in nanoseconds
 }
 
 // Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme, ErrDSN,

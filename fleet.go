@@ -42,6 +42,9 @@ const (
 // deadWorkers is how long the registry remembers a worker that has not said that it is alive.
 const deadWorkers = 24 * time.Hour
 
+// forgetEvery is how often a client that announces workers looks for those to forget.
+const forgetEvery = time.Hour
+
 // orderTime is how long an order waits for its worker.
 const orderTime = 10 * time.Minute
 
@@ -59,11 +62,25 @@ func (c *Client) Announce(ctx context.Context, w WorkerInfo, ttl time.Duration) 
 	if err == nil {
 		err = c.putNote(ctx, noteWorker, w.ID, string(value), ttl)
 	}
+	if err == nil {
+		err = c.forgetWorkers(ctx)
+	}
 	var order Order
 	if err == nil {
 		order, err = c.takeOrder(ctx, w.ID)
 	}
 	return order, c.wrap("announce", w.Queue, uuid.Nil, err)
+}
+
+func (c *Client) forgetWorkers(ctx context.Context) error {
+	now, last := time.Now().UnixNano(), c.forgot.Load()
+	if now-last < int64(forgetEvery) || !c.forgot.CompareAndSwap(last, now) {
+		return nil
+	}
+	if err := c.expireNotes(ctx, noteWorker, deadWorkers); err != nil {
+		return err
+	}
+	return c.expireNotes(ctx, noteOrder, 0)
 }
 
 func (c *Client) takeOrder(ctx context.Context, id string) (Order, error) {

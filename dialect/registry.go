@@ -104,7 +104,7 @@ func (d Driver) CheckProduct(dsn string, s Server) error {
 	}
 	for _, right := range d.Schemes {
 		if d.Products[right] == s.Product {
-			return fmt.Errorf("%w: the server is %s %s, not %s: check the address, or begin the DSN with %s: instead of %s:",
+			return fmt.Errorf("%w: the server is %s %s, not %s: check the address, or write %s: instead of %s: before it",
 				ErrDSN, s.Product, s.Version, want, right, scheme)
 		}
 	}

@@ -190,7 +190,7 @@ func TestSchemeOfTheOtherProduct(t *testing.T) {
 		right, rest, _ := strings.Cut(dsn, ":")
 		wrong := map[string]string{"mysql": "mariadb", "mariadb": "mysql"}[right]
 		_, err := dbq.Open(t.Context(), wrong+":"+rest, ownTables(t, dsn), dbq.WithMigrate())
-		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), "begin the DSN with "+right+": instead of "+wrong+":") {
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), "write "+right+": instead of "+wrong+":") {
 			t.Errorf("got %v", err)
 		}
 	})
