@@ -40,18 +40,11 @@ func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, err
 		return Report{}, err
 	}
 	defer remove()
-	server, family, strategies, err := s.probe(ctx, dir)
+	rep, err := s.begin(ctx, dir)
 	if err != nil {
 		return Report{}, fmt.Errorf("conformance: the server cannot be tested: %w", err)
 	}
-	rep := Report{
-		Product: server.Product, Version: server.Version, Dialect: family, DBQ: version(), Strategies: strategies,
-		Started: time.Now().UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
-	}
-	if h.Match != nil {
-		rep.Match = h.Match.String()
-	}
-	jobs := s.jobs(strategies)
+	jobs := s.jobs(rep.Strategies)
 	if len(jobs) == 0 {
 		return rep, fmt.Errorf("%w %q: it is matched with group/name, and the groups are %s", ErrNoCase, rep.Match, strings.Join(groupNames(), ", "))
 	}
@@ -60,19 +53,39 @@ func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, err
 	}
 	news := Progress{Report: rep, Tables: s.prefix, Total: len(jobs)}
 	progress(news)
-	begin := time.Now()
-	for _, r := range s.runAll(ctx, jobs, func(r Result) {
+	s.end(ctx, &rep, s.runAll(ctx, jobs, func(r Result) {
 		news.Done++
 		news.Result = &r
 		progress(news)
-	}) {
+	}))
+	return rep, ctx.Err()
+}
+
+// begin finds out what is to be tested, and begins its report.
+func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
+	server, family, strategies, err := s.probe(ctx, dir)
+	if err != nil {
+		return Report{}, err
+	}
+	rep := Report{
+		Product: server.Product, Version: server.Version, Dialect: family, DBQ: version(), Strategies: strategies,
+		Started: time.Now().UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
+	}
+	if s.h.Match != nil {
+		rep.Match = s.h.Match.String()
+	}
+	return rep, nil
+}
+
+// end ends a report with what came of the cases that were run, and sweeps.
+func (s *suite) end(ctx context.Context, rep *Report, results []Result) {
+	for _, r := range results {
 		if r.Case.Name != "" {
 			rep.Results = append(rep.Results, r)
 		}
 	}
+	rep.Duration = time.Since(rep.Started)
 	rep.Leftovers = s.sweep(ctx)
-	rep.Duration = time.Since(begin)
-	return rep, ctx.Err()
 }
 
 func groupNames() (names []string) {

@@ -21,6 +21,7 @@ package conformance
 
 import (
 	"context"
+	"flag"
 	"regexp"
 	"slices"
 	"testing"
@@ -64,6 +65,8 @@ type Harness struct {
 	Match *regexp.Regexp
 	// Parallel is how many cases Check runs at once; 0 is 6. Cases that load the machine are always run alone. Run leaves it to go test.
 	Parallel int
+	// Report, if not nil, gets the report of Run after its last case. (Check returns it.)
+	Report func(Report)
 	// Load multiplies the work of the contention cases; 0 is 1, for CI.
 	Load int
 	// Seed of the random choices; 0 takes one from the clock. It is logged.
@@ -88,18 +91,19 @@ func Cases() []Case { return slices.Concat(groups()...) }
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	s := newSuite(h)
-	server, _, strategies, err := s.probe(t.Context(), t.TempDir())
+	rep, err := s.begin(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatalf("the server cannot be tested: %v", err)
 	}
-	t.Logf("%s %s, strategies %v, seed %d", server.Product, server.Version, strategies, s.seed)
-	jobs := s.jobs(strategies)
+	t.Logf("%s %s, strategies %v, seed %d", rep.Product, rep.Version, rep.Strategies, s.seed)
+	jobs := s.jobs(rep.Strategies)
 	if len(jobs) == 0 {
 		t.Fatalf("no case matches %q", h.Match)
 	}
-	for _, strategy := range strategies {
+	results := make([]Result, len(jobs))
+	for _, strategy := range rep.Strategies {
 		t.Run(string(strategy), func(t *testing.T) {
-			for _, j := range jobs {
+			for i, j := range jobs {
 				if j.strategy != strategy {
 					continue
 				}
@@ -108,6 +112,7 @@ func Run(t *testing.T, h Harness) {
 						t.Parallel()
 					}
 					r := s.run(t.Context(), j.Case, strategy, t.TempDir(), func(line string) { t.Log(line) })
+					results[i] = r
 					switch {
 					case r.Skipped != "":
 						t.Skip(r.Skipped)
@@ -121,4 +126,12 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+	if h.Report == nil {
+		return
+	}
+	s.end(t.Context(), &rep, results)
+	if pattern := flag.Lookup("test.run"); len(rep.Results) < len(jobs) && pattern != nil {
+		rep.Match = pattern.Value.String()
+	}
+	h.Report(rep)
 }
