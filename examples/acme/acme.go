@@ -97,7 +97,10 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		}
 		return nil
 	})
-	return out, err
+	if err != nil {
+		return nil, err // when it is not known whether the transaction was committed, no row is leased for sure
+	}
+	return out, nil
 }
 
 // take finds tasks, leases them, and puts them in order again: what a statement returns has none.
