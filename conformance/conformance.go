@@ -126,10 +126,10 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+	s.end(t.Context(), &rep, results)
 	if h.Report == nil {
 		return
 	}
-	s.end(t.Context(), &rep, results)
 	if pattern := flag.Lookup("test.run"); len(rep.Results) < len(jobs) && pattern != nil {
 		rep.Match = pattern.Value.String()
 	}
