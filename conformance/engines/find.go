@@ -66,6 +66,8 @@ func find(ctx context.Context, t target) (server, error) {
 	switch {
 	case t.image == "":
 		return server{}, skipped{"no DSN: " + cure}
+	case os.Getenv("DBQ_TEST_CONTAINERS") == "no":
+		return server{}, skipped{"no DSN, and DBQ_TEST_CONTAINERS=no: " + cure}
 	case !t.always && !t.required():
 		return server{}, skipped{fmt.Sprintf("no DSN, and not asked for: %s, or DBQ_TEST_REQUIRE=%s to start %s in Docker", cure, t.name, t.image)}
 	}
