@@ -67,9 +67,10 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	s.started = time.Now()
 	rep := Report{
 		Product: server.Product, Version: server.Version, Dialect: family, DBQ: version(), Strategies: strategies,
-		Started: time.Now().UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
+		Started: s.started.UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
 	}
 	if s.h.Match != nil {
 		rep.Match = s.h.Match.String()
@@ -84,7 +85,7 @@ func (s *suite) end(ctx context.Context, rep *Report, results []Result) {
 			rep.Results = append(rep.Results, r)
 		}
 	}
-	rep.Duration = time.Since(rep.Started)
+	rep.Duration = time.Since(s.started).Round(time.Millisecond)
 	rep.Leftovers = s.sweep(ctx)
 }
 

@@ -17,10 +17,11 @@ import (
 
 // suite is one run of the cases.
 type suite struct {
-	h      Harness
-	seed   uint64
-	prefix string // how the prefixes of this run begin
-	count  atomic.Int64
+	h       Harness
+	seed    uint64
+	prefix  string // how the prefixes of this run begin
+	count   atomic.Int64
+	started time.Time
 
 	mu   sync.Mutex
 	left []made // what could not be removed

@@ -33,7 +33,9 @@ func TestFillCode(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	block := func(mark, code string) string { return "text\n<!-- code: " + mark + " -->\n```go\n" + code + "```\nmore\n" }
+	block := func(mark, code string) string {
+		return "text\n<!-- code: " + mark + " -->\n```go\n" + code + "```\nmore\n"
+	}
 	for mark, want := range map[string]string{
 		"p.go T F": "type T int\n\n// F does it.\nfunc (x T) F() {}\n",
 		"p.go A":   "// A is one.\nconst (\n\tA = 1\n\tB = 2\n)\n",
