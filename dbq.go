@@ -62,6 +62,7 @@ type Client struct {
 	ids      ids
 	marks    atomic.Uint64 // of checkouts, so that each has a mark of its own
 	retried  atomic.Int64
+	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
 	forgot   atomic.Int64 // when it looked for workers to forget, in nanoseconds
 }
@@ -160,6 +161,11 @@ func (c *Client) Name() string { return c.cfg.name }
 
 // Retried counts the writes that were tried again because of a conflict or a lost connection, since the client opened.
 func (c *Client) Retried() int64 { return c.retried.Load() }
+
+// Conflicts counts the tries, since the client opened, that ended in a conflict with somebody else's write (a deadlock, a lock that was
+// not had in time, a serialization failure) and were made again. Retried counts them, too. A few are the price of concurrency; many say
+// that another strategy may fit the load better.
+func (c *Client) Conflicts() int64 { return c.conflict.Load() }
 
 // DB is the pool that writes go to, to begin a transaction in for the Tx calls. On SQLite it has one connection: do not call
 // anything else of this client while a transaction from it is open, or both wait for each other.

@@ -83,6 +83,7 @@ func (c *Client) repeat(ctx context.Context, try func() (maybe bool, err error))
 		case class == dialect.Conflict && conflicts < conflictTries:
 			pause = min(conflictPause<<min(conflicts, 10), maxConflictPause)
 			conflicts++
+			c.conflict.Add(1)
 		case (class == dialect.Unavailable || class == dialect.Ambiguous) && losses < connectionTries:
 			pause = connectionPause * time.Duration(losses*losses)
 			losses++

@@ -81,7 +81,9 @@ func runChild(text string) error {
 		return err
 	}
 	defer c.Close()
-	return work(ctx, &witness{newWallRecorder(file), s.Name, c.Queue(s.Queue)}, s)
+	err = work(ctx, &witness{newWallRecorder(file), s.Name, c.Queue(s.Queue)}, s)
+	fmt.Println(c.Conflicts()) // for process.stop
+	return err
 }
 
 var errStopped = fmt.Errorf("told to stop")

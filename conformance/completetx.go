@@ -1,9 +1,11 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
 )
 
 func completeTxCases() []Case {
@@ -32,11 +34,15 @@ func (t *T) sideTable(c *dbq.Client) string {
 	name := t.prefix + "side"
 	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL)")
 	t.Must(err)
-	t.Cleanup(func() { // before the client is closed
-		if _, err := c.DB().ExecContext(t.ctx, "DROP TABLE "+name); err != nil {
-			t.Errorf("cleaning up: %v", err)
+	t.makes(made{name, func(ctx context.Context) error {
+		_, pool, err := dialect.Open(ctx, t.dsn)
+		if err != nil {
+			return err
 		}
-	})
+		defer pool.Close()
+		_, err = pool.Write.ExecContext(ctx, "DROP TABLE "+name)
+		return err
+	}})
 	return name
 }
 

@@ -21,7 +21,8 @@ package conformance
 
 import (
 	"context"
-	"fmt"
+	"flag"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -60,6 +61,12 @@ type Harness struct {
 	Transactions map[string]func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
 	// Known names cases (group/name) that are known to fail, with the reason. They are skipped with it.
 	Known map[string]string
+	// Match picks the cases to run by their full names (group/name). Nil is all of them.
+	Match *regexp.Regexp
+	// Parallel is how many cases Check runs at once; 0 is 6. Cases that load the machine are always run alone. Run leaves it to go test.
+	Parallel int
+	// Report, if not nil, gets the report of Run after its last case. (Check returns it.)
+	Report func(Report)
 	// Load multiplies the work of the contention cases; 0 is 1, for CI.
 	Load int
 	// Seed of the random choices; 0 takes one from the clock. It is logged.
@@ -84,27 +91,33 @@ func Cases() []Case { return slices.Concat(groups()...) }
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	s := newSuite(h)
-	server, err := s.probe(t.Context(), t.TempDir())
+	rep, err := s.begin(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatalf("the server cannot be tested: %v", err)
 	}
-	t.Logf("%s %s, strategies %v, seed %d", server.Product, server.Version, server.Strategies, s.seed)
-	for i, strategy := range s.strategies(server) {
+	t.Logf("%s %s, strategies %v, seed %d", rep.Product, rep.Version, rep.Strategies, s.seed)
+	jobs := s.jobs(rep.Strategies)
+	if len(jobs) == 0 {
+		t.Fatalf("no case matches %q", h.Match)
+	}
+	results := make([]Result, len(jobs))
+	for _, strategy := range rep.Strategies {
 		t.Run(string(strategy), func(t *testing.T) {
-			for _, c := range Cases() {
-				if c.once && i > 0 {
+			for i, j := range jobs {
+				if j.strategy != strategy {
 					continue
 				}
-				t.Run(c.FullName(), func(t *testing.T) {
-					if !c.alone {
+				t.Run(j.FullName(), func(t *testing.T) {
+					if !j.alone {
 						t.Parallel()
 					}
-					r := s.run(t.Context(), c, strategy, t.TempDir(), func(line string) { t.Log(line) })
+					r := s.run(t.Context(), j.Case, strategy, t.TempDir(), func(line string) { t.Log(line) })
+					results[i] = r
 					switch {
 					case r.Skipped != "":
 						t.Skip(r.Skipped)
 					case len(r.Failures) > 0:
-						t.Errorf("broken law: %s", c.Law)
+						t.Errorf("broken law: %s", j.Law)
 						for _, f := range r.Failures {
 							t.Error(f)
 						}
@@ -113,43 +126,12 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
-}
-
-// Check executes every case and reports. It returns early, with what was done so far, when ctx ends. progress, if not nil, is
-// told each result as it comes.
-func Check(ctx context.Context, h Harness, progress func(Result)) (Report, error) {
-	s := newSuite(h)
-	dir, remove, err := tempDir()
-	if err != nil {
-		return Report{}, err
+	s.end(t.Context(), &rep, results)
+	if h.Report == nil {
+		return
 	}
-	defer remove()
-	server, err := s.probe(ctx, dir)
-	if err != nil {
-		return Report{}, fmt.Errorf("conformance: the server cannot be tested: %w", err)
+	if pattern := flag.Lookup("test.run"); len(rep.Results) < len(jobs) && pattern != nil {
+		rep.Match = pattern.Value.String()
 	}
-	rep := Report{Product: server.Product, Version: server.Version, Strategies: s.strategies(server), Started: time.Now().UTC(), Seed: s.seed}
-	for i, strategy := range rep.Strategies {
-		for _, c := range Cases() {
-			if c.once && i > 0 {
-				continue
-			}
-			if ctx.Err() != nil {
-				return rep, ctx.Err()
-			}
-			r := func() Result {
-				dir, remove, err := tempDir()
-				if err != nil {
-					return Result{Case: c, Strategy: strategy, Failures: []string{err.Error()}}
-				}
-				defer remove()
-				return s.run(ctx, c, strategy, dir, nil)
-			}()
-			rep.Results = append(rep.Results, r)
-			if progress != nil {
-				progress(r)
-			}
-		}
-	}
-	return rep, nil
+	h.Report(rep)
 }

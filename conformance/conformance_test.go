@@ -1,7 +1,6 @@
 package conformance_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,50 +45,6 @@ func TestCaseNames(t *testing.T) {
 	}
 	if unique := slices.Compact(slices.Sorted(slices.Values(groups))); len(unique) != len(groups) {
 		t.Errorf("a group's cases do not stand together: %v", groups)
-	}
-}
-
-// TestCheck runs a part of the suite as a program would, and reads the report that it gets.
-func TestCheck(t *testing.T) {
-	known := map[string]string{}
-	for _, c := range conformance.Cases() {
-		if c.Group != "Clock" {
-			known[c.FullName()] = "not needed here"
-		}
-	}
-	var lines []string
-	report, err := conformance.Check(t.Context(), conformance.Harness{DSN: sqliteDSN, Known: known, Seed: 7}, func(r conformance.Result) {
-		lines = append(lines, r.String())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(report.Results) != len(conformance.Cases()) || len(lines) != len(report.Results) {
-		t.Errorf("%d results and %d lines for %d cases", len(report.Results), len(lines), len(conformance.Cases()))
-	}
-	if n := report.Count(conformance.Held); n != len(report.Results)-len(known) || len(report.Failed()) != 0 {
-		t.Errorf("%d held and %d are broken, want %d and 0", n, len(report.Failed()), len(report.Results)-len(known))
-	}
-
-	report.Results[0].Failures = []string{"got 1\nwant 2"}
-	var text strings.Builder
-	if err := report.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"SQLite ", "strategies cas", "seed 7", "broken  cas/Schema/FromEmpty", "law   Migrating an empty database",
-		"seen  got 1\n        want 2", "not checked (", "known: not needed here\n  cas/Schema/TwiceIsNoop\n", "breaks dbq's promises"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, text.String())
-		}
-	}
-	data, err := json.Marshal(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"product":"SQLite"`, `"case":"Clock/SkewedClientsAgree"`, `"outcome":"held"`, `"failures":["got 1\nwant 2"]`} {
-		if !strings.Contains(string(data), want) {
-			t.Errorf("the JSON lacks %s", want)
-		}
 	}
 }
 

@@ -22,12 +22,19 @@ type habits struct {
 
 // stock counts the tasks that feeders bring and workers end.
 type stock struct {
-	left    atomic.Int64
-	feeding atomic.Int32 // feeders that have not brought all yet
+	left     atomic.Int64
+	feeding  atomic.Int32 // feeders that have not brought all yet
+	settling atomic.Int32 // calls that end tasks and have not counted them yet
 }
 
 // empty reports whether all that will ever come has been ended.
 func (s *stock) empty() bool { return s.feeding.Load() == 0 && s.left.Load() <= 0 }
+
+// lost reports whether tasks are missing, when the queue was found idle after left was read: whoever ended one before that has either
+// counted it, or is about to.
+func (s *stock) lost(left int64) bool {
+	return left > 0 && s.settling.Load() == 0 && s.left.Load() == left
+}
 
 // emptyRests is after how many empty checkouts in a row a worker asks whether anything is left in the queue.
 const emptyRests = 50
@@ -42,7 +49,7 @@ func (t *T) drain(ctx context.Context, w *witness, h habits, dice *rand.Rand, s 
 		if len(tasks) == 0 {
 			none++
 			left := s.left.Load()
-			if none >= 3*emptyRests && none%emptyRests == 0 && s.feeding.Load() == 0 && t.idle(ctx, w.q.Client()) && left == s.left.Load() {
+			if none >= 3*emptyRests && none%emptyRests == 0 && s.feeding.Load() == 0 && t.idle(ctx, w.q.Client()) && s.lost(left) {
 				return fmt.Errorf("nothing is left to be done, though %d tasks were not ended", left)
 			}
 			if err := rest(ctx, 2*time.Millisecond); err != nil {
@@ -56,7 +63,7 @@ func (t *T) drain(ctx context.Context, w *witness, h habits, dice *rand.Rand, s 
 				return err
 			}
 		}
-		if err := settleAll(ctx, w, h, dice, tasks, &s.left); err != nil {
+		if err := settleAll(ctx, w, h, dice, tasks, s); err != nil {
 			return err
 		}
 	}
@@ -64,7 +71,7 @@ func (t *T) drain(ctx context.Context, w *witness, h habits, dice *rand.Rand, s 
 }
 
 // settleAll ends the attempts, some in one call and some one by one.
-func settleAll(ctx context.Context, w *witness, h habits, dice *rand.Rand, tasks []dbq.Task, left *atomic.Int64) error {
+func settleAll(ctx context.Context, w *witness, h habits, dice *rand.Rand, tasks []dbq.Task, s *stock) error {
 	var batch, removals []dbq.Settlement
 	for _, task := range tasks {
 		switch n := dice.IntN(100); {
@@ -82,27 +89,29 @@ func settleAll(ctx context.Context, w *witness, h habits, dice *rand.Rand, tasks
 	if len(batch) > 1 && dice.IntN(2) == 0 {
 		single := batch[0]
 		batch = batch[1:]
-		if err := settleCounted(ctx, w, false, left, single); err != nil {
+		if err := settleCounted(ctx, w, false, s, single); err != nil {
 			return err
 		}
 	}
-	if err := settleCounted(ctx, w, false, left, batch...); err != nil {
+	if err := settleCounted(ctx, w, false, s, batch...); err != nil {
 		return err
 	}
-	return settleCounted(ctx, w, true, left, removals...)
+	return settleCounted(ctx, w, true, s, removals...)
 }
 
-func settleCounted(ctx context.Context, w *witness, remove bool, left *atomic.Int64, ss ...dbq.Settlement) error {
+func settleCounted(ctx context.Context, w *witness, remove bool, s *stock, ss ...dbq.Settlement) error {
 	if len(ss) == 0 {
 		return nil
 	}
+	s.settling.Add(1)
+	defer s.settling.Add(-1)
 	out, err := w.settle(ctx, remove, ss...)
 	if err != nil {
 		return err
 	}
 	for i, o := range out {
 		if o.Err == nil && (ss[i].Event() == state.Complete || o.State == state.Poison) {
-			left.Add(-1)
+			s.left.Add(-1)
 		}
 	}
 	return nil

@@ -198,18 +198,18 @@ func manyQueues(t *T) {
 	clients, rec := t.two(), newRecorder()
 	const workers, queues, perQueue = 4, 20, 6
 	name := func(i int) string { return fmt.Sprintf("queue %02d", i) }
-	var left [queues]atomic.Int64
+	var left [queues]stock
 	for i := range queues {
 		w := &witness{rec, "feeder", clients[0].Queue(name(i))}
 		_, err := w.enqueue(t.ctx, make([]dbq.NewTask, perQueue))
 		t.Must(err)
-		left[i].Store(perQueue)
+		left[i].left.Store(perQueue)
 	}
 	dice := t.dice(workers)
 	t.together(workers, func(ctx context.Context, i int) {
 		for _, k := range dice[i].Perm(queues) {
 			w := &witness{rec, fmt.Sprintf("worker %d", i), clients[i%2].Queue(name(k))}
-			for left[k].Load() > 0 {
+			for left[k].left.Load() > 0 {
 				tasks, err := w.checkout(ctx, 1+dice[i].IntN(perQueue), time.Minute)
 				for _, task := range tasks {
 					if task.Queue != name(k) || task.Lease.Queue != name(k) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ type process struct {
 	spec   childSpec
 	cmd    *exec.Cmd
 	stdin  io.Closer
+	stdout tail
 	stderr tail
 	done   chan struct{} // closed when it is gone
 	err    error         // how it ended; read it after done
@@ -41,7 +44,7 @@ func (t *T) start(s childSpec) *process {
 	t.Must(err)
 	p := &process{t: t, spec: s, cmd: exec.Command(self), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), childVariable+"="+string(orders))
-	p.cmd.Stdout, p.cmd.Stderr = io.Discard, &p.stderr
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.WaitDelay = time.Second // a descendant that keeps standard error open does not hold us up
 	stdin, err := p.cmd.StdinPipe()
 	t.Must(err)
@@ -67,7 +70,13 @@ func (p *process) stop() {
 	p.wait(patience)
 	if p.err != nil {
 		p.t.Errorf("process %s: %v\n%s", p.spec.Name, p.err, p.stderr.String())
+		return
 	}
+	conflicts, err := strconv.ParseInt(strings.TrimSpace(p.stdout.String()), 10, 64)
+	p.t.Must(err)
+	p.t.mu.Lock()
+	defer p.t.mu.Unlock()
+	p.t.conflicts += conflicts
 }
 
 // wait waits for the end of the process, and makes it end after a time.

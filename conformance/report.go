@@ -1,9 +1,9 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -11,23 +11,31 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// Report is what Check found.
+// Report is what Check found. WriteText, WriteMarkdown and WriteJUnit show it; WriteJSON keeps all of it, for ReadReport.
 type Report struct {
-	Product    string             `json:"product"`
-	Version    string             `json:"version"`
-	Strategies []dialect.Strategy `json:"strategies"`
-	Started    time.Time          `json:"started"`
-	Seed       uint64             `json:"seed"`
-	Results    []Result           `json:"results"`
+	Product    string
+	Version    string // the server's
+	Dialect    string // the name of the dialect that spoke to it
+	DBQ        string // dbq's version, "devel" in a build that has none
+	Strategies []dialect.Strategy
+	Started    time.Time
+	Duration   time.Duration // from the first case to the last; several ran at once
+	Seed       uint64
+	Load       int
+	Match      string // not "": only the cases that it matches were run
+	Results    []Result
+	// Leftovers names tables that could not be removed; they are to be dropped by hand.
+	Leftovers []string
 }
 
 // Result is what became of one case under one strategy. It passed when there are no Failures and it was not Skipped.
 type Result struct {
-	Case     Case
-	Strategy dialect.Strategy
-	Failures []string
-	Skipped  string // the reason
-	Duration time.Duration
+	Case      Case
+	Strategy  dialect.Strategy
+	Failures  []string
+	Skipped   string // the reason
+	Conflicts int64  // that its clients met and tried again, see dbq.Client.Conflicts
+	Duration  time.Duration
 }
 
 // An Outcome is what became of a case, as reports say it.
@@ -66,19 +74,6 @@ func (r Result) String() string {
 	return line
 }
 
-// MarshalJSON writes a result flat: case, law, strategy, outcome, failures, reason and seconds.
-func (r Result) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Case     string           `json:"case"`
-		Law      string           `json:"law"`
-		Strategy dialect.Strategy `json:"strategy"`
-		Outcome  Outcome          `json:"outcome"`
-		Failures []string         `json:"failures,omitempty"`
-		Reason   string           `json:"reason,omitempty"` // for not being checked
-		Seconds  float64          `json:"seconds"`
-	}{r.Case.FullName(), r.Case.Law, r.Strategy, r.Outcome(), r.Failures, r.Skipped, r.Duration.Seconds()})
-}
-
 // Failed lists the results with failures.
 func (r Report) Failed() []Result {
 	var out []Result
@@ -100,12 +95,47 @@ func (r Report) Count(o Outcome) (n int) {
 	return n
 }
 
+// of are the results that fit, as a report of them alone.
+func (r Report) of(fits func(Result) bool) (part Report) {
+	for _, res := range r.Results {
+		if fits(res) {
+			part.Results = append(part.Results, res)
+		}
+	}
+	return part
+}
+
+// Of is the part of the report that is about one strategy. Cases that do not depend on it were run under the first one only.
+func (r Report) Of(s dialect.Strategy) Report {
+	part := r
+	part.Strategies = []dialect.Strategy{s}
+	part.Results = r.of(func(res Result) bool { return res.Strategy == s }).Results
+	return part
+}
+
+// Conflicts is how many conflicts the cases met and tried again. It tells nothing of right or wrong.
+func (r Report) Conflicts() (n int64) {
+	for _, res := range r.Results {
+		n += res.Conflicts
+	}
+	return n
+}
+
+// conflicts is the number for each strategy, in words.
+func (r Report) conflicts() string {
+	var parts []string
+	for _, s := range r.Strategies {
+		parts = append(parts, fmt.Sprintf("%s %d", s, r.Of(s).Conflicts()))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // WriteText writes the report for a person: a table of the groups, then what was not checked and why, then each broken law with
 // what was seen instead. Its last line is the verdict.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s, strategies %s, %s, seed %d\n\n", r.Product, r.Version, join(r.Strategies, ", "),
-		r.Started.Format("2006-01-02 15:04:05 UTC"), r.Seed)
+	fmt.Fprintf(&b, "%s %s, dialect %s, dbq %s\nstrategies %s, %s, seed %d, load %d\nconflicts retried: %s\n\n", r.Product, r.Version,
+		r.Dialect, r.DBQ, join(r.Strategies, ", "), r.Started.Format("2006-01-02 15:04:05 UTC"), r.Seed, r.Load, r.conflicts())
 	r.writeGroups(&b)
 	r.writeNotChecked(&b)
 	for _, res := range r.Failed() {
@@ -114,27 +144,43 @@ func (r Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "  seen  %s\n", strings.ReplaceAll(f, "\n", "\n        "))
 		}
 	}
+	for _, name := range r.Leftovers {
+		fmt.Fprintf(&b, "\nleft behind, could not be removed: %s\n", name)
+	}
 	fmt.Fprintf(&b, "\n%s\n", r.Verdict())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// writeNotChecked writes each reason with the cases it kept from being checked.
-func (r Report) writeNotChecked(w io.Writer) {
-	var reasons []string
-	names := map[string][]string{}
+// A gap is a reason for which cases were not checked.
+type gap struct {
+	reason string
+	cases  []string // strategy/group/name
+}
+
+// gaps are what was not checked, in the order of the results.
+func (r Report) gaps() (out []gap) {
+	at := map[string]int{}
 	for _, res := range r.Results {
 		if res.Outcome() != NotChecked {
 			continue
 		}
-		if names[res.Skipped] == nil {
-			reasons = append(reasons, res.Skipped)
+		i, known := at[res.Skipped]
+		if !known {
+			i = len(out)
+			at[res.Skipped] = i
+			out = append(out, gap{reason: res.Skipped})
 		}
-		names[res.Skipped] = append(names[res.Skipped], res.Name())
+		out[i].cases = append(out[i].cases, res.Name())
 	}
-	for _, reason := range reasons {
-		fmt.Fprintf(w, "\nnot checked (%d): %s\n", len(names[reason]), reason)
-		for _, name := range names[reason] {
+	return out
+}
+
+// writeNotChecked writes each reason with the cases it kept from being checked.
+func (r Report) writeNotChecked(w io.Writer) {
+	for _, g := range r.gaps() {
+		fmt.Fprintf(w, "\nnot checked (%d): %s\n", len(g.cases), g.reason)
+		for _, name := range g.cases {
 			fmt.Fprintf(w, "  %s\n", name)
 		}
 	}
@@ -142,35 +188,53 @@ func (r Report) writeNotChecked(w io.Writer) {
 
 // Verdict is the report in one sentence.
 func (r Report) Verdict() string {
-	var all time.Duration
-	for _, res := range r.Results {
-		all += res.Duration
-	}
-	counts := fmt.Sprintf("%d held, %d broken, %d not checked, in %v", r.Count(Held), r.Count(Broken), r.Count(NotChecked), all.Round(time.Second))
+	counts := fmt.Sprintf("%d held, %d broken, %d not checked, in %v", r.Count(Held), r.Count(Broken), r.Count(NotChecked),
+		r.Duration.Round(time.Second))
+	verb, part := "keeps", ""
 	if r.Count(Broken) > 0 {
-		return fmt.Sprintf("%s %s breaks dbq's promises: %s", r.Product, r.Version, counts)
+		verb = "breaks"
 	}
-	return fmt.Sprintf("%s %s keeps dbq's promises: %s", r.Product, r.Version, counts)
+	if r.Match != "" {
+		part = fmt.Sprintf(" as far as the cases that match %q go", r.Match)
+	}
+	return fmt.Sprintf("%s %s %s dbq's promises%s: %s", r.Product, r.Version, verb, part, counts)
 }
 
 func (r Report) writeGroups(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "group\theld\tbroken\tnot checked\tseconds\t\n")
-	for _, cases := range groups() {
-		if len(cases) == 0 {
-			continue
-		}
-		part := Report{}
-		seconds := 0.0
-		for _, res := range r.Results {
-			if res.Case.Group == cases[0].Group {
-				part.Results = append(part.Results, res)
-				seconds += res.Duration.Seconds()
-			}
-		}
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%.1f\t\n", cases[0].Group, part.Count(Held), part.Count(Broken), part.Count(NotChecked), seconds)
+	for _, g := range r.groups() {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%.1f\t\n", g.name, g.Count(Held), g.Count(Broken), g.Count(NotChecked), g.seconds())
 	}
 	_ = tw.Flush() // into memory
+}
+
+// A groupReport is a group's part of a report.
+type groupReport struct {
+	name string
+	Report
+}
+
+// groups are the groups of which there are results, in the suite's order.
+func (r Report) groups() (out []groupReport) {
+	var names []string
+	for _, res := range r.Results {
+		if !slices.Contains(names, res.Case.Group) {
+			names = append(names, res.Case.Group)
+		}
+	}
+	for _, name := range names {
+		out = append(out, groupReport{name, r.of(func(res Result) bool { return res.Case.Group == name })})
+	}
+	return out
+}
+
+// seconds is the time of all results together.
+func (r Report) seconds() (sum float64) {
+	for _, res := range r.Results {
+		sum += res.Duration.Seconds()
+	}
+	return sum
 }
 
 func join[T ~string](list []T, sep string) string {

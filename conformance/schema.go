@@ -50,7 +50,7 @@ func (t *T) migrate() (from, to int, err error) {
 func (t *T) openAsIs() (*dbq.Client, error) {
 	c, err := dbq.Open(t.ctx, t.dsn, t.options()...)
 	if err == nil {
-		t.Cleanup(func() { c.Close() })
+		t.adopt(c)
 	}
 	return c, err
 }
@@ -105,7 +105,7 @@ func schemaConcurrent(t *T) {
 				t.Errorf("process %d: %v", i, err)
 				return
 			}
-			defer c.Close()
+			t.adopt(c)
 			if _, err := c.Queue("q").Enqueue(t.ctx, dbq.NewTask{}); err != nil {
 				t.Errorf("process %d: enqueue: %v", i, err)
 			}
@@ -120,15 +120,14 @@ func schemaConcurrent(t *T) {
 
 func schemaTwoPrefixes(t *T) {
 	second := t.suite.newPrefix()
+	t.makes(t.suite.tables(t.dsn, second))
 	a, b := t.Open(), t.Open(dbq.WithPrefix(second))
-	drop := func() error { return dbq.DropTables(t.ctx, t.dsn, dbq.WithPrefix(second)) }
-	t.Cleanup(func() { _ = drop() })
 	id := t.enqueue(a.Queue("q"), dbq.NewTask{Reference: "r"})
 	t.wantGone(b, id)
 	t.wantNone("the other prefix", b.Queue("q"))
 	other := t.enqueue(b.Queue("q"), dbq.NewTask{Reference: "r"})
 	t.wantGone(a, other)
-	t.Must(drop())
+	t.Must(dbq.DropTables(t.ctx, t.dsn, dbq.WithPrefix(second)))
 	if task := t.take(a.Queue("q"), long); task.ID != id {
 		t.Errorf("got task %s after the other prefix was dropped, want %s", task.ID, id)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -28,50 +27,13 @@ type T struct {
 	log      func(string)
 	rand     *rand.Rand
 
-	mu       sync.Mutex
-	failures []string
-	skipped  string
-	cleanups []func()
-}
-
-type suite struct {
-	h    Harness
-	seed uint64
-}
-
-func newSuite(h Harness) *suite {
-	s := &suite{h: h, seed: h.Seed}
-	if s.seed == 0 {
-		s.seed = uint64(time.Now().UnixNano())
-	}
-	if s.h.Load == 0 {
-		s.h.Load = 1
-	}
-	return s
-}
-
-func (s *suite) strategies(server dialect.Server) []dialect.Strategy {
-	if len(s.h.Strategies) > 0 {
-		return s.h.Strategies
-	}
-	return server.Strategies
-}
-
-// probe opens a client once to learn what the server is.
-func (s *suite) probe(ctx context.Context, dir string) (dialect.Server, error) {
-	dsn, prefix := s.h.DSN(dir), s.newPrefix()
-	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
-	if err != nil {
-		return dialect.Server{}, err
-	}
-	defer c.Close()
-	return c.Server(), dbq.DropTables(ctx, dsn, dbq.WithPrefix(prefix))
-}
-
-// newPrefix names tables that no other case, process or run uses.
-func (s *suite) newPrefix() string {
-	id := dbq.NewID()
-	return fmt.Sprintf("c%x_", id[9:15]) // random bits only
+	mu        sync.Mutex
+	failures  []string
+	skipped   string
+	cleanups  []func()
+	made      []made
+	clients   []*dbq.Client
+	conflicts int64 // of worker processes
 }
 
 // skip is how Skipf and Fatalf end a case.
@@ -90,6 +52,7 @@ func (s *suite) run(ctx context.Context, c Case, strategy dialect.Strategy, dir 
 	name.Write([]byte(string(strategy) + "/" + c.FullName()))
 	t := &T{ctx: ctx, suite: s, strategy: strategy, dsn: s.h.DSN(dir), dir: dir, prefix: s.newPrefix(), log: log,
 		rand: rand.New(rand.NewPCG(s.seed, name.Sum64()))}
+	t.makes(s.tables(t.dsn, t.prefix))
 	start := time.Now()
 	done := make(chan struct{})
 	go func() { // Fatalf ends the goroutine's work by a panic of its own
@@ -104,19 +67,31 @@ func (s *suite) run(ctx context.Context, c Case, strategy dialect.Strategy, dir 
 	}()
 	<-done
 	r.Duration = time.Since(start)
-	r.Failures, r.Skipped = t.failures, t.skipped
+	r.Failures, r.Skipped, r.Conflicts = t.failures, t.skipped, t.conflicts
+	for _, c := range t.clients {
+		r.Conflicts += c.Conflicts()
+	}
 	return r
 }
 
+// cleanup closes what the case opened and removes what it made, also when the case's time is up.
 func (t *T) cleanup() {
 	for i := len(t.cleanups) - 1; i >= 0; i-- {
 		t.cleanups[i]()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 30*time.Second)
-	defer cancel()
-	if err := dbq.DropTables(ctx, t.dsn, dbq.WithPrefix(t.prefix)); err != nil {
-		t.Errorf("cleaning up: %v", err)
+	for _, m := range t.made {
+		if err := m.remove(t.ctx); err != nil {
+			t.Errorf("cleaning up %s: %v", m.name, err)
+			t.suite.leave(m)
+		}
 	}
+}
+
+// makes notes what is to be removed from the database after the case, when its clients are closed.
+func (t *T) makes(m made) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made = append(t.made, m)
 }
 
 // Context ends when the case's time is up.
@@ -175,8 +150,16 @@ func (t *T) OpenDSN(dsn string, opts ...dbq.Option) *dbq.Client {
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.adopt(c)
 	return c
+}
+
+// adopt closes a client after the case, and counts its conflicts.
+func (t *T) adopt(c *dbq.Client) {
+	t.Cleanup(func() { c.Close() })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clients = append(t.clients, c)
 }
 
 // Must ends the case on an error.
@@ -191,9 +174,4 @@ func (t *T) WantErr(what string, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("%s: got error %v, want %v", what, err, want)
 	}
-}
-
-func tempDir() (dir string, remove func(), err error) {
-	dir, err = os.MkdirTemp("", "dbq-conformance-")
-	return dir, func() { os.RemoveAll(dir) }, err
 }

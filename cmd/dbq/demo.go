@@ -196,7 +196,7 @@ func (s *stage) strike(ctx context.Context) error {
 func (s *stage) ownFiles() []string {
 	own := []string{s.temp}
 	if file := sqliteFile(s.dsn); file != "" {
-		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		for _, suffix := range sqliteSuffixes {
 			own = append(own, file+suffix)
 		}
 	}

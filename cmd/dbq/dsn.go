@@ -76,6 +76,9 @@ func sqliteFile(dsn string) string {
 	return path
 }
 
+// sqliteSuffixes are what SQLite puts behind a file's name for the files that belong to it.
+var sqliteSuffixes = []string{"", "-wal", "-shm", "-journal"}
+
 // mustExist says what to do about a SQLite file that is not there; opening it would make an empty one.
 func (t target) mustExist() error {
 	if t.file == "" {

@@ -20,6 +20,7 @@ const (
 	exitUnavailable  = 5
 	exitNotMigrated  = 6
 	exitMayHappened  = 7
+	exitBroken       = 8
 	exitInterrupted  = 130
 	exitCodesSection = `Exit codes:
   0    done
@@ -30,6 +31,7 @@ const (
   5    the database cannot be reached, or it refuses access
   6    dbq's tables are not there or of another version: dbq migrate
   7    it may have happened: the connection was lost at the wrong moment
+  8    conform: the database breaks a promise
   130  interrupted`
 )
 
@@ -101,7 +103,7 @@ var forPrograms = strings.NewReplacer(", or open with dbq.WithMigrate()", "", ":
 
 // complain writes the one line that says what happened and what to do.
 func (a *app) complain(ctx context.Context, err error, code int) {
-	text := forPrograms.Replace(strings.TrimPrefix(err.Error(), "dbq: "))
+	text := forPrograms.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "dbq: "), "conformance: "))
 	if code == exitInterrupted {
 		text = "interrupted"
 		if own := (*interrupted)(nil); errors.As(err, &own) {

@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/dbq-go/dbq/conformance"
 )
 
 func main() {
+	conformance.Child() // a worker process of dbq conform does that and nothing else
 	// The first signal ends the context, so that work in progress ends in order; the second ends the process, as if it had
 	// not been caught.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -18,6 +18,7 @@ A queue in a file, dbq.db in the current folder:
 
 On a server:
   export DBQ_DSN=postgres://app@db.example/app
+  dbq conform                                   checks that this server keeps the promises
   dbq migrate                                   makes the tables, or brings them to this version
   dbq list --state poison                       what waits for a person
   dbq reenqueue --queue mail --state poison     try these again
@@ -59,7 +60,7 @@ func newRoot(a *app) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupStart, newDemo(a), newMigrate(a), newEnqueue(a), newWork(a))
+	add(groupStart, newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a))
 	add(groupLook, newStats(a), newList(a), newShow(a), newWait(a))
 	for _, t := range state.ByOperator() {
 		add(groupOperate, newOperate(a, t))

@@ -253,7 +253,7 @@ func TestHelpTeaches(t *testing.T) {
 	u := newUser(t)
 	help := u.run("help").ok()
 	for code := range map[int]bool{exitFailed: true, exitUsage: true, exitNotFound: true, exitState: true, exitUnavailable: true,
-		exitNotMigrated: true, exitMayHappened: true, exitInterrupted: true} {
+		exitNotMigrated: true, exitMayHappened: true, exitBroken: true, exitInterrupted: true} {
 		if !strings.Contains(help, fmt.Sprintf("\n  %-4d ", code)) {
 			t.Errorf("dbq help does not explain exit code %d", code)
 		}

@@ -9,7 +9,8 @@
 //	DBQ_TEST_POSTGRES18_DSN=postgres://...    the server for a target; DBQ_TEST_POSTGRES_DSN is one of any version
 //	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
-//	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN
+//	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN; no: none at all
+//	DBQ_TEST_REPORTS=folder                   gets a report of each target: target.json and target.md
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
 package engines
 

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+	if name := unknownRequired(); name != "" { // else go test -run TestConformance/NAME passes without having tested anything
+		fmt.Fprintf(os.Stderr, "DBQ_TEST_REQUIRE: there is no target %q\n", name)
+		os.Exit(2)
+	}
 	os.Exit(m.Run())
 }
 
@@ -56,6 +60,13 @@ func run(t *testing.T, target target) {
 		t.Skip(err)
 	}
 	h := conformance.Harness{DSN: s.dsn, Processes: true, OddSession: target.oddSession}
+	if dir := os.Getenv("DBQ_TEST_REPORTS"); dir != "" {
+		h.Report = func(rep conformance.Report) {
+			if err := writeReport(dir, target, rep); err != nil {
+				t.Errorf("DBQ_TEST_REPORTS: %v", err)
+			}
+		}
+	}
 	if target.transactions != nil {
 		h.Transactions = target.transactions(s.dsn(""))
 	}

@@ -24,8 +24,21 @@ const (
 func (t target) variable() string { return "DBQ_TEST_" + strings.ToUpper(t.name) + "_DSN" }
 
 // required reports whether a skip is a failure.
-func (t target) required() bool {
-	return slices.Contains(strings.FieldsFunc(os.Getenv("DBQ_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' }), t.name)
+func (t target) required() bool { return slices.Contains(required(), t.name) }
+
+// required are the names of the targets that must run.
+func required() []string {
+	return strings.FieldsFunc(os.Getenv("DBQ_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// unknownRequired is the first required name that no target has, "" when there is none.
+func unknownRequired() string {
+	for _, name := range required() {
+		if !slices.ContainsFunc(targets, func(t target) bool { return t.name == name }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // A server is where a target's cases run.
@@ -53,6 +66,8 @@ func find(ctx context.Context, t target) (server, error) {
 	switch {
 	case t.image == "":
 		return server{}, skipped{"no DSN: " + cure}
+	case os.Getenv("DBQ_TEST_CONTAINERS") == "no":
+		return server{}, skipped{"no DSN, and DBQ_TEST_CONTAINERS=no: " + cure}
 	case !t.always && !t.required():
 		return server{}, skipped{fmt.Sprintf("no DSN, and not asked for: %s, or DBQ_TEST_REQUIRE=%s to start %s in Docker", cure, t.name, t.image)}
 	}

@@ -140,6 +140,40 @@ func TestClassifyAFileThatIsNoDatabase(t *testing.T) {
 	}
 }
 
+// A program that looks for its tables while others make theirs in the same file is told that they are missing, or to ask again.
+func TestClassifyWhileOthersMigrate(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, "?synchronous=normal")
+	other := rawConn(t, s)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 400 && err == nil; i++ {
+			if _, err = other.ExecContext(t.Context(), "CREATE TABLE theirs (n INTEGER)"); err == nil {
+				_, err = other.ExecContext(t.Context(), "DROP TABLE theirs")
+			}
+		}
+		done <- err
+	}()
+	seen := map[dialect.Class]int{}
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[dialect.Missing] == 0 || len(seen) > 2 || len(seen) == 2 && seen[dialect.Conflict] == 0 {
+				t.Errorf("got %v, want only missing and conflict", seen)
+			}
+			t.Log(seen)
+			return
+		default:
+			_, err := s.Pool.Write.ExecContext(t.Context(), "SELECT max(version) FROM missing")
+			seen[(Dialect{}).Classify(err)]++
+		}
+	}
+}
+
 func TestClassifyWhatIsNotSQLites(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -154,7 +154,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.ClassifyConn(err)
 	}
 	switch code := e.Code(); code & 0xff {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_SCHEMA: // the last: another program migrates its tables in the same file
 		return dialect.Conflict
 	case sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_ABORT:
 		return dialect.Unknown // by the caller's context, which the core sees

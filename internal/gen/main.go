@@ -1,5 +1,6 @@
 // Command gen writes the pages of docs that follow from the code, so that they cannot say anything else than it does: the state
-// machine, the conformance suite's laws and each engine's SQL. It runs in the module's root folder: go generate ./...
+// machine, the conformance suite's laws and each engine's SQL; and the table of README.md and the code of docs/dialect.md, whose other
+// sentences are written by hand. It runs in the module's root folder: go generate ./...
 package main
 
 import (
@@ -33,7 +34,35 @@ func pages(root string) (map[string]string, error) {
 		}
 		out["docs/sql/"+d.Name()+".sql"] = text
 	}
+	if out["README.md"], err = readme(root); err != nil {
+		return nil, fmt.Errorf("README.md: %w", err)
+	}
+	if out["docs/dialect.md"], err = dialectPage(root); err != nil {
+		return nil, fmt.Errorf("docs/dialect.md: %w", err)
+	}
 	return out, nil
+}
+
+// readme is README.md with its table of reports.
+func readme(root string) (string, error) {
+	page, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		return "", err
+	}
+	reports, err := readReports(filepath.Join(root, "docs", "reports"))
+	if err != nil {
+		return "", err
+	}
+	return fillTable(string(page), "reports", reportTable(reports))
+}
+
+// dialectPage is docs/dialect.md with the code of examples/acme.
+func dialectPage(root string) (string, error) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "dialect.md"))
+	if err != nil {
+		return "", err
+	}
+	return fillCode(string(page), root)
 }
 
 func write(root string) error {

@@ -1,0 +1,27 @@
+package engines
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+
+	"github.com/dbq-go/dbq/conformance"
+)
+
+// writeReport puts a target's report into a folder, as JSON and Markdown.
+func writeReport(dir string, t target, rep conformance.Report) error {
+	var data, page bytes.Buffer
+	if err := rep.WriteJSON(&data); err != nil {
+		return err
+	}
+	if err := rep.WriteMarkdown(&page); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, t.name+".json"), data.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, t.name+".md"), page.Bytes(), 0o644)
+}

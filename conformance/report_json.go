@@ -1,0 +1,138 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// reportJSON is a report as JSON holds it. Fields may be added, never renamed.
+type reportJSON struct {
+	Product    string                     `json:"product"`
+	Version    string                     `json:"version"`
+	Dialect    string                     `json:"dialect"`
+	DBQ        string                     `json:"dbq"`
+	Strategies []dialect.Strategy         `json:"strategies"`
+	Started    time.Time                  `json:"started"`
+	Seconds    float64                    `json:"seconds"`
+	Seed       uint64                     `json:"seed"`
+	Load       int                        `json:"load"`
+	Match      string                     `json:"match,omitempty"`
+	Conflicts  map[dialect.Strategy]int64 `json:"conflicts"` // each strategy's sum, for who reads no further
+	Verdict    string                     `json:"verdict"`   // the same
+	Leftovers  []string                   `json:"leftovers,omitempty"`
+	Results    []Result                   `json:"results"`
+}
+
+// resultJSON is a result as JSON holds it.
+type resultJSON struct {
+	Case      string           `json:"case"` // group/name
+	Law       string           `json:"law"`
+	Strategy  dialect.Strategy `json:"strategy"`
+	Outcome   Outcome          `json:"outcome"`
+	Failures  []string         `json:"failures,omitempty"`
+	Reason    string           `json:"reason,omitempty"` // for not being checked
+	Conflicts int64            `json:"conflicts,omitempty"`
+	Seconds   float64          `json:"seconds"`
+}
+
+// MarshalJSON writes the report with each strategy's conflicts and the verdict.
+func (r Report) MarshalJSON() ([]byte, error) { return json.Marshal(r.json()) }
+
+func (r Report) json() reportJSON {
+	conflicts := map[dialect.Strategy]int64{}
+	for _, s := range r.Strategies {
+		conflicts[s] = r.Of(s).Conflicts()
+	}
+	return reportJSON{r.Product, r.Version, r.Dialect, r.DBQ, r.Strategies, r.Started, seconds(r.Duration), r.Seed, r.Load, r.Match,
+		conflicts, r.Verdict(), r.Leftovers, r.Results}
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Report) UnmarshalJSON(data []byte) error {
+	var j reportJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	*r = Report{Product: j.Product, Version: j.Version, Dialect: j.Dialect, DBQ: j.DBQ, Strategies: j.Strategies, Started: j.Started,
+		Duration: duration(j.Seconds), Seed: j.Seed, Load: j.Load, Match: j.Match, Results: j.Results, Leftovers: j.Leftovers}
+	return nil
+}
+
+// MarshalJSON writes a result flat: case, law, strategy, outcome, failures, reason, conflicts and seconds.
+func (r Result) MarshalJSON() ([]byte, error) {
+	return json.Marshal(resultJSON{r.Case.FullName(), r.Case.Law, r.Strategy, r.Outcome(), r.Failures, r.Skipped, r.Conflicts, seconds(r.Duration)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. The case has its names and its law, and cannot be run.
+func (r *Result) UnmarshalJSON(data []byte) error {
+	var j resultJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	group, name, ok := strings.Cut(j.Case, "/")
+	if !ok {
+		return fmt.Errorf("conformance: %q is not the name of a case", j.Case)
+	}
+	*r = Result{Case: Case{Group: group, Name: name, Law: j.Law}, Strategy: j.Strategy, Failures: j.Failures, Skipped: j.Reason,
+		Conflicts: j.Conflicts, Duration: duration(j.Seconds)}
+	if r.Outcome() != j.Outcome {
+		return fmt.Errorf("conformance: the outcome of %s is %q, but by what stands beside it %q", j.Case, j.Outcome, r.Outcome())
+	}
+	return nil
+}
+
+// WriteJSON writes the whole report. Each result is a line, so that two reports can be compared line by line.
+func (r Report) WriteJSON(w io.Writer) error {
+	j := r.json()
+	j.Results = []Result{}
+	head, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return err
+	}
+	head, open := bytes.CutSuffix(head, []byte("]\n}"))
+	if !open {
+		return fmt.Errorf("conformance: the results are not the last of a report's fields")
+	}
+	var b bytes.Buffer
+	b.Write(head)
+	for i, res := range r.Results {
+		line, err := json.Marshal(res)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n    ")
+		b.Write(line)
+	}
+	b.WriteString("\n  ]\n}\n")
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// ReadReport reads what WriteJSON wrote.
+func ReadReport(from io.Reader) (Report, error) {
+	var r Report
+	if err := json.NewDecoder(from).Decode(&r); err != nil {
+		return Report{}, fmt.Errorf("conformance: not a report: %w", err)
+	}
+	if r.Product == "" || len(r.Strategies) == 0 {
+		return Report{}, fmt.Errorf("conformance: not a report: it names no product or no strategy")
+	}
+	return r, nil
+}
+
+// seconds keeps milliseconds: what is below says nothing.
+func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds*1000)) * time.Millisecond
+}

@@ -1,0 +1,102 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// WriteMarkdown writes the report as a page: what was tested, the groups, what is broken and what was not checked, then every case with
+// its law and what became of it under each strategy.
+func (r Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Conformance of %s %s\n\n**%s.**\n\n", cell(r.Product), cell(r.Version), cell(r.Verdict()))
+	r.writeFacts(&b)
+	r.writeSums(&b)
+	for _, res := range r.Failed() {
+		fmt.Fprintf(&b, "\n## Broken: %s\n\n%s Seen instead:\n\n", cell(res.Name()), cell(res.Case.Law))
+		for line := range strings.Lines(strings.Join(res.Failures, "\n") + "\n") {
+			b.WriteString("    " + line)
+		}
+	}
+	if gaps := r.gaps(); len(gaps) > 0 {
+		b.WriteString("\n## Not checked\n\n| cases | why |\n|---|---|\n")
+		for _, g := range gaps {
+			fmt.Fprintf(&b, "| %s | %s |\n", cell(strings.Join(g.cases, ", ")), cell(g.reason))
+		}
+	}
+	b.WriteString("\n## Every case\n\nThe numbers are seconds. A case without one under a strategy does not depend on it, and was run once.\n")
+	for _, g := range r.groups() {
+		r.writeGroup(&b, g)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeFacts writes what was tested, by what, and when.
+func (r Report) writeFacts(b *strings.Builder) {
+	facts := [][2]string{
+		{"product", r.Product}, {"version", r.Version}, {"dialect", r.Dialect}, {"dbq", r.DBQ}, {"strategies", join(r.Strategies, ", ")},
+		{"date", r.Started.Format("2006-01-02 15:04 UTC")}, {"seed", fmt.Sprint(r.Seed)}, {"load", fmt.Sprint(r.Load)},
+		{"conflicts retried", r.conflicts()}, {"left behind", strings.Join(r.Leftovers, ", ")}, {"only the cases that match", r.Match},
+	}
+	b.WriteString("| | |\n|---|---|\n")
+	for _, f := range facts {
+		if f[1] != "" {
+			fmt.Fprintf(b, "| %s | %s |\n", f[0], cell(f[1]))
+		}
+	}
+}
+
+// writeSums writes the table of the groups.
+func (r Report) writeSums(b *strings.Builder) {
+	b.WriteString("\n| group | held | broken | not checked |\n|---|--:|--:|--:|\n")
+	for _, g := range r.groups() {
+		fmt.Fprintf(b, "| %s | %d | %d | %d |\n", g.name, g.Count(Held), g.Count(Broken), g.Count(NotChecked))
+	}
+}
+
+// writeGroup writes a group's cases with a column for each strategy.
+func (r Report) writeGroup(b *strings.Builder, g groupReport) {
+	fmt.Fprintf(b, "\n<details><summary>%s: %d held, %d broken, %d not checked</summary>\n\n| case | law |", g.name, g.Count(Held),
+		g.Count(Broken), g.Count(NotChecked))
+	for _, s := range r.Strategies {
+		fmt.Fprintf(b, " %s |", s)
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(r.Strategies)) + "\n")
+	var names []string
+	of := map[string]map[dialect.Strategy]Result{}
+	for _, res := range g.Results {
+		if of[res.Case.Name] == nil {
+			names = append(names, res.Case.Name)
+			of[res.Case.Name] = map[dialect.Strategy]Result{}
+		}
+		of[res.Case.Name][res.Strategy] = res
+	}
+	for _, name := range names {
+		line := ""
+		law := ""
+		for _, s := range r.Strategies {
+			text := ""
+			if res, ok := of[name][s]; ok {
+				law = res.Case.Law
+				text = string(res.Outcome())
+				if res.Outcome() == Held {
+					text = fmt.Sprintf("%.2f", res.Duration.Seconds())
+				}
+			}
+			line += " " + text + " |"
+		}
+		fmt.Fprintf(b, "| %s | %s |%s\n", cell(name), cell(law), line)
+	}
+	b.WriteString("\n</details>\n")
+}
+
+// cell is a text that cannot end a table's cell, and is shown as it is.
+func cell(text string) string {
+	return cellText.Replace(text)
+}
+
+var cellText = strings.NewReplacer("&", "&amp;", "<", "&lt;", "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "\n", " ")

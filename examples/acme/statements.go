@@ -1,0 +1,93 @@
+package acme
+
+import (
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// Statements are the texts that the core runs. A batch of rows is a list of values with names, d.
+func (Dialect) Statements(n dialect.Names) dialect.Statements {
+	t := filler(n)
+	batch := func(text, row string) dialect.Batch {
+		return dialect.Batch{SQL: t(text), Row: row, Sep: ", ", Max: 500}
+	}
+	return dialect.Statements{
+		Style: dialect.Question,
+		Begin: []string{"BEGIN IMMEDIATE"},
+		Now:   now,
+
+		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (version INTEGER PRIMARY KEY, title TEXT, applied INTEGER)`)},
+		Version:        t(`SELECT max(version) AS version FROM {migration}`),
+		SetVersion:     t(`INSERT INTO {migration} VALUES (:version, :title, {now})`),
+		Drop:           []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+
+		Insert: batch(`WITH d (id, reference, kind, priority, max_attempts, at, delay, headers, payload) AS (VALUES {rows})
+INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT id, :queue, reference, kind, 0, priority, max_attempts, coalesce(at, {now} + delay), {now}, {now}, headers, payload FROM d WHERE true
+ON CONFLICT DO NOTHING RETURNING id`,
+			`(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
+		// A failure with a time to try again is ERROR (3) as long as attempts are left, and POISON (4) without a time when none is.
+		Settle: batch(`WITH d (id, fence, state, due, uncount, result) AS (
+  SELECT column1, column2, column3, coalesce(column4, {now} + column5), column6, column7 FROM (VALUES {rows}))
+UPDATE {task} AS t SET
+  state = CASE WHEN d.state = 3 AND d.due IS NOT NULL AND t.attempt >= t.max_attempts THEN 4 ELSE d.state END,
+  due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE d.due END,
+  result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END,
+  attempt = t.attempt - d.uncount, lease_until = NULL, updated = {now}
+FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fence, state`,
+			`(:id, :fence, :state, :at, :after, :uncount, :result)`),
+		Remove: batch(`DELETE FROM {task} WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`, `(:id, :fence)`),
+		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`,
+			`(:id, :fence)`),
+		Move: moves(batch),
+
+		Get:           t(`SELECT {columns} FROM {task} WHERE id = :id`),
+		Held:          t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
+		List:          t(`SELECT {listed} FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		FindIDs:       t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		Peek:          batch(`SELECT id, state, fence FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
+		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
+  count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} GROUP BY queue, state`),
+
+		Checkout: map[string]string{
+			"find ready": t(`SELECT id, due AS was_due FROM {task} WHERE queue = :queue AND due <= {now} ORDER BY priority, due, id LIMIT :limit`),
+			// What this very checkout took and lost sight of is not up for a second time.
+			"find expired": t(`SELECT id, lease_until AS was_due FROM {task}
+ WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder ORDER BY lease_until, id LIMIT :limit`),
+		},
+		CheckoutBatch: map[string]dialect.Batch{
+			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
+  attempt = attempt + 1, fence = fence + 1, updated = {now}
+WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),
+			// A task whose attempts are spent goes to POISON, whoever crashed, and says why.
+			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now},
+  (state, lease_until, holder, attempt, result) = (SELECT
+    iif(spent, 4, 1), iif(spent, NULL, {now} + :lease), iif(spent, holder, :holder), iif(spent, attempt, attempt + 1),
+    iif(spent, CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB), result)
+    FROM (SELECT attempt >= max_attempts AS spent))
+WHERE id IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id)`),
+		},
+	}
+}
+
+// moves are the operator's events. From which states they may lead is for the state table to say: state.Guard.
+func moves(batch func(text, row string) dialect.Batch) map[state.Event]dialect.Batch {
+	set := map[state.Event]string{
+		state.Reject:     "state = 3, due = NULL",
+		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1",
+		state.Reenqueue:  "state = 0, due = {now}, attempt = 0",
+		state.Quarantine: "state = 4, due = NULL",
+		state.Restore:    "state = 3, due = NULL",
+	}
+	out := map[state.Event]dialect.Batch{}
+	for _, tr := range state.ByOperator() {
+		where := ` WHERE id IN (VALUES {rows}) AND ` + state.Guard(tr, "due") + ` RETURNING id`
+		if tr.To == state.None {
+			out[tr.Event] = batch(`DELETE FROM {task}`+where, `(:id)`)
+		} else {
+			out[tr.Event] = batch(`UPDATE {task} SET updated = {now}, `+set[tr.Event]+where, `(:id)`)
+		}
+	}
+	return out
+}

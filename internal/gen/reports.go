@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dbq-go/dbq/conformance"
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// withoutReport are products that have a dialect, or are to get one, and of which nobody has sent a report yet.
+var withoutReport = []string{"Oracle"}
+
+// strategies are the table's columns.
+var strategies = []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS}
+
+// A report is a file of docs/reports.
+type report struct {
+	name string // of the file, without its ending
+	conformance.Report
+}
+
+// readReports reads the reports of a folder, in the order of the table.
+func readReports(dir string) ([]report, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var out []report
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		rep, err := conformance.ReadReport(f)
+		f.Close()
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		switch page := filepath.Join(dir, name+".md"); {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		case rep.Match != "":
+			return nil, fmt.Errorf("%s: only the cases that match %q were run; a report here is of the whole suite", path, rep.Match)
+		default:
+			if _, err := os.Stat(page); err != nil {
+				return nil, fmt.Errorf("%s: its page %s is not there; dbq conform writes both", path, page)
+			}
+		}
+		out = append(out, report{name, rep})
+	}
+	slices.SortFunc(out, func(a, b report) int {
+		return cmp.Or(cmp.Compare(a.Product, b.Product), slices.Compare(numbers(a.Version), numbers(b.Version)), cmp.Compare(a.name, b.name))
+	})
+	return out, nil
+}
+
+// numbers are those in a version, so that 9.7 comes before 10.11.
+func numbers(version string) (out []int) {
+	for part := range strings.FieldsFuncSeq(version, func(r rune) bool { return r < '0' || r > '9' }) {
+		if n, err := strconv.Atoi(part); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// reportTable is the README's table of what was run where. Links lead below docs/reports.
+func reportTable(reports []report) string {
+	var b strings.Builder
+	b.WriteString("| engine | version |")
+	for _, s := range strategies {
+		fmt.Fprintf(&b, " `%s` |", s)
+	}
+	b.WriteString(" not checked | report of |\n|---|---|" + strings.Repeat("---|", len(strategies)) + "---|---|\n")
+	seen := map[string]bool{}
+	for _, r := range reports {
+		seen[r.Product] = true
+		fmt.Fprintf(&b, "| %s | %s |", r.Product, r.Version)
+		for _, s := range strategies {
+			fmt.Fprintf(&b, " %s |", sum(r.Report, s))
+		}
+		fmt.Fprintf(&b, " %d | [%s](docs/reports/%s.md) |\n", r.Count(conformance.NotChecked), r.Started.Format("2006-01-02"), r.name)
+	}
+	for _, product := range withoutReport {
+		if !seen[product] {
+			fmt.Fprintf(&b, "| %s | not yet run against a server |%s |  |\n", product, strings.Repeat("  |", len(strategies)))
+		}
+	}
+	return b.String()
+}
+
+// sum is what became of the cases under one strategy.
+func sum(r conformance.Report, s dialect.Strategy) string {
+	if !slices.Contains(r.Strategies, s) {
+		return "–"
+	}
+	part := r.Of(s)
+	text := fmt.Sprintf("%d held", part.Count(conformance.Held))
+	if broken := part.Count(conformance.Broken); broken > 0 {
+		text += fmt.Sprintf(", **%d broken**", broken)
+	}
+	return text
+}
