@@ -110,14 +110,15 @@ func take(ctx context.Context, s *dialect.Session, c dialect.Conn, which string,
 		return nil, err
 	}
 	var ids dialect.Col[uuid.UUID]
-	due := map[uuid.UUID]int64{}
+	was := map[uuid.UUID]dialect.Row{}
 	for _, row := range found {
-		ids, due[row.ID] = append(ids, row.ID), row.WasDue
+		ids, was[row.ID] = append(ids, row.ID), row
 	}
 	args["id"] = ids
 	taken, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take "+which], args, len(ids))
 	for i := range taken {
-		taken[i].WasDue = due[taken[i].ID]
+		row := was[taken[i].ID]
+		taken[i].WasDue, taken[i].WasHolder, taken[i].WasTaken, taken[i].WasUntil = row.WasDue, row.WasHolder, row.WasTaken, row.WasUntil
 	}
 	slices.SortFunc(taken, dialect.HandOutOrder)
 	return taken, err

@@ -20,6 +20,7 @@ const (
 // filler writes names into a text.
 func filler(n dialect.Names) func(text string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{tasks}", n.Table("tasks"), "{migration}", n.Table("migration"),
+		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{archive}", n.Table("archive"),
 		"{now}", now, "{listed}", listed, "{columns}", columns).Replace
 }
 
@@ -38,5 +39,5 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 		t(`CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1`),
 		t(`CREATE VIEW {tasks} AS SELECT hex(id) AS id, queue, reference, kind, CASE state` + state.WhenNames() + ` END AS state, attempt,
   datetime(due / 1e6, 'unixepoch') AS due, datetime(lease_until / 1e6, 'unixepoch') AS lease_until, holder FROM {task}`),
-	}}}
+	}}, keepingSchema(t)}
 }

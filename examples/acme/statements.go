@@ -5,13 +5,16 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
+// unpaused holds for a queue that no operator has paused.
+const unpaused = `NOT EXISTS (SELECT 1 FROM {note} WHERE kind = '` + dialect.NotePause + `' AND name = :queue)`
+
 // Statements are the texts that the core runs. A batch of rows is a list of values with names, d.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	t := filler(n)
 	batch := func(text, row string) dialect.Batch {
 		return dialect.Batch{SQL: t(text), Row: row, Sep: ", ", Max: 500}
 	}
-	return dialect.Statements{
+	st := dialect.Statements{
 		Style: dialect.Question,
 		Begin: []string{"BEGIN IMMEDIATE"},
 		Now:   now,
@@ -19,7 +22,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (version INTEGER PRIMARY KEY, title TEXT, applied INTEGER)`)},
 		Version:        t(`SELECT max(version) AS version FROM {migration}`),
 		SetVersion:     t(`INSERT INTO {migration} VALUES (:version, :title, {now})`),
-		Drop:           []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {migration}`)},
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`), t(`DROP TABLE IF EXISTS {attempt}`),
+			t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		Insert: batch(`WITH d (id, reference, kind, priority, max_attempts, at, delay, headers, payload) AS (VALUES {rows})
 INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
@@ -51,10 +55,11 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
   count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} GROUP BY queue, state`),
 
 		Checkout: map[string]string{
-			"find ready": t(`SELECT id, due AS was_due FROM {task} WHERE queue = :queue AND due <= {now} ORDER BY priority, due, id LIMIT :limit`),
+			"find ready": t(`SELECT id, due AS was_due FROM {task} WHERE queue = :queue AND due <= {now} AND ` + unpaused + `
+ORDER BY priority, due, id LIMIT :limit`),
 			// What this very checkout took and lost sight of is not up for a second time.
-			"find expired": t(`SELECT id, lease_until AS was_due FROM {task}
- WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder ORDER BY lease_until, id LIMIT :limit`),
+			"find expired": t(`SELECT id, lease_until AS was_due, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}
+ WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder AND ` + unpaused + ` ORDER BY lease_until, id LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
 			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
@@ -69,6 +74,8 @@ WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),
 WHERE id IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id)`),
 		},
 	}
+	addKeeping(&st, t, batch)
+	return st
 }
 
 // moves are the operator's events. From which states they may lead is for the state table to say: state.Guard.
