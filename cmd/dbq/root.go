@@ -62,6 +62,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	add(groupStart, newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a))
 	add(groupLook, newStats(a), newList(a), newShow(a), newWait(a))
+	add(groupOperate, newQueue(a), newWorker(a))
 	for _, t := range state.ByOperator() {
 		add(groupOperate, newOperate(a, t))
 	}

@@ -47,13 +47,8 @@ With --json the task is one document; bytes that are not UTF-8 are in payload_ba
 				_, err = a.out.Write(t.Payload)
 			case result:
 				_, err = a.out.Write(t.Result)
-			case a.json:
-				err = a.printJSON(viewOf(t))
 			default:
-				var now time.Time
-				if now, err = c.Now(ctx); err == nil {
-					err = a.printf("%s", describe(t, now))
-				}
+				err = a.printTask(ctx, c, t)
 			}
 			return err
 		}),
@@ -61,6 +56,38 @@ With --json the task is one document; bytes that are not UTF-8 are in payload_ba
 	cmd.Flags().BoolVar(&payload, "payload", false, "write the payload's bytes, nothing else")
 	cmd.Flags().BoolVar(&result, "result", false, "write the result's bytes, nothing else")
 	return cmd
+}
+
+// printTask shows a task with its attempts.
+func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
+	attempts, err := c.Attempts(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		v := viewOf(t)
+		v.Attempts = attempts
+		return a.printJSON(v)
+	}
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return a.printf("%s%s", describe(t, now), describeAttempts(attempts))
+}
+
+// describeAttempts is the history of a task, a line for each attempt.
+func describeAttempts(as []dbq.Attempt) string {
+	var b strings.Builder
+	for _, at := range as {
+		fmt.Fprintf(&b, "%-11s %d %s after %s, %s, by %s", "attempt", at.Attempt, at.Outcome, span(at.Ended.Sub(at.Started)),
+			at.Started.Format("2006-01-02 15:04:05.000 MST"), printable([]byte(at.Worker)))
+		if at.Error != "" {
+			b.WriteString(": " + printable([]byte(at.Error)))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 func exactlyOneID(_ *cobra.Command, args []string) error {

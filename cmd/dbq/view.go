@@ -19,6 +19,8 @@ type taskView struct {
 	PayloadBase64 []byte  `json:"payload_base64,omitempty"`
 	Result        *string `json:"result,omitempty"`
 	ResultBase64  []byte  `json:"result_base64,omitempty"`
+
+	Attempts []dbq.Attempt `json:"attempts,omitempty"` // the history
 }
 
 func viewOf(t dbq.Task) taskView {
