@@ -45,6 +45,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -187,7 +188,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 
 // now is the database's clock in microseconds, as a statement on conn sees it.
 func (c *Client) now(ctx context.Context, conn dialect.Conn) (int64, error) {
-	rows, err := c.s.Query(ctx, conn, "SELECT "+c.s.Statements.Now+" AS now", nil)
+	rows, err := c.s.Query(ctx, conn, strings.TrimSpace("SELECT "+c.s.Statements.Now+" AS now "+c.s.Statements.Dual), nil)
 	if err != nil || len(rows) != 1 {
 		return 0, err
 	}

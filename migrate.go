@@ -87,17 +87,20 @@ func MigrationSQL(d dialect.Dialect, opts ...Option) (string, error) {
 	}
 	s := dialect.NewSession(d, dialect.Pool{}, dialect.Server{}, cfg.names)
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- dbq's tables for %s\n\n%s;\n", d.Name(), strings.Join(s.Statements.MigrationTable, ";\n"))
+	fmt.Fprintf(&b, "-- dbq's tables for %s\n\n", d.Name())
+	for _, st := range s.Statements.MigrationTable {
+		b.WriteString(dialect.Terminated(st))
+	}
 	for _, m := range d.Migrations(cfg.names) {
 		fmt.Fprintf(&b, "\n-- %d: %s\n", m.Version, m.Title)
 		for _, st := range m.Statements {
-			fmt.Fprintf(&b, "%s;\n", st)
+			b.WriteString(dialect.Terminated(st))
 		}
 		set, err := s.Literal(s.Statements.SetVersion, dialect.Args{"version": m.Version, "title": m.Title})
 		if err != nil {
 			return "", &Error{Op: "migrate", Err: err}
 		}
-		fmt.Fprintf(&b, "%s;\n", set)
+		b.WriteString(dialect.Terminated(set))
 	}
 	return b.String(), nil
 }

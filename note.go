@@ -94,6 +94,9 @@ func (c *Client) setNote(ctx context.Context, old dialect.NoteRow, exists bool, 
 	lost := false
 	err = c.write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
 		changed, err = c.s.Exec(ctx, conn, text, args)
+		if c.s.Class(err) == dialect.Duplicate { // another adds it at the same time
+			changed, err = 0, nil
+		}
 		lost = again && changed == 0
 		return err
 	})

@@ -254,10 +254,11 @@ func (b *newTasks) args(rows []newRow, now *int64) dialect.Args {
 	id, ref, kind := make(dialect.Col[uuid.UUID], n), make(dialect.Col[*string], n), make(dialect.Col[string], n)
 	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	at, delay := make(dialect.Col[*int64], n), make(dialect.Col[int64], n)
-	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
+	headers, payload, size := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i := range rows {
 		r := &rows[i]
 		id[i], kind[i], headers[i], payload[i] = r.ID, r.Kind, r.headers, r.Payload
+		size[i] = dialect.SizeOf(r.Payload)
 		priority[i], attempts[i], delay[i] = int64(r.Priority), int64(r.MaxAttempts), r.Delay.Microseconds()
 		if r.Reference != "" {
 			ref[i] = &r.Reference
@@ -269,7 +270,7 @@ func (b *newTasks) args(rows []newRow, now *int64) dialect.Args {
 		}
 	}
 	return dialect.Args{"queue": b.q.name, "id": id, "reference": ref, "kind": kind, "priority": priority,
-		"max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload}
+		"max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload, "payload_size": size}
 }
 
 // micros is a time as it is stored; the zero time is null.

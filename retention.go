@@ -92,7 +92,7 @@ func (q *Queue) cleanTasks(ctx context.Context, f Filter, archive bool, done *in
 		var moved []dialect.Row
 		err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			if archive {
-				if _, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids)); err != nil {
+				if err := c.archive(ctx, conn, ids); err != nil {
 					return err
 				}
 			}
@@ -107,6 +107,16 @@ func (q *Queue) cleanTasks(ctx context.Context, f Filter, archive bool, done *in
 			return err
 		}
 	}
+}
+
+func (c *Client) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
+	b, args := c.s.Statements.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
+	if b.First != "" {
+		_, err := c.s.QueryBatch(ctx, conn, b, args, len(ids))
+		return err
+	}
+	_, err := c.s.ExecBatch(ctx, conn, b, args, len(ids))
+	return err
 }
 
 func (q *Queue) cleanAttempts(ctx context.Context, age time.Duration, done *int) error {

@@ -337,11 +337,13 @@ func (b *settling) leaseArgs(index []int) dialect.Args {
 func (b *settling) updateArgs() dialect.Args {
 	n := len(b.update)
 	to, uncount := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
-	at, after, result := make(dialect.Col[*int64], n), make(dialect.Col[*int64], n), make(dialect.Col[[]byte], n)
+	at, after := make(dialect.Col[*int64], n), make(dialect.Col[*int64], n)
+	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for k, i := range b.update {
 		s := b.ss[i]
 		t, _ := state.Find(s.event, state.Holder)
 		to[k], result[k] = int64(t.To), cutResult(s.result)
+		size[k] = dialect.SizeOf(result[k])
 		if t.Attempts == state.Uncount {
 			uncount[k] = 1
 		}
@@ -352,6 +354,6 @@ func (b *settling) updateArgs() dialect.Args {
 		at[k] = micros(s.retry.at)
 	}
 	args := b.leaseArgs(b.update)
-	args["state"], args["uncount"], args["at"], args["after"], args["result"] = to, uncount, at, after, result
+	args["state"], args["uncount"], args["at"], args["after"], args["result"], args["result_size"] = to, uncount, at, after, result, size
 	return args
 }

@@ -122,6 +122,8 @@ func (b *binder) bindBatch(batch Batch, args Args, from, to int) (string, []any,
 			part[name] = v
 			if col, ok := v.(Column); ok {
 				part[name] = sliceOf(col, from, to)
+			} else if batch.Repeat {
+				part[name] = repeated(v, to-from)
 			}
 		}
 		return b.bind(batch.SQL, part)

@@ -130,3 +130,18 @@ func TestLiteralIsTextToRun(t *testing.T) {
 		t.Errorf("got %q %v, want %q", got, err, want)
 	}
 }
+
+func TestRepeatBindsEveryValueAsAnArray(t *testing.T) {
+	t.Parallel()
+	args := Args{"id": Col[string]{"a", "b", "c"}, "n": int64(7), "null": nil, "none": (*int64)(nil)}
+	var b binder
+	text, values, err := b.bindBatch(Batch{SQL: ":id :n :null :none :n", Repeat: true}, args, 1, 3)
+	want := []any{[]string{"b", "c"}, []int64{7, 7}, []any{nil, nil}, []*int64{nil, nil}, []int64{7, 7}}
+	if err != nil || text != "? ? ? ? ?" || !reflect.DeepEqual(values, want) {
+		t.Errorf("got %q %#v %v, want %#v", text, values, err, want)
+	}
+	_, values, err = b.bindBatch(Batch{SQL: ":id :n"}, args, 1, 3) // as the other engines have it
+	if want := []any{[]string{"b", "c"}, int64(7)}; err != nil || !reflect.DeepEqual(values, want) {
+		t.Errorf("got %#v %v, want %#v", values, err, want)
+	}
+}

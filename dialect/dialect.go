@@ -107,7 +107,7 @@ type CheckoutRequest struct {
 	Expired  bool          // look for leases that ran out, too
 }
 
-// A Driver ties DSN schemes to a Dialect. All fields but Products are required.
+// A Driver ties DSN schemes to a Dialect. All fields but Products and Note are required.
 type Driver struct {
 	Schemes []string
 	Dialect Dialect
@@ -117,6 +117,8 @@ type Driver struct {
 	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
 	// options that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)
+	// Note is what a person should know before relying on these databases; tools show it. It is empty for most.
+	Note string
 }
 
 // Pool is where statements go. The two are the same pool except on SQLite, which wants one writing connection and

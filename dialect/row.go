@@ -3,8 +3,10 @@ package dialect
 import (
 	"bytes"
 	"cmp"
+	"database/sql"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -43,6 +45,15 @@ type Row struct {
 	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
 	PayloadSize *int64 `db:"payload_size"`
 	ResultSize  *int64 `db:"result_size"`
+}
+
+// SizeOf is the length of a payload or a result as :payload_size and :result_size have it: null for none.
+func SizeOf(b []byte) *int64 {
+	if b == nil {
+		return nil
+	}
+	n := int64(len(b))
+	return &n
 }
 
 // CountRow is one line of Statements.Count.
@@ -91,11 +102,17 @@ func Scan[T any](rows Rows) ([]T, error) {
 	}
 	var row, empty T
 	fields := make([]any, len(columns))
+	for i, name := range columns { // an engine may show plain names in capitals
+		columns[i] = strings.ToLower(name)
+	}
 	for i, path := range mapper.TraversalsByName(reflect.TypeFor[T](), columns) {
 		if len(path) == 0 {
 			return nil, fmt.Errorf("dialect: a statement returns the column %q, which %T does not have", columns[i], row)
 		}
 		fields[i] = reflect.ValueOf(&row).Elem().FieldByIndex(path).Addr().Interface()
+		if text, ok := fields[i].(*string); ok {
+			fields[i] = textOrNull{text}
+		}
 	}
 	var out []T
 	for rows.Next() {
@@ -106,6 +123,16 @@ func Scan[T any](rows Rows) ([]T, error) {
 		out = append(out, row)
 	}
 	return out, rows.Err()
+}
+
+// textOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a *string.
+type textOrNull struct{ to *string }
+
+func (t textOrNull) Scan(v any) error {
+	var s sql.NullString
+	err := s.Scan(v)
+	*t.to = s.String
+	return err
 }
 
 // restoreAllEmpty gives back the empty values that a driver read as null.

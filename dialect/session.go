@@ -7,8 +7,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // txTimeout bounds a transaction whose caller gave no deadline; a migration may build indexes for a while.
@@ -140,10 +143,22 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 	if _, err := c.Exec(ctx, q, values...); err != nil {
 		return nil, err
 	}
-	if b.After != "" {
-		return query(b.After, readRow)
+	if b.After == "" {
+		return rows, nil
 	}
-	return rows, nil
+	after, err := query(b.After, readRow)
+	if b.First == "" || err != nil {
+		return after, err
+	}
+	type version struct {
+		id    uuid.UUID
+		fence int64
+	}
+	locked := make(map[version]bool, len(rows))
+	for _, r := range rows {
+		locked[version{r.ID, r.Fence}] = true
+	}
+	return slices.DeleteFunc(after, func(r Row) bool { return !locked[version{r.ID, r.Fence}] }), nil
 }
 
 // ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.
@@ -183,7 +198,7 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 	return err
 }
 
-// Tx runs f in a transaction that starts with Statements.Begin and commits when f returns nil. Its errors are TxErrors.
+// Tx runs f in a transaction that starts with Statements.Begin, or by the driver's own means where that is empty, and commits when f returns nil. Its errors are TxErrors.
 // When ctx ends, f's statements are cancelled and rolled back; the COMMIT itself is never cancelled by ctx.
 func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
 	return s.LockedTx(ctx, Lock{}, f)
@@ -213,23 +228,26 @@ func (s *Session) LockedTx(ctx context.Context, lock Lock, f func(ctx context.Co
 		}
 		defer s.free(ctx, conn, lock)
 	}
-	for _, begin := range s.Statements.Begin {
-		if _, err = conn.ExecContext(ctx, begin); err != nil {
-			discard(conn) // it may or may not be in a transaction
-			return &TxError{Err: err}
-		}
+	begin := s.beginByText
+	if len(s.Statements.Begin) == 0 {
+		begin = beginByDriver
+	}
+	tx, err := begin(ctx, conn)
+	if err != nil {
+		discard(conn) // it may or may not be in a transaction
+		return &TxError{Err: err}
 	}
 	finished := false
 	defer func() {
 		if !finished { // f failed or panicked
-			_ = end(ctx, conn, "ROLLBACK") // the connection is thrown away when this fails
+			_ = tx.end(ctx, tx.rollback) // the connection is thrown away when this fails
 		}
 	}()
-	if err = f(ctx, stdConn{conn}); err != nil {
+	if err = f(ctx, stdConn{tx.on}); err != nil {
 		return &TxError{Err: err}
 	}
 	finished = true
-	if err = end(ctx, conn, "COMMIT"); err != nil {
+	if err = tx.end(ctx, tx.commit); err != nil {
 		return &TxError{Committing: true, Err: err}
 	}
 	return nil
@@ -242,17 +260,6 @@ func (s *Session) free(ctx context.Context, conn *sql.Conn, lock Lock) {
 	if _, err := s.Exec(ctx, stdConn{conn}, lock.Free, lock.Args); err != nil {
 		discard(conn)
 	}
-}
-
-// end commits or rolls back, and throws the connection away when that fails.
-func end(ctx context.Context, conn *sql.Conn, text string) error {
-	ctx, stop := graceful(ctx, commitTimeout)
-	defer stop()
-	_, err := conn.ExecContext(ctx, text)
-	if err != nil {
-		discard(conn)
-	}
-	return err
 }
 
 // discard closes the driver's connection instead of giving it back to the pool.

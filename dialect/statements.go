@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/dbq-go/dbq/state"
 )
@@ -13,8 +14,11 @@ import (
 // Where a comment names columns that a statement returns, they are found by name.
 type Statements struct {
 	Style PlaceholderStyle
-	Begin []string // starts a write transaction at READ COMMITTED or the engine's equal
-	Now   string   // an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement
+	// Begin starts a write transaction at READ COMMITTED or the engine's equal. Empty leaves beginning and ending to the driver, for
+	// one that commits each statement by itself until it is told of a transaction.
+	Begin []string
+	Now   string // an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement
+	Dual  string // what the engine wants behind a SELECT that reads no table, such as "FROM dual"; empty for most
 
 	// Version returns the newest migration as version; a missing table is an error of class Missing. SetVersion takes
 	// :version and :title. MigrationTable makes the table of both, if need be, and the schema it is in. MigrationLock is run
@@ -26,11 +30,11 @@ type Statements struct {
 	// Drop removes every table, view and index that the migrations made. What is not there is no error.
 	Drop []string
 
-	// Insert adds tasks: :id :queue :reference :kind :priority :at :delay :max_attempts :headers :payload, due at :at, or
-	// :delay from now when :at is null. It returns the id of each row really added. A row whose id or (reference, queue)
+	// Insert adds tasks: :id :queue :reference :kind :priority :at :delay :max_attempts :headers :payload :payload_size, due at :at, or
+	// :delay from now when :at is null. The size is null for no payload. It returns the id of each row really added. A row whose id or (reference, queue)
 	// exists is left out, and the surrounding transaction stays usable.
 	Insert Batch
-	// Settle ends attempts: :id :fence :state :at :after :uncount :result. It takes rows that are PROCESSING under this
+	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It takes rows that are PROCESSING under this
 	// fence, and returns their id, fence and new state. The row is due at :at, or :after from now, or parked when both are null.
 	// State ERROR with a due time becomes POISON when attempt >= max_attempts. :uncount is taken off the attempts. A null
 	// :result leaves the old result when :state is CREATED, and clears it otherwise.
@@ -57,7 +61,7 @@ type Statements struct {
 
 	// Notes are small facts that all who work on the same tables share, by :kind and :name. Note returns one as a NoteRow, Notes those of
 	// a :kind by their names, at most :limit. AddNote adds one of version 1 with :value, which ends :ttl from now, or never when :ttl is null, and
-	// does nothing where there is one. SetNote gives one of :version a new :value and :ttl and the next version. DropNote removes one,
+	// does nothing where there is one, or fails with an error of class Duplicate. SetNote gives one of :version a new :value and :ttl and the next version. DropNote removes one,
 	// ExpireNotes those of :kind that ended at least :age ago. What changed is told by the number of rows.
 	Note, Notes, AddNote, SetNote, DropNote, ExpireNotes string
 
@@ -67,7 +71,7 @@ type Statements struct {
 	Record                   Batch
 	Attempts, ExpireAttempts string
 	// Archive copies rows given by :id into the archive, if Purge would remove them, and locks them: Purge follows in the same transaction. A
-	// row that is in the archive already stays as it is. It returns nothing. ListArchive is List for the archive.
+	// row that is in the archive already stays as it is. It returns nothing, but where it has a First. ListArchive is List for the archive.
 	Archive     Batch
 	ListArchive string
 
@@ -87,12 +91,38 @@ type Batch struct {
 	Sep string
 	Max int // rows in one statement at most; the core splits what is longer
 
+	// Repeat binds also what is no column as arrays, of equal values, when Row is empty. It is for a driver that runs a
+	// statement once for each row and wants all of its values so.
+	Repeat bool
+
 	// First and After are for engines that cannot return the rows that a statement changed. First is run before SQL: it locks and
 	// returns the rows that SQL will change, as they will be. After is run after SQL, and returns the rows that are there then; the core
-	// asks beforehand which were there already. With either, ExplicitTx must be set. Both have the same Sep, and ReadRow as their row
+	// asks beforehand which were there already. With both, After says how the rows are then that First returned. With either, ExplicitTx must be set. Both have the same Sep, and ReadRow as their row
 	// when it is not empty, or else Row.
 	First, After string
 	ReadRow      string
+}
+
+// Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that ends in one by itself, with
+// a slash on a line of its own.
+func Terminated(text string) string {
+	if strings.HasSuffix(text, ";") {
+		return text + "\n/\n"
+	}
+	return text + ";\n"
+}
+
+// repeated is a slice of n values v.
+func repeated(v any, n int) any {
+	if v == nil {
+		return make([]any, n)
+	}
+	x := reflect.ValueOf(v)
+	out := reflect.MakeSlice(reflect.SliceOf(x.Type()), n, n)
+	for i := range n {
+		out.Index(i).Set(x)
+	}
+	return out.Interface()
 }
 
 // sliceOf is rows from to to of a column as a plain slice.

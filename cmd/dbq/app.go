@@ -60,7 +60,11 @@ func (a *app) open(ctx context.Context, more ...dbq.Option) (*dbq.Client, error)
 	if err := t.mustExist(); err != nil {
 		return nil, err
 	}
-	return dbq.Open(ctx, t.dsn, append(a.options(), more...)...)
+	c, err := dbq.Open(ctx, t.dsn, append(a.options(), more...)...)
+	if err == nil {
+		a.caution(t.note)
+	}
+	return c, err
 }
 
 // openOrMake is open for the verbs that a newcomer starts with: on the default SQLite file they make file and tables. On

@@ -153,7 +153,7 @@ type stage struct {
 
 // newStage opens the database and makes the demo's own tables.
 func (a *app) newStage(ctx context.Context, temp string) (*stage, error) {
-	s := &stage{temp: temp, accepts: filepath.Join(temp, "accepted")}
+	s, note := &stage{temp: temp, accepts: filepath.Join(temp, "accepted")}, ""
 	if a.dsn == "" {
 		s.dsn, s.place = "sqlite:"+filepath.Join(temp, "demo.db"), "queue in a temporary SQLite file"
 	} else {
@@ -161,7 +161,7 @@ func (a *app) newStage(ctx context.Context, temp string) (*stage, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.dsn = t.dsn
+		s.dsn, note = t.dsn, t.note
 	}
 	id := dbq.NewID()
 	s.prefix = fmt.Sprintf("demo_%x_", id[10:])
@@ -179,6 +179,7 @@ func (a *app) newStage(ctx context.Context, temp string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.caution(note)
 	if s.place == "" {
 		s.place = fmt.Sprintf("queue in %s %s, tables %s*", s.c.Server().Product, s.c.Server().Version, s.prefix)
 	}

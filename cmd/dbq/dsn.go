@@ -19,6 +19,7 @@ type target struct {
 	dsn       string
 	isDefault bool   // nobody named one
 	file      string // the file of a SQLite database on disk
+	note      string // what the dialect wants people to know
 }
 
 // A scheme has two letters at least, so that C:\dbq.db is a file.
@@ -30,6 +31,13 @@ func (a *app) givenDSN() string {
 		return a.dsn
 	}
 	return os.Getenv("DBQ_DSN")
+}
+
+// caution passes on what the dialect wants people to know. It is for after the database was opened: a failure is one line.
+func (a *app) caution(note string) {
+	if note != "" {
+		a.note("dbq: note: %s", note)
+	}
 }
 
 // target finds the database: --dsn, else DBQ_DSN, else dbq.db in the current folder.
@@ -50,11 +58,12 @@ func (a *app) target() (target, error) {
 }
 
 func newTarget(dsn string) (target, error) {
-	if _, err := dialect.Lookup(dsn); err != nil {
+	driver, err := dialect.Lookup(dsn)
+	if err != nil {
 		scheme, _, _ := strings.Cut(dsn, ":")
 		return target{}, usagef("this dbq was not built for %s: databases, only for %s", scheme, strings.Join(dialect.Schemes(), ", "))
 	}
-	t := target{dsn: dsn, file: sqliteFile(dsn)}
+	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if folder := filepath.Dir(t.file); t.file != "" {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 			return t, usagef("the SQLite file %q cannot be there: %q is not a folder", t.file, folder)

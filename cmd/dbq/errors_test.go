@@ -3,9 +3,13 @@
 package main
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -44,6 +48,32 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+func init() {
+	dialect.Register(dialect.Driver{Schemes: []string{"noted"}, Dialect: sqlite.Dialect{}, Note: "this is a test's",
+		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
+			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "noted"))
+		}})
+}
+
+// Who opens a database that its dialect says something about is told, and nobody else.
+func TestWhatADialectWantsKnownIsSaid(t *testing.T) {
+	u := newUser(t)
+	const note = "dbq: note: this is a test's\n"
+	for _, line := range []string{"migrate", "enqueue -q q --payload x", "stats", "migrate --print"} {
+		if o := u.run(append([]string{"--dsn", "noted:noted.db"}, strings.Fields(line)...)...); o.code != 0 || o.err != note {
+			t.Errorf("%s: got code %d, %q", line, o.code, o.err)
+		}
+	}
+	for _, line := range []string{"migrate", "stats"} {
+		if o := u.run("--dsn", "sqlite:plain.db", line); o.code != 0 || strings.Contains(o.err, "note:") {
+			t.Errorf("%s: got code %d, %q", line, o.code, o.err)
+		}
+	}
+	if o := u.run("migrate", "--print", "--dialect", "oracle"); o.err != "dbq: note: the Oracle dialect has not yet been run against a server\n" {
+		t.Errorf("got %q", o.err)
+	}
+}
+
 func TestNoPasswordIsShown(t *testing.T) {
 	u := newUser(t)
 	const secret = "s3cr3tpw"
@@ -51,6 +81,8 @@ func TestNoPasswordIsShown(t *testing.T) {
 		"postgres://u:" + secret + "@127.0.0.1:1/x":           exitUnavailable,
 		"postgres://127.0.0.1:1/x?user=u&password=" + secret:  exitUnavailable,
 		"postgres://u:" + secret + "%zz@127.0.0.1:1/x":        exitUsage,
+		"oracle://u:" + secret + "@127.0.0.1:1/x":             exitUnavailable,
+		"oracle://u:" + secret + "@127.0.0.1:1/x?bogus=1":     exitUsage,
 		"mysql9://u:" + secret + "@h/x":                       exitUsage,
 		"u:" + secret + "@h/x":                                exitUsage,
 		"host=127.0.0.1 password=" + secret:                   exitUsage,

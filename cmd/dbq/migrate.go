@@ -38,6 +38,7 @@ With --print it prints the SQL for an empty database instead, for a DBA to read 
 			if err != nil {
 				return err
 			}
+			a.caution(t.note)
 			name := dialect.Redact(t.dsn)
 			if a.json {
 				return a.printJSON(map[string]any{"dsn": name, "from": from, "to": to})
@@ -52,7 +53,7 @@ With --print it prints the SQL for an empty database instead, for a DBA to read 
 		}),
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
-	cmd.Flags().StringVar(&dialectName, "dialect", "", "with --print: whose SQL, such as postgres, mysql or sqlite (default the DSN's)")
+	cmd.Flags().StringVar(&dialectName, "dialect", "", "with --print: whose SQL, such as postgres, mysql, oracle or sqlite (default the DSN's)")
 	return cmd
 }
 
@@ -70,6 +71,7 @@ func (a *app) printMigration(t target, name string) error {
 	if err != nil {
 		return err
 	}
+	a.caution(d.Note)
 	if a.json {
 		return a.printJSON(map[string]string{"dialect": d.Dialect.Name(), "sql": text})
 	}

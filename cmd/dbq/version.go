@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -15,6 +17,8 @@ type versionInfo struct {
 	Commit  string   `json:"commit,omitempty"`
 	Go      string   `json:"go"`
 	Schemes []string `json:"dsn_schemes"` // that this build knows
+	// Notes are what a person should know about some of them.
+	Notes map[string]string `json:"notes,omitempty"`
 }
 
 func newVersion(a *app) *cobra.Command {
@@ -30,13 +34,26 @@ func newVersion(a *app) *cobra.Command {
 			if v.Commit != "" {
 				v.Version += " (" + v.Commit + ")"
 			}
-			return a.printf("dbq %s, %s, DSNs: %s\n", v.Version, v.Go, strings.Join(v.Schemes, ", "))
+			if err := a.printf("dbq %s, %s, DSNs: %s\n", v.Version, v.Go, strings.Join(v.Schemes, ", ")); err != nil {
+				return err
+			}
+			for _, scheme := range slices.Sorted(maps.Keys(v.Notes)) {
+				if err := a.printf("%s: %s\n", scheme, v.Notes[scheme]); err != nil {
+					return err
+				}
+			}
+			return nil
 		}),
 	}
 }
 
 func readVersion() versionInfo {
-	v := versionInfo{Version: "devel", Go: runtime.Version(), Schemes: dialect.Schemes()}
+	v := versionInfo{Version: "devel", Go: runtime.Version(), Schemes: dialect.Schemes(), Notes: map[string]string{}}
+	for _, scheme := range v.Schemes {
+		if d, err := dialect.Lookup(scheme); err == nil && d.Note != "" {
+			v.Notes[scheme] = d.Note
+		}
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

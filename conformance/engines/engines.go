@@ -8,6 +8,7 @@
 //
 //	DBQ_TEST_POSTGRES18_DSN=postgres://...    the server for a target; DBQ_TEST_POSTGRES_DSN is one of any version
 //	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
+//	DBQ_TEST_ORACLE23_DSN=oracle://...        the same; DBQ_TEST_ORACLE_DSN is one of any version
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
 //	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN; no: none at all
 //	DBQ_TEST_REPORTS=folder                   gets a report of each target: target.json and target.md
@@ -19,9 +20,11 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"time"
 
 	"github.com/dbq-go/dbq"
-	_ "github.com/dbq-go/dbq/dialect/mysql" // and its driver "mysql"
+	_ "github.com/dbq-go/dbq/dialect/mysql"  // and its driver "mysql"
+	_ "github.com/dbq-go/dbq/dialect/oracle" // and its driver "oracle"
 	"github.com/dbq-go/dbq/dialect/postgres"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/jackc/pgx/v5"
@@ -47,6 +50,8 @@ var targets = []target{
 	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true},
 	{"mariadb1011", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:10.11", true},
 	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", true},
+	{"oracle23", oracleEngine, "gvenzl/oracle-free:23-slim", true},
+	{"oracle", oracleEngine, "", false}, // any version
 }
 
 // An engine is what its versions have in common.
@@ -59,6 +64,11 @@ type engine struct {
 	environment  map[string]string
 	container    func(host, port string) (dsn string)
 	driverDSN    func(host, port string) string
+	// query is what to wait with, for an engine on which SELECT 1 is none; scripts are put into the container by their paths; patience is for an engine that
+	// takes longer than others to come up.
+	query    string
+	scripts  map[string]string
+	patience time.Duration
 	// oddSession and transactions are fields of conformance.Harness.
 	oddSession   func(dsn string) string
 	transactions func(dsn string) map[string]beginner
@@ -98,6 +108,21 @@ func mysqlEngine(scheme, passwordVariable string) engine {
 			return "root:conformance@tcp(" + net.JoinHostPort(host, port) + ")/mysql"
 		},
 	}
+}
+
+// oracleEngine is the free edition in a container that is made by somebody else than Oracle, as its own documentation says to use it: its user, who may make
+// tables and views, is made before the scripts are run, which grant what the strategy advisory needs. It has no oddSession: no statement depends on
+// a session's time zone, and a DSN cannot set it.
+var oracleEngine = engine{
+	port: "1521/tcp", driver: "oracle",
+	environment: map[string]string{"ORACLE_PASSWORD": "conformance", "APP_USER": "dbq", "APP_USER_PASSWORD": "conformance"},
+	container: func(host, port string) string {
+		return "oracle://dbq:conformance@" + net.JoinHostPort(host, port) + "/FREEPDB1"
+	},
+	query: "BEGIN DBMS_LOCK.SLEEP(0); END;", // an error until the script has run
+	scripts: map[string]string{"/container-entrypoint-initdb.d/grant.sql": "WHENEVER SQLERROR EXIT SQL.SQLCODE\n" +
+		"ALTER SESSION SET CONTAINER = FREEPDB1;\nGRANT EXECUTE ON DBMS_LOCK TO dbq;\n"},
+	patience: 10 * time.Minute,
 }
 
 // beginPgx starts a transaction on a connection of its own, which ends with it.

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ const (
 	dockerTimeout = 5 * time.Second // for Docker to answer at all
 	startTimeout  = 3 * time.Minute // for an image to be fetched and a server to come up
 	stopTimeout   = time.Minute
+	pollInterval  = 100 * time.Millisecond
 )
 
 // variable is where a target's DSN stands.
@@ -106,17 +108,23 @@ func docker(ctx context.Context) (err error) {
 // start runs a container of the target's image and waits until it can be asked something. An image that cannot be had is a skipped
 // error, too: on a machine without a registry Docker alone is not enough.
 func start(ctx context.Context, t target) (server, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	patience := cmp.Or(t.patience, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var files []testcontainers.ContainerFile
+	for path, text := range t.scripts {
+		files = append(files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: 0o644})
+	}
 	c, err := testcontainers.Run(ctx, t.image,
 		testcontainers.WithExposedPorts(t.port),
 		testcontainers.WithEnv(t.environment),
-		testcontainers.WithWaitStrategyAndDeadline(startTimeout, wait.ForSQL(t.port, t.driver, func(host string, port network.Port) string {
+		testcontainers.WithFiles(files...),
+		testcontainers.WithWaitStrategyAndDeadline(patience, wait.ForSQL(t.port, t.driver, func(host string, port network.Port) string {
 			if t.driverDSN != nil {
 				return t.driverDSN(host, port.Port())
 			}
 			return t.container(host, port.Port())
-		})))
+		}).WithQuery(cmp.Or(t.query, "SELECT 1")).WithPollInterval(pollInterval)))
 	stop := func() error { return testcontainers.TerminateContainer(c, testcontainers.StopTimeout(stopTimeout)) }
 	if err != nil {
 		_ = stop()

@@ -10,19 +10,21 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
+	"github.com/dbq-go/dbq/dialect/oracle"
 	"github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/state"
 )
 
 // engines are the dialects whose SQL is printed.
-var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dialect{}}
+var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dialect{}, oracle.Dialect{}}
 
 // comments say what each statement is for, by its name: the field of dialect.Statements, or the field and the key. Operators'
 // events have the state table's sentence instead.
 var comments = map[string]string{
 	"Begin":          "Begins a write transaction.",
 	"Now":            "An expression, not a statement: the database's clock in microseconds since 1970.",
+	"Dual":           "What stands behind a SELECT that reads no table.",
 	"Version":        "Reads the newest migration that has been applied.",
 	"SetVersion":     "Notes a migration as applied.",
 	"MigrationLock":  "Waits for other migrations of the same tables.",
@@ -53,6 +55,8 @@ var comments = map[string]string{
 	"ListArchive":    "Lists tasks of the archive.",
 
 	"Checkout any":               "Tells whether there is anything to take, without the writer's lock.",
+	"Checkout update":            "Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.",
+	"Checkout taken":             "Reads what this checkout has leased, by its mark.",
 	"Checkout ready":             "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
 	"Checkout expired":           "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
 	"Checkout queue lock":        "Strategy advisory: waits for the queue's lock, in a statement of its own.",
@@ -93,7 +97,10 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	}
 	st := d.Statements(dialect.Names{Prefix: "dbq_"})
 	batches := "In a statement that takes many rows, it is an array."
-	if st.Insert.Row != "" {
+	switch {
+	case st.Extend.Repeat:
+		batches = "Rows come as a list of values, or as arrays, with which a statement is run once for each row."
+	case st.Insert.Row != "":
 		batches = "Rows come as a list of values."
 	}
 	p := printer{engine: d.Name()}
@@ -126,7 +133,9 @@ func (p *printer) statements(st dialect.Statements) {
 				p.text(name, comments[name], f)
 			}
 		case []string:
-			p.text(name, comments[name], f...)
+			if len(f) > 0 {
+				p.text(name, comments[name], f...)
+			}
 		case dialect.Batch:
 			p.batch(name, comments[name], f)
 		case map[state.Event]dialect.Batch:
@@ -153,7 +162,7 @@ func (p *printer) text(name, comment string, texts ...string) {
 	}
 	fmt.Fprintf(&p.b, "\n-- %s. %s\n", name, comment)
 	for _, text := range texts {
-		fmt.Fprintf(&p.b, "%s;\n", text)
+		p.b.WriteString(dialect.Terminated(text))
 	}
 }
 
@@ -164,6 +173,9 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	how := fmt.Sprintf("\n-- At most %d rows.", b.Max)
 	if b.Row != "" {
 		how += fmt.Sprintf(" {rows} is a list, with %q in between, of %s", b.Sep, b.Row)
+	}
+	if b.Row == "" && b.ReadRow != "" {
+		how += " Their values are arrays."
 	}
 	if b.ReadRow != "" {
 		how += fmt.Sprintf("\n-- In what reads before or after the change it is a list of %s", b.ReadRow)

@@ -1,0 +1,5 @@
+//go:build !no_oracle
+
+package main
+
+import _ "github.com/dbq-go/dbq/dialect/oracle"

@@ -1,0 +1,329 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+const (
+	// windows is how many checkouts' worth of candidates CAS reads, to find some that nobody else is taking.
+	windows = 4
+	// rounds bounds how often CAS and Update try again after others took all they tried.
+	rounds = 8
+	// takenOver stands in was_due of a task whose lease ran out: it has no due time to be sorted by.
+	takenOver = -1
+)
+
+// lease is what a checkout does to a row that had a due time. In Oracle each expression sees the row as it was.
+const lease = `state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1`
+
+// addCheckout puts the statements of the four strategies together. Whatever leases tasks marks them with the checkout's own holder, by which they are
+// read afterwards in the same transaction: nothing has to come back out of a block.
+func addCheckout(st *dialect.Statements, t func(string) string) {
+	const ready = `FROM {task} t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id`
+	var priorities []string
+	for p := '0'; p <= '9'; p++ {
+		priorities = append(priorities, strings.ReplaceAll(
+			`SELECT {p} AS priority FROM dual WHERE EXISTS (SELECT 1 FROM {task} WHERE ready_queue = :queue AND ready_priority = {p} AND due <= {now}) AND `+unpaused, "{p}", string(p)))
+	}
+	st.Checkout = map[string]string{
+		"due": t(strings.Join(priorities, "\nUNION ALL ")),
+		// Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST cannot be locked, and
+		// ROWNUM would count rows that others have locked.
+		"ready": t(`DECLARE
+  TYPE id_list IS TABLE OF RAW(16);
+  l_ids id_list;
+  l_now NUMBER(19);
+  l_room NUMBER(10) := :limit;
+  l_queue VARCHAR2(400 BYTE) := :queue;
+  l_holder VARCHAR2(800 BYTE) := :holder;
+  l_lease NUMBER(19) := :lease;
+  CURSOR c_ready (p_priority NUMBER) IS
+    SELECT id FROM {task} WHERE ready_queue = l_queue AND ready_priority = p_priority AND due <= l_now
+     ORDER BY due, ready_id FOR UPDATE SKIP LOCKED;
+BEGIN
+  SELECT {now} INTO l_now FROM dual;
+  FOR l_priority IN 0 .. 9 LOOP
+    EXIT WHEN l_room < 1;
+    OPEN c_ready(l_priority);
+    FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
+    CLOSE c_ready;
+    IF l_ids.COUNT > 0 THEN
+      FORALL i IN 1 .. l_ids.COUNT
+        UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, updated = l_now
+         WHERE id = l_ids(i) AND due <= l_now;
+      l_room := l_room - SQL%ROWCOUNT;
+    END IF;
+  END LOOP;
+END;`),
+		"see ready": t(`SELECT t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
+		"see expired": t(`SELECT t.id, t.fence FROM {task} t
+ WHERE t.busy_queue = :queue AND t.lease_until <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
+		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
+ WHERE (id, fence) IN (SELECT t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
+		"taken": t(`SELECT {columns}, t.payload, t.payload_size, t.was_due, {now} AS now FROM {task} t
+ WHERE t.busy_queue = :queue AND t.holder = :holder`),
+		"queue lock": queueLock,
+		"queue free": queueUnlock,
+	}
+	each := func(sql string) dialect.Batch { return dialect.Batch{SQL: t(sql), Max: maxRows, Repeat: true} }
+	st.CheckoutBatch = map[string]dialect.Batch{
+		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
+ WHERE id = :id AND fence = :fence AND due <= {now}`),
+		// Read again under lock what was seen without one, and only what is still the same.
+		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.payload_size, {now} AS now FROM {task} t
+ WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE SKIP LOCKED`),
+			Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
+		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `, attempt = attempt + 1, fence = fence + 1,
+  lease_until = {now} + :lease, holder = :holder, updated = {now} WHERE id = :id AND fence = :fence AND state = 1`),
+		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, updated = {now}, result_size = :result_size, result = :result
+ WHERE id = :id AND fence = :fence AND state = 1`),
+	}
+}
+
+// Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	c := &checkout{s: s, r: r}
+	due, err := c.due(ctx)
+	if err != nil || len(due) == 0 && !c.anyExpired(ctx) {
+		return nil, err
+	}
+	switch r.Strategy {
+	case dialect.SkipLocked:
+		err = s.Tx(ctx, c.within(c.block))
+	case dialect.Advisory:
+		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
+			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}
+		err = s.LockedTx(ctx, lock, c.within(c.seenReady(due, 0)))
+	case dialect.CAS:
+		err = c.untilSome(ctx, func(round int) part { return c.seenReady(due, round) })
+	case Update:
+		err = c.untilSome(ctx, func(int) part { return c.update(due) })
+	default:
+		return nil, fmt.Errorf("oracle: no strategy %q", r.Strategy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.rows, nil
+}
+
+// checkout is one call of Checkout.
+type checkout struct {
+	s       *dialect.Session
+	r       dialect.CheckoutRequest
+	rows    []dialect.Row
+	left    int  // room for more
+	claimed int  // tasks that were tried, of which others may have taken some
+	missed  bool // others took all that were tried
+	// before are the tasks whose lease ran out, as they were.
+	before map[uuid.UUID]dialect.Row
+}
+
+// part leases due tasks, at most c.left, under the checkout's mark.
+type part func(ctx context.Context, conn dialect.Conn) error
+
+// due tells the priorities that have a due task, without locks, so that an idle poll is one statement, or two.
+func (c *checkout) due(ctx context.Context) ([]int, error) {
+	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
+	out := make([]int, len(rows))
+	for i, row := range rows {
+		out[i] = row.Priority
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+func (c *checkout) anyExpired(ctx context.Context) bool {
+	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": 1, "holder": c.r.Holder})
+	return err != nil || len(rows) > 0
+}
+
+// untilSome tries again while others took all that was tried.
+func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) error {
+	for round := range rounds {
+		if err := c.s.Tx(ctx, c.within(ready(round))); err != nil || !c.missed {
+			return err
+		}
+	}
+	return nil
+}
+
+// within makes a transaction of leases that ran out and due tasks, in the order asked for, and reads what it leased.
+func (c *checkout) within(ready part) part {
+	return func(ctx context.Context, conn dialect.Conn) error {
+		c.rows, c.left, c.claimed, c.before = nil, c.r.Limit, 0, nil
+		if c.r.Expired {
+			if err := c.expired(ctx, conn); err != nil {
+				return err
+			}
+		}
+		if c.left > 0 {
+			if err := ready(ctx, conn); err != nil {
+				return err
+			}
+		}
+		taken, err := c.taken(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if c.left = c.r.Limit - len(taken) - len(c.rows); !c.r.Expired && c.left > 0 {
+			if err := c.expired(ctx, conn); err != nil {
+				return err
+			}
+			if taken, err = c.taken(ctx, conn); err != nil {
+				return err
+			}
+		}
+		c.rows = append(c.rows, taken...)
+		c.missed = c.claimed > 0 && len(c.rows) == 0
+		return nil
+	}
+}
+
+// taken are the tasks under the checkout's mark, in the order in which they are handed out: those of leases that ran out by the order asked for.
+func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["taken"], dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder})
+	for i := range rows {
+		was := c.before[rows[i].ID]
+		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil = was.WasHolder, was.WasTaken, was.WasUntil
+	}
+	late := func(r dialect.Row) int {
+		if (r.WasDue == takenOver) == c.r.Expired {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(rows, func(a, b dialect.Row) int {
+		if d := late(a) - late(b); d != 0 {
+			return d
+		}
+		return dialect.HandOutOrder(a, b)
+	})
+	return rows, err
+}
+
+// block locks and leases the next tasks that nobody else has locked.
+func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
+	_, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["ready"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder,
+		"lease": c.r.Lease.Microseconds()})
+	return err
+}
+
+// seenReady reads candidates without locks and leases those whose fence is still the same: the first ones in the first round, and then, when others took
+// these, a random window. A candidate that another takes leaves its room empty until the next checkout.
+func (c *checkout) seenReady(due []int, round int) part {
+	return func(ctx context.Context, conn dialect.Conn) error {
+		for _, p := range due {
+			limit := c.left
+			if limit < 1 {
+				return nil
+			}
+			args := dialect.Args{"queue": c.r.Queue, "priority": p, "limit": limit}
+			if round > 0 {
+				args["limit"] = limit * windows
+			}
+			seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see ready"], args)
+			if err != nil {
+				return err
+			}
+			if len(seen) > limit {
+				seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
+			}
+			if err := c.write(ctx, conn, "take ready", seen); err != nil {
+				return err
+			}
+			c.left -= len(seen)
+			c.claimed += len(seen)
+		}
+		return nil
+	}
+}
+
+// update leases by one UPDATE for each priority. It may wait for another's rows, and then finds that they are not due any more.
+func (c *checkout) update(due []int) part {
+	return func(ctx context.Context, conn dialect.Conn) error {
+		c.claimed = len(due)
+		for _, p := range due {
+			if c.left < 1 {
+				return nil
+			}
+			n, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["update"], dialect.Args{"queue": c.r.Queue, "priority": p, "limit": c.left,
+				"holder": c.r.Holder, "lease": c.r.Lease.Microseconds()})
+			if err != nil {
+				return err
+			}
+			c.left -= int(n)
+		}
+		return nil
+	}
+}
+
+// expired takes over leases that ran out, and buries tasks whose attempts are spent.
+func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder})
+	if err != nil || len(seen) == 0 {
+		return err
+	}
+	rows, err := c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["skip expired"], keys(seen), len(seen))
+	if err != nil {
+		return err
+	}
+	var again, spent []dialect.Row
+	c.before = map[uuid.UUID]dialect.Row{}
+	for i, row := range rows {
+		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, rows[i].LeaseUntil
+		c.before[row.ID] = row
+		if row.Attempt >= row.MaxAttempts {
+			row.Result = []byte("the lease of the last attempt ran out")
+			if row.Holder != nil {
+				row.Result = append(row.Result, ", held by "+*row.Holder...)
+			}
+			spent = append(spent, row)
+		} else {
+			again = append(again, row)
+		}
+	}
+	if err := c.write(ctx, conn, "bury", spent); err != nil {
+		return err
+	}
+	for i := range spent {
+		spent[i].State, spent[i].LeaseUntil = state.Poison, nil
+		spent[i].Fence++
+	}
+	c.rows = append(c.rows, spent...)
+	c.left -= len(rows)
+	return c.write(ctx, conn, "take expired", again)
+}
+
+// keys are the ids and fences of rows, sorted by id, so that two of these never wait for each other in a circle.
+func keys(rows []dialect.Row) dialect.Args {
+	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
+	for i, row := range rows {
+		ids[i], fences[i] = row.ID, row.Fence
+	}
+	return dialect.Args{"id": ids, "fence": fences}
+}
+
+// write changes rows by primary key, if their fences are still the same.
+func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	args := keys(rows)
+	result, size := make(dialect.Col[[]byte], len(rows)), make(dialect.Col[*int64], len(rows))
+	for i, row := range rows {
+		result[i], size[i] = row.Result, dialect.SizeOf(row.Result)
+	}
+	args["result"], args["result_size"], args["lease"], args["holder"] = result, size, c.r.Lease.Microseconds(), c.r.Holder
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(rows))
+	return err
+}

@@ -1,0 +1,279 @@
+package oracle
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	ora "github.com/sijms/go-ora/v2"
+	"github.com/sijms/go-ora/v2/network"
+)
+
+const (
+	dialTimeout  = 10 * time.Second
+	closeTimeout = 5 * time.Second // for a goodbye
+)
+
+// errLost is what a connection says that died after something was sent. The driver's own ErrBadConn would say that nothing was.
+var errLost = fmt.Errorf("the connection to Oracle was lost: %w", io.ErrUnexpectedEOF)
+
+// NewConnector is for a pool of one's own, sql.OpenDB(connector), that a program and dbq share: dbq.New(ctx, db, oracle.Dialect{}). The DSN is
+// that of Open, without pool_max_conns.
+//
+// Its connections differ from go-ora's in how they end. go-ora answers a context's end by a break that the server may read too late, so that the next
+// statement fails, and goes on using a connection whose answer did not come, so that the next statement reads it. Here a statement
+// that does not end in time, or whose answer cannot be read, ends its connection; the server rolls back what was not committed.
+func NewConnector(dsn string) (driver.Connector, error) {
+	text, _, err := config(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return connector{dsn: text}, nil
+}
+
+type connector struct{ dsn string }
+
+// Driver is go-ora's, for what asks after it; connections come from Connect.
+func (connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
+
+// Connect gives each connection a connector of go-ora's of its own, to know its socket.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	inner, ok := ora.NewConnector(c.dsn).(*ora.OracleConnector)
+	if !ok {
+		return nil, fmt.Errorf("oracle: go-ora made a %T", inner)
+	}
+	out := &conn{wire: &wire{ctx: ctx}}
+	inner.Dialer(out.wire)
+	done, err := out.watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	made, err := inner.Connect(context.WithoutCancel(ctx))
+	if err = done(err); err == nil {
+		if out.Connection, ok = made.(*ora.Connection); ok {
+			return out, nil
+		}
+		err = fmt.Errorf("oracle: go-ora made a %T", made)
+	}
+	out.wire.close()
+	if errors.Is(err, errLost) { // nothing but a greeting was sent
+		err = fmt.Errorf("%w: %w", driver.ErrBadConn, err)
+	}
+	return nil, err
+}
+
+// wire dials for go-ora, and remembers the socket to close it.
+type wire struct {
+	ctx context.Context // of the dialling
+
+	mu     sync.Mutex
+	socket net.Conn
+	closed bool
+}
+
+// DialContext ignores the context that go-ora passes, which is one without an end.
+func (w *wire) DialContext(_ context.Context, network, address string) (net.Conn, error) {
+	socket, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(w.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.socket = socket; w.closed {
+		socket.Close()
+	}
+	return socket, nil
+}
+
+func (w *wire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	if w.socket != nil {
+		w.socket.Close()
+	}
+}
+
+// conn is a connection of go-ora's that ends when it cannot be relied on any more. As each of a pool, it has one user at a time.
+type conn struct {
+	*ora.Connection
+	wire   *wire
+	broken bool
+}
+
+// watch closes the socket when ctx ends before done is called. done turns the driver's error into what it means, and is called once.
+func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
+	if c.broken {
+		return nil, driver.ErrBadConn
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // nothing was sent
+	}
+	detach := context.AfterFunc(ctx, c.wire.close)
+	return func(err error) error {
+		inTime := detach()
+		if inTime && err == nil {
+			return nil
+		}
+		var refused *network.OracleError
+		if inTime && errors.As(err, &refused) && !refused.Bad() {
+			return err
+		}
+		c.broken = true
+		c.wire.close()
+		switch {
+		case err == nil: // it was done just in time
+			return nil
+		case !inTime:
+			return fmt.Errorf("%w: %w", ctx.Err(), errLost)
+		case refused == nil && lost(err):
+			return fmt.Errorf("%w: %v", errLost, err) //nolint:errorlint // the driver's ErrBadConn must not be found in it
+		}
+		return err
+	}, nil
+}
+
+// lost reports whether an error of go-ora's tells of a dead socket, other than one that was never there.
+func lost(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, network.ErrConnReset) || dialect.ClassifyConn(err) == dialect.Ambiguous
+}
+
+// ExecContext runs a statement. It goes to go-ora without the context, whose end is watched here.
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	done, err := c.watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.Connection.ExecContext(context.WithoutCancel(ctx), query, args)
+	return result, done(err)
+}
+
+// QueryContext runs a query, whose rows are read within the same context.
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	done, err := c.watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.Connection.QueryContext(context.WithoutCancel(ctx), query, args)
+	if err = done(err); err != nil {
+		return nil, err
+	}
+	set, ok := got.(*ora.DataSet)
+	if !ok {
+		return nil, fmt.Errorf("oracle: go-ora answered with a %T", got)
+	}
+	return &rows{DataSet: set, c: c, ctx: ctx}, nil
+}
+
+// Ping asks whether the server is there.
+func (c *conn) Ping(ctx context.Context) error {
+	done, err := c.watch(ctx)
+	if err != nil {
+		return err
+	}
+	return done(c.Connection.Ping(context.WithoutCancel(ctx)))
+}
+
+// BeginTx stops go-ora from committing each statement; nothing is sent.
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if c.broken {
+		return nil, driver.ErrBadConn
+	}
+	inner, err := c.Connection.BeginTx(context.WithoutCancel(ctx), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &transaction{inner: inner, c: c, ctx: ctx}, nil
+}
+
+// ResetSession refuses a broken connection before a pool uses it again.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.broken {
+		return driver.ErrBadConn
+	}
+	return c.Connection.ResetSession(ctx)
+}
+
+// IsValid keeps a broken connection out of the pool.
+func (c *conn) IsValid() bool { return !c.broken }
+
+// Close says goodbye, if anybody listens.
+func (c *conn) Close() error {
+	if c.broken {
+		c.wire.close()
+	}
+	impatient := time.AfterFunc(closeTimeout, c.wire.close)
+	defer impatient.Stop()
+	defer c.wire.close()
+	return c.Connection.Close()
+}
+
+// transaction commits within the context it began in, and rolls back whether that has ended or not.
+type transaction struct {
+	inner driver.Tx
+	c     *conn
+	ctx   context.Context
+}
+
+func (t *transaction) Commit() error {
+	done, err := t.c.watch(t.ctx)
+	if err != nil {
+		t.c.broken = true // with the transaction still open
+		return err
+	}
+	return done(t.inner.Commit())
+}
+
+func (t *transaction) Rollback() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), closeTimeout)
+	defer cancel()
+	done, err := t.c.watch(ctx)
+	if err != nil {
+		return err
+	}
+	err = done(t.inner.Rollback())
+	t.c.broken = t.c.broken || err != nil
+	return err
+}
+
+// rows are read from the server while they are read.
+type rows struct {
+	*ora.DataSet
+	c   *conn
+	ctx context.Context
+}
+
+func (r *rows) Next(dest []driver.Value) error {
+	done, err := r.c.watch(r.ctx)
+	if err != nil {
+		return err
+	}
+	err = r.DataSet.Next(dest)
+	if errors.Is(err, io.EOF) { // no more rows; a dead socket is another error here
+		if err = done(nil); err == nil {
+			err = io.EOF
+		}
+		return err
+	}
+	return done(err)
+}
+
+func (r *rows) Close() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), closeTimeout)
+	defer cancel()
+	done, err := r.c.watch(ctx)
+	if err != nil {
+		return nil // nothing is open on a connection that is gone
+	}
+	return done(r.DataSet.Close())
+}

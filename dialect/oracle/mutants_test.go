@@ -1,0 +1,216 @@
+package oracle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// small is a schema to break statements on.
+func small(t *testing.T) schema {
+	s := schema{}
+	for _, ddl := range []string{
+		"CREATE TABLE t1 (id RAW(16) NOT NULL, a NUMBER(5), b NUMBER(5) DEFAULT 0 NOT NULL, due NUMBER(19), payload BLOB, " +
+			"v NUMBER(5) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN a END) VIRTUAL, CONSTRAINT t1_pk PRIMARY KEY (id))",
+	} {
+		if p := check(s, ddl, 0); p != nil {
+			t.Fatal(p)
+		}
+	}
+	return s
+}
+
+// Statements that Oracle would refuse, or read other than they were meant, and how the checker says so; and their sound like.
+func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text   string
+		values int
+		want   string // in one of the problems; "" is none
+	}{
+		{"SELECT a, b FROM t1 WHERE id = :arg1 AND a IN (:arg2, :arg3) ORDER BY id FETCH FIRST :arg4 ROWS ONLY", 4, ""},
+		{"SELECT x.a AS b FROM t1 x WHERE x.id = :arg1 FOR UPDATE SKIP LOCKED", 1, ""},
+		{"INSERT INTO t1 (id, a, payload) VALUES (:arg1, 1, :arg2)", 2, ""},
+		{"UPDATE t1 SET a = CASE WHEN due IS NULL THEN a ELSE 1 END, due = NULL WHERE id = :arg1 AND due <= 5", 1, ""},
+		{"DELETE FROM t1 WHERE id = :arg1", 1, ""},
+		{"BEGIN INSERT INTO t1 (id) VALUES (:arg1); EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;", 1, ""},
+		{"BEGIN EXECUTE IMMEDIATE 'CREATE INDEX i1 ON t1 (a)'; END;", 0, ""},
+		{"CREATE UNIQUE INDEX i1 ON t1 (a, CASE WHEN a IS NOT NULL THEN b END)", 0, ""},
+
+		// what is not closed, or ends wrongly
+		{"SELECT a FROM t1 WHERE a = 'x", 0, "a literal is not closed"},
+		{"SELECT a FROM t1 WHERE (a = 1", 0, "1 parentheses are not closed"},
+		{"SELECT a FROM t1 WHERE a = 1)", 0, "closed that is not open"},
+		{"SELECT a FROM t1;", 0, "; in plain SQL"},
+		{"UPDATE t1 SET a = CASE WHEN b = 1 THEN 2 WHERE id = :arg1", 1, "[CASE] not ended"},
+		{"BEGIN UPDATE t1 SET a = 1 WHERE b = 1; END", 0, "does not end in END;"},
+		{"BEGIN IF SQLCODE <> 1 THEN RAISE; END;", 0, "END closes a BEGIN"},
+		{"BEGIN FOR i IN 0 .. 9 LOOP UPDATE t1 SET a = i WHERE b = 1; END; END;", 0, "closes a BEGIN"},
+		{"BEGIN BEGIN UPDATE t1 SET a = 1 WHERE b = 1; END;", 0, "not ended"},
+		{"BEGIN UPDATE t1 SET a = 1 WHERE b = 1; END; END;", 0, "END closes a BEGIN"},
+		{"EXCEPTION", 0, "begins with EXCEPTION"},
+		{"SELECT a FROM t1 -- all", 0, "a comment"},
+		{"SELECT a /* all */ FROM t1", 0, "a comment"},
+		{"", 0, "empty"},
+
+		// values
+		{"SELECT a FROM t1 WHERE a = :arg1 AND b = :arg3", 2, "the value 2 is called :arg3"},
+		{"SELECT a FROM t1 WHERE a = :arg1 AND b = :arg1", 2, "the value 2 is called :arg1"},
+		{"SELECT a FROM t1 WHERE a = :arg1", 2, "1 values are asked for and 2 are given"},
+		{"SELECT a FROM t1 WHERE a = :a", 1, "is called :a"},
+		{"SELECT a FROM t1 WHERE a = ?", 1, "the character '?'"},
+		{"SELECT a FROM t1 WHERE a = $1", 1, "a name begins with $"},
+
+		// what Oracle refuses
+		{"SELECT a FROM t1 ORDER BY a FETCH FIRST :arg1 ROWS ONLY FOR UPDATE", 1, "FOR UPDATE in a query with FETCH (ORA-02014)"},
+		{"SELECT a FROM t1 ORDER BY a FETCH FIRST :arg1 ROWS ONLY FOR UPDATE SKIP LOCKED", 1, "ORA-02014"},
+		{"SELECT COUNT(*) AS a FROM t1 FOR UPDATE", 0, "ORA-02014"},
+		{"SELECT a FROM t1 GROUP BY a FOR UPDATE", 0, "ORA-02014"},
+		{"SELECT a FROM t1 WHERE ROWNUM <= 5 FOR UPDATE SKIP LOCKED", 0, "ROWNUM"},
+		{"SELECT a FROM t1 FOR UPDATE ORDER BY a", 0, "ORDER behind FOR"},
+		{"SELECT a FROM t1 FETCH FIRST :arg1 ROWS ONLY WHERE a = 1", 1, "WHERE behind FETCH"},
+		{"SELECT a FROM t1 SKIP LOCKED", 0, "SKIP LOCKED without FOR UPDATE"},
+		{"SELECT a FROM t1 LIMIT 5", 0, "LIMIT"},
+		{"SELECT a FROM t1 FETCH FIRST ROWS ONLY", 0, "FETCH FIRST is not"},
+		{"SELECT 1 AS a", 0, "a SELECT without FROM"},
+		{"SELECT a FROM t1 AS x WHERE x.a = 1", 0, "a table's alias with AS"},
+		{"SELECT a FROM t1 WHERE a = TRUE", 0, "a truth value in SQL"},
+		{"SELECT a FROM t1 WHERE a = NULL", 0, "a comparison with null"},
+		{"SELECT a FROM t1 WHERE a <> NULL", 0, "a comparison with null"},
+		{"UPDATE t1 SET a = CASE WHEN a = NULL THEN 1 END WHERE id = :arg1", 1, "a comparison with null"},
+		{"SELECT a FROM t1 WHERE a = ''", 0, "an empty text"},
+		{"SELECT a::NUMBER FROM t1", 0, "the character ':'"},
+		{"SELECT `a` FROM t1", 0, "the character '`'"},
+		{`SELECT "a" FROM t1`, 0, "the character '\"'"},
+		{"SELECT a FROM t1 WHERE due <= NOW()", 0, "the word NOW"},
+		{"SELECT a FROM t1 WHERE due <= UNIXEPOCH()", 0, "the word UNIXEPOCH"},
+		{"SELECT EXCLUDED.a FROM t1", 0, "the word EXCLUDED"},
+		{"INSERT INTO t1 (id) VALUES (:arg1) ON CONFLICT DO NOTHING", 1, "the word CONFLICT"},
+		{"INSERT IGNORE INTO t1 (id) VALUES (:arg1)", 1, "the word IGNORE"},
+		{"INSERT INTO t1 (id) VALUES (:arg1), (:arg2)", 2, "an INSERT of several rows"},
+		{"INSERT INTO t1 (id) VALUES (:arg1) RETURNING id", 1, "RETURNING without INTO"},
+		{"UPDATE t1 SET a = 1 FROM dual WHERE id = :arg1", 1, "an UPDATE with FROM"},
+		{"DELETE t1 WHERE id = :arg1", 1, "DELETE without FROM"},
+		{"DELETE x FROM t1 x WHERE id = :arg1", 1, "DELETE without FROM"},
+		{"WITH x AS (SELECT a FROM t1) SELECT a FROM x", 0, "begins with WITH"},
+		{"COMMIT", 0, "begins with COMMIT"},
+		{"SELECT a FROM t1 WHERE a := 1", 0, ":= in plain SQL"},
+		{"CREATE TABLE IF NOT EXISTS t2 (id RAW(16) NOT NULL)", 0, "[IF] not ended"},
+		{"CREATE TABLE t2 (id BIGINT NOT NULL)", 0, "the word BIGINT"},
+		{"CREATE TABLE t2 (id RAW(16) NOT NULL, a TEXT)", 0, "the word TEXT"},
+		{"CREATE INDEX i1 ON t1 (a) WHERE due IS NOT NULL AND partial = 1", 0, "the word PARTIAL"},
+
+		{"SELECT a FROM t1 WHERE a IN (:arg1 :arg2)", 2, "nothing between :arg1 and :arg2"},
+		{"SELECT a FROM t1 WEHRE a = 1", 0, "nothing between WEHRE and A"},
+		{"SELECT a FROM t1 WHERE a = 1 b = 2", 0, "nothing between 1 and B"},
+		{"SELECT a b FROM t1", 0, "nothing between A and B"},
+		{"SELECT /*+ INDEX(t t1_pk */ a FROM t1", 0, "no hint"},
+
+		// names
+		{"SELECT c FROM t1", 0, "the word C is neither"},
+		{"SELECT x.c FROM t1 x", 0, "no column C"},
+		{"SELECT y.a FROM t1 x", 0, "the word Y is neither"},
+		{"SELECT a FROM t2", 0, "the word T2 is neither"},
+		{"UPDATE t2 SET a = 1 WHERE a = 2", 0, "no table T2"},
+		{"SELECT a AS level FROM t1", 0, "the reserved word LEVEL"},
+		{"SELECT a AS size FROM t1", 0, "the reserved word SIZE"},
+		{"CREATE TABLE t2 (id RAW(16) NOT NULL, comment VARCHAR2(5 BYTE))", 0, "the reserved word COMMENT"},
+		{"CREATE TABLE session (id RAW(16) NOT NULL)", 0, "the reserved word SESSION"},
+		{"CREATE TABLE t2 (a_name_of_more_than_thirty_bytes NUMBER(5))", 0, "longer than 30 bytes"},
+		{"CREATE INDEX an_index_of_more_than_thirty_byte ON t1 (a)", 0, "longer than 30 bytes"},
+		{"CREATE TABLE t2 (_id NUMBER(5))", 0, "a name begins with _"},
+		{"CREATE INDEX i1 ON t1 (c)", 0, "the word C is neither"},
+		{"CREATE OR REPLACE VIEW v1 AS SELECT c FROM t1", 0, "the word C"},
+		{"DECLARE l_a NUMBER(5); BEGIN l_b := 1; END;", 0, "the word L_B"},
+
+		// counts and columns of writes
+		{"INSERT INTO t1 (id, a) VALUES (:arg1)", 1, "2 columns and 1 values"},
+		{"INSERT INTO t1 (id) VALUES (:arg1, 2)", 1, "1 columns and 2 values"},
+		{"INSERT INTO t1 (id, a) VALUES (:arg1, )", 1, "2 columns and 2 values"},
+		{"INSERT INTO t1 (id, v) VALUES (:arg1, 1)", 1, "an INSERT cannot fill V"},
+		{"INSERT INTO t1 (id, c) VALUES (:arg1, 1)", 1, "an INSERT cannot fill C"},
+		{"INSERT INTO t1 (id, a, a) VALUES (:arg1, 1, 2)", 1, "an INSERT cannot fill A"},
+		{"INSERT INTO t1 (a) VALUES (1)", 0, "leaves out ID"},
+		{"INSERT INTO t1 VALUES (:arg1)", 1, "an INSERT without columns"},
+		{"UPDATE t1 SET v = 1 WHERE id = :arg1", 1, "an UPDATE cannot set V"},
+		{"UPDATE t1 SET c = 1 WHERE id = :arg1", 1, "an UPDATE cannot set C"},
+		{"UPDATE t1 SET a = 1, a = 2 WHERE id = :arg1", 1, "an UPDATE cannot set A"},
+		{"UPDATE t1 x SET x.a = 1 WHERE id = :arg1", 1, "an UPDATE without SET"},
+		{"UPDATE t1 SET a = 1", 0, "an UPDATE without WHERE"},
+
+		// what a block executes
+		{"BEGIN EXECUTE IMMEDIATE 'CREATE TABLE t2 (id BIGINT)'; END;", 0, "in what is executed: the word BIGINT"},
+		{"BEGIN EXECUTE IMMEDIATE 'DROP TABLE t1;'; END;", 0, "in what is executed: ; in plain SQL"},
+		{"BEGIN EXECUTE IMMEDIATE 'UPDATE t1 SET a = ''x WHERE b = 1'; END;", 0, "in what is executed: a literal is not closed"},
+		{"BEGIN EXECUTE IMMEDIATE 'BEGIN DBMS_LOCK.REQUEST(' || l_id || '); END'; END;", 0, "does not end in END;"},
+	} {
+		problems := strings.Join(check(small(t), c.text, c.values), "\n")
+		if c.want == "" && problems != "" {
+			t.Errorf("%s\nis sound, but: %s", c.text, problems)
+		} else if !strings.Contains(problems, c.want) {
+			t.Errorf("%s\ngot %q, want %q", c.text, problems, c.want)
+		}
+	}
+}
+
+// Each statement of the dialect itself, broken in one place, is found out.
+func TestTheCheckerFindsWhatIsBrokenInOurs(t *testing.T) {
+	t.Parallel()
+	s := catalogue()
+	all := everything(t, namings[0])
+	for _, x := range all {
+		check(s, x.text, len(x.values))
+	}
+	breaks := map[string]func(string) string{
+		"a parenthesis less": func(text string) string { return strings.Replace(text, ")", "", 1) },
+		"a parenthesis more": func(text string) string { return strings.Replace(text, ")", "))", 1) },
+		"a quote less":       func(text string) string { return strings.Replace(text, "'", "", 1) },
+		"a value less":       func(text string) string { return strings.Replace(text, ":arg1", "1", 1) },
+		"another value":      func(text string) string { return strings.Replace(text, ":arg1", ":arg9999", 1) },
+		"a misspelled table": func(text string) string { return strings.Replace(text, "dbq_task ", "dbq_tsak ", 1) },
+		"a misspelled column": func(text string) string {
+			return strings.Replace(strings.Replace(text, "due", "deu", 1), "version", "verison", 1)
+		},
+		"a misspelled WHERE": func(text string) string { return strings.Replace(text, "WHERE", "WEHRE", 1) },
+		"another end": func(text string) string {
+			if strings.HasSuffix(text, ";") {
+				return strings.TrimSuffix(text, ";")
+			}
+			return text + ";"
+		},
+		"LIMIT":   func(text string) string { return strings.Replace(text, "FETCH FIRST :arg", "LIMIT :arg", 1) },
+		"a lock":  func(text string) string { return strings.Replace(text, "ROWS ONLY", "ROWS ONLY FOR UPDATE", 1) },
+		"no FROM": func(text string) string { return strings.Replace(text, " FROM ", " ", 1) },
+		"a backtick": func(text string) string {
+			return strings.Replace(text, "queue", "`queue`", 1)
+		},
+		"an END less":    func(text string) string { return strings.Replace(text, " END", "", 1) },
+		"a word more":    func(text string) string { return strings.Replace(text, " = ", " = BINARY ", 1) },
+		"a column twice": func(text string) string { return strings.Replace(text, "SET ", "SET updated = 1, updated = 2, ", 1) },
+	}
+	caught := map[string]int{}
+	for _, x := range all {
+		for name, how := range breaks {
+			broken := how(x.text)
+			if broken == x.text || name == "a misspelled table" && strings.Contains(x.text, "CREATE TABLE") ||
+				name == "a misspelled column" && (strings.Contains(x.text, "CREATE ") || strings.Contains(x.name, "Probe") || strings.Contains(x.text, "AS deu")) ||
+				name == "a misspelled table" && strings.Contains(x.text, "DROP") || name == "a misspelled WHERE" && strings.Contains(x.text, "'WEHRE") {
+				continue
+			}
+			copied := schema{}
+			for k, v := range s {
+				copied[k] = v
+			}
+			if len(check(copied, broken, len(x.values))) == 0 {
+				t.Errorf("%s: %s was not found:\n%s", x.name, name, broken)
+			}
+			caught[name]++
+		}
+	}
+	for name := range breaks {
+		if caught[name] == 0 {
+			t.Errorf("no statement could be broken by %s", name)
+		}
+	}
+	t.Log(fmt.Sprint(caught))
+}

@@ -1,0 +1,87 @@
+package oracle
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	driver "github.com/sijms/go-ora/v2"
+)
+
+const defaultConns = 16
+
+// passed are the options that go to go-ora as they are, in its spelling: where the server is, who asks, and how what is sent is protected. Those that
+// change how values are read or written (LOB FETCH, CHARSET, SERVER LOCATION, LANGUAGE, TERRITORY), print them (TRACE FILE), or cut reading off
+// by themselves (TIMEOUT) are dbq's.
+var passed = []string{"SSL", "SSL VERIFY", "WALLET", "WALLET PASSWORD", "AUTH TYPE", "AUTH SERV", "ENCRYPTION", "DATA INTEGRITY",
+	"SERVER", "SID", "INSTANCE NAME", "PROXY CLIENT NAME", "PROGRAM", "CONNECTION TIMEOUT"}
+
+// Open makes the pool for a DSN such as oracle://user:password@host:1521/service. Its parameters are pool_max_conns (16 by default) and those of
+// go-ora's that cannot change what statements mean.
+func Open(_ context.Context, dsn string) (dialect.Pool, error) {
+	text, conns, err := config(dsn)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	db := sql.OpenDB(connector{dsn: text})
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns) // the default of 2 would log on all the time
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return dialect.Pool{Write: db, Read: db}, nil
+}
+
+// config reads a DSN and writes go-ora's.
+func config(dsn string) (text string, conns int, err error) {
+	const form = "write oracle://user:password@host:1521/service, with special characters in the password escaped (%40 for @)"
+	_, rest, _ := strings.Cut(dsn, ":")
+	u, err := url.Parse("oracle:" + rest)
+	if err != nil || u.Host == "" || u.Hostname() == "" {
+		return "", 0, fmt.Errorf("%w: %s", dialect.ErrDSN, form)
+	}
+	conns, options, err := parameters(u.Query())
+	if err != nil {
+		return "", 0, err
+	}
+	if strings.Trim(u.Path, "/") == "" && options.Get("SID") == "" {
+		return "", 0, fmt.Errorf("%w: it names no service: %s", dialect.ErrDSN, form)
+	}
+	if password, _ := u.User.Password(); (u.User.Username() == "" || password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "" {
+		return "", 0, fmt.Errorf("%w: it names no user or no password: %s; or say AUTH TYPE or WALLET", dialect.ErrDSN, form)
+	}
+	out := url.URL{Scheme: "oracle", User: u.User, Host: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "1521")), Path: u.Path, RawQuery: options.Encode()}
+	if options.Get("WALLET") == "" { // go-ora reads a wallet's files when it parses
+		if _, err := driver.ParseConfig(out.String()); err != nil {
+			return "", 0, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+		}
+	}
+	return out.String(), conns, nil
+}
+
+// parameters tells dbq's own from go-ora's, which are spelled in any case, with spaces.
+func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
+	conns, forDriver = defaultConns, url.Values{}
+	for name, values := range query {
+		known := strings.ToUpper(strings.ReplaceAll(name, "_", " "))
+		switch {
+		case name == "pool_max_conns":
+			conns, err = strconv.Atoi(values[0])
+			if err != nil || conns < 1 || conns > 10_000 {
+				return 0, nil, fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, values[0])
+			}
+		case slices.Contains(passed, known) && !forDriver.Has(known):
+			forDriver[known] = values
+		default:
+			return 0, nil, fmt.Errorf("%w: the parameter %q is not one that dbq leaves to you, or is there twice; known are pool_max_conns, %s",
+				dialect.ErrDSN, name, strings.Join(passed, ", "))
+		}
+	}
+	return conns, forDriver, nil
+}

@@ -1,0 +1,122 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	driver "github.com/sijms/go-ora/v2"
+)
+
+func TestOpenReadsADSN(t *testing.T) {
+	t.Parallel()
+	for dsn, conns := range map[string]int{
+		"oracle://app:hush@h/service":                                          defaultConns,
+		"oracle://app:hush@h:1522/service?":                                    defaultConns,
+		"Oracle://app:hush@[::1]:1521/service":                                 defaultConns,
+		"oracle://app:hush@[::1]/service":                                      defaultConns,
+		"oracle://app:p%40ss%2Fword%3F@h/service?pool_max_conns=3":             3,
+		"oracle://app:hush@h/?SID=xe":                                          defaultConns,
+		"oracle://app:hush@h/service?ssl=enable&ssl+verify=false":              defaultConns,
+		"oracle://app:hush@h/service?SSL_VERIFY=false&connection%20timeout=10": defaultConns,
+		"oracle://h/service?AUTH+TYPE=OS":                                      defaultConns,
+		"oracle://app:hush@h/service?server=h2:1521&server=h3:1521":            defaultConns,
+	} {
+		pool, err := Open(t.Context(), dsn)
+		if err != nil {
+			t.Errorf("%s: %v", dsn, err)
+			continue
+		}
+		if got := pool.Write.Stats().MaxOpenConnections; got != conns {
+			t.Errorf("%s: the pool takes %d connections, want %d", dsn, got, conns)
+		}
+		pool.Close()
+	}
+}
+
+func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"oracle:":                                         "write oracle://user:password@host:1521/service",
+		"oracle:service":                                  "write oracle://",
+		"oracle:///service":                               "write oracle://",
+		"oracle://app:hush@h":                             "names no service",
+		"oracle://app:hush@h/":                            "names no service",
+		"oracle://h/service":                              "no user or no password",
+		"oracle://app@h/service":                          "no user or no password",
+		"oracle://app:hush@h:port/service":                "write oracle://",
+		"oracle://app:hush%zz@h/service":                  "escaped",
+		"oracle://app:hush@h/service?pool_max_conns=0":    "pool_max_conns=0, use a number",
+		"oracle://app:hush@h/service?pool_max_conns=all":  "use a number from 1 to 10000",
+		"oracle://app:hush@h/service?lob+fetch=post":      `the parameter "lob fetch" is not one`,
+		"oracle://app:hush@h/service?PREFETCH_ROWS=1":     `"PREFETCH_ROWS"`,
+		"oracle://app:hush@h/service?charset=US7ASCII":    `"charset"`,
+		"oracle://app:hush@h/service?server+location=UTC": `"server location"`,
+		"oracle://app:hush@h/service?trace+file=t.log":    "known are pool_max_conns, SSL",
+		"oracle://app:hush@h/service?timeout=5":           `"timeout"`,
+		"oracle://app:hush@h/service?failover=3":          `"failover"`,
+		"oracle://app:hush@h/service?misspelled=1":        `"misspelled"`,
+		"oracle://app:hush@h/service?ssl=true&SSL=false":  "twice",
+		"oracle://app:hush@h/service?encryption=maybe":    "encryption",
+	} {
+		_, err := Open(t.Context(), dsn)
+		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", dsn, err, want)
+		} else if strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: the error shows the password: %v", dsn, err)
+		}
+		if _, err := NewConnector(dsn); !errors.Is(err, dialect.ErrDSN) {
+			t.Errorf("%s: NewConnector takes it: %v", dsn, err)
+		}
+	}
+}
+
+// What the driver says about a DSN that it cannot read never shows the password, however odd that is.
+func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
+	t.Parallel()
+	for _, password := range []string{
+		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
+		"p@x:hush/y", "hush[1]", "hüsch-hush",
+	} {
+		for _, format := range []string{
+			"oracle://app:%s@h:port/s", "oracle://app:%s@[::1/s", "oracle://app:%s@h/s?encryption=x", "oracle://app:%s@h/s?pool_max_conns=x",
+			"oracle://app:%s@h/s?wallet+password=hush&trace+file=x", "oracle://app:%s@h",
+		} {
+			dsn := fmt.Sprintf(format, password)
+			_, _, err := dialect.Open(t.Context(), dsn)
+			if err == nil {
+				continue // an odd password can make an odd but readable DSN
+			}
+			if strings.Contains(err.Error(), "hush") {
+				t.Errorf("%s: %v", dsn, err)
+			}
+		}
+	}
+}
+
+// The password reaches the driver as it was meant, and no error on the way shows it.
+func TestPasswordWithSpecialCharacters(t *testing.T) {
+	t.Parallel()
+	const password = `p@s:s/w?o#r%d&=+ "ü\`
+	u := url.URL{Scheme: "oracle", User: url.UserPassword("app", password), Host: "127.0.0.1:1", Path: "/s"}
+	text, _, err := config(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := driver.ParseConfig(text)
+	if err != nil || parsed.Password != password || parsed.UserID != "app" || parsed.ServiceName != "s" || parsed.Servers[0].Port != 1 {
+		t.Errorf("%s: got %+v, %v", text, parsed, err)
+	}
+	pool, err := Open(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	err = pool.Write.PingContext(t.Context()) // nobody listens there
+	if got := (Dialect{}).Classify(err); got != dialect.Unavailable || strings.Contains(err.Error(), "w?o") {
+		t.Errorf("%v: got %v, want unavailable", err, got)
+	}
+}

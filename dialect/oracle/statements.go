@@ -1,0 +1,174 @@
+package oracle
+
+import (
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// utc is one value for a whole SQL statement, whatever the session's time zone. In PL/SQL each mention would be read anew, so blocks SELECT it once.
+const utc = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
+
+// now is in microseconds since 1970, whose first day is the Julian day 2440588: whole days, and the seconds and microseconds of today.
+const now = "((TO_NUMBER(TO_CHAR(" + utc + ", 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(" + utc + ", 'SSSSSFF6')))"
+
+// columns are a row without its payload.
+const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
+	"t.holder, t.created, t.updated, t.headers, t.result, t.result_size"
+
+const (
+	maxRows  = 500 // in a list of ids or of pairs, and in a batch; Oracle takes 1000 in a list
+	maxTasks = 100 // in one block of inserts, with a dozen values each
+)
+
+func text(n dialect.Names, s string) string {
+	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
+		"{now}", now, "{columns}", columns, "{owner}", n.Table(""), "{prefix}", n.Prefix).Replace(s)
+}
+
+// Statements are Oracle's texts. A list of rows goes by ids or by pairs of id and fence; an update or a delete goes as a batch that the driver binds as
+// arrays, one statement for each row by its primary key. What an update changed cannot be returned of a batch, so its rows are
+// locked and read first. Tasks are inserted by a block, each on its own, since only PL/SQL can leave out a row whose key is taken, wait for another
+// transaction that is about to take it, and keep the surrounding transaction usable.
+//
+// A value is bound where its type is plain from the column beside it, and no text of a literal is compared with a number or the other way round.
+func (Dialect) Statements(n dialect.Names) dialect.Statements {
+	t := func(s string) string { return text(n, s) }
+	const (
+		byKey  = ` WHERE id = :id AND fence = :fence AND state = 1`
+		spent  = `:state = 3 AND attempt >= max_attempts`
+		keeps  = `:state = 0 AND :result_size IS NULL`
+		pairs  = `SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state FROM {task} t WHERE (t.id, t.fence) IN ({rows})`
+		locked = pairs + ` AND t.state = 1 ORDER BY t.id FOR UPDATE`
+	)
+	// change locks and reads the rows, then writes them by primary key.
+	change := func(then string) dialect.Batch {
+		return dialect.Batch{First: t(locked), SQL: t(then), ReadRow: `(:id, :fence)`, Sep: ", ", Max: maxRows, Repeat: true}
+	}
+	settle := change(`UPDATE {task} SET
+  due = CASE WHEN ` + spent + ` THEN NULL ELSE COALESCE(:at, {now} + :after) END,
+  state = CASE WHEN ` + spent + ` AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
+  attempt = attempt - :uncount, lease_until = NULL, updated = {now},
+  result_size = CASE WHEN ` + keeps + ` THEN result_size ELSE :result_size END,
+  result = CASE WHEN ` + keeps + ` THEN result ELSE :result END` + byKey)
+	settle.After = t(pairs)
+	st := dialect.Statements{
+		Style: dialect.Colon,
+		Now:   now,
+		Dual:  "FROM dual",
+
+		Version: t(`SELECT MAX(version) AS version FROM {migration}`),
+		SetVersion: t(`BEGIN INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now});
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;`),
+		MigrationTable: []string{unless(exists, t(`CREATE TABLE {migration} (
+  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, applied NUMBER(19) NOT NULL,
+  CONSTRAINT {prefix}migr_pk PRIMARY KEY (version))`))},
+		MigrationLock:   migrationLock,
+		MigrationUnlock: migrationUnlock,
+		Drop: []string{unless(gone, t(`DROP VIEW {tasks}`)), unless(gone, t(`DROP VIEW {attempts}`)), unless(gone, t(`DROP TABLE {task} PURGE`)),
+			unless(gone, t(`DROP TABLE {note} PURGE`)), unless(gone, t(`DROP TABLE {attempt} PURGE`)), unless(gone, t(`DROP TABLE {archive} PURGE`)),
+			unless(gone, t(`DROP TABLE {migration} PURGE`))},
+
+		Insert: dialect.Batch{
+			SQL: t(`DECLARE
+  l_now NUMBER(19);
+BEGIN
+  SELECT {now} INTO l_now FROM dual;
+  {rows}
+END;`),
+			Row: t(`BEGIN
+    INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
+    VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers, :payload_size, :payload);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;`),
+			// Both lists have one separator, which is none between statements.
+			After: t(`SELECT id FROM {task} WHERE 1 = 0 {rows}`), ReadRow: `OR id = :id`, Sep: "\n  ", Max: maxTasks,
+		},
+		Settle: settle,
+		Remove: change(`DELETE FROM {task}` + byKey),
+		Extend: change(`UPDATE {task} SET lease_until = {now} + :lease` + byKey),
+		Move:   moves(t),
+
+		Get:     t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.id = :id`),
+		Held:    t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.busy_queue = :queue AND t.holder = :holder`),
+		List:    t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
+		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
+		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.state, t.fence FROM {task} t WHERE t.id IN ({rows})`),
+			Row: `:id`, Sep: ", ", Max: maxRows},
+		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		Count: t(`SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
+  {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
+  FROM {task} GROUP BY queue, state`),
+	}
+	addCheckout(&st, t)
+	addNotes(&st, t)
+	addHistory(&st, t)
+	return st
+}
+
+// moves are the operator's events. Their guards are the state table's.
+func moves(t func(string) string) map[state.Event]dialect.Batch {
+	set := map[state.Event]string{
+		state.Reject:     "state = 3, due = NULL, updated = {now}",
+		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
+		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
+		state.Quarantine: "state = 4, due = NULL, updated = {now}",
+		state.Restore:    "state = 3, due = NULL, updated = {now}",
+	}
+	out := map[state.Event]dialect.Batch{}
+	for _, tr := range state.ByOperator() {
+		guard := " AND " + state.Guard(tr, "due")
+		b := dialect.Batch{First: t(`SELECT id FROM {task} WHERE id IN ({rows})` + guard + ` ORDER BY id FOR UPDATE`), ReadRow: `:id`, Sep: ", ",
+			Max: maxRows, Repeat: true}
+		if b.SQL = t(`UPDATE {task} SET ` + set[tr.Event] + ` WHERE id = :id` + guard); tr.To == state.None {
+			b.SQL = t(`DELETE FROM {task} WHERE id = :id` + guard)
+		}
+		out[tr.Event] = b
+	}
+	return out
+}
+
+// lockID names a lock of DBMS_LOCK by :name in the current schema. ALLOCATE_UNIQUE would commit.
+const lockID = `SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;`
+
+// The queue's lock is taken within seconds or not at all; it is the session's, and outlives a commit. 0 is success, 4 that the session has it.
+const (
+	queueLock = `DECLARE
+  l_id NUMBER(10);
+BEGIN
+  ` + lockID + `
+  IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
+  END IF;
+END;`
+	queueUnlock = `DECLARE
+  l_id NUMBER(10);
+BEGIN
+  ` + lockID + `
+  IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
+  END IF;
+END;`
+)
+
+// The migrations' lock is taken where DBMS_LOCK is granted: the inner block does not compile elsewhere, which is error 6550. Without it each statement of a
+// migration may meet another process doing the same, and can be run again.
+const (
+	migrationLock = `DECLARE
+  l_id NUMBER(10);
+BEGIN
+  ` + lockID + `
+  EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time''); END IF; END;';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
+END;`
+	migrationUnlock = `DECLARE
+  l_id NUMBER(10);
+BEGIN
+  ` + lockID + `
+  EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back''); END IF; END;';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
+END;`
+)

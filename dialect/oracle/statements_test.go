@@ -1,0 +1,248 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+	driver "github.com/sijms/go-ora/v2"
+)
+
+// one and many are what the core binds, under the names that it uses.
+var (
+	one = dialect.Args{
+		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t",
+		"id": uuid.UUID{1}, "priority": 5, "age": int64(1), "kind": "k", "after": uuid.UUID{2},
+	}
+	many = dialect.Args{
+		"queue": "q", "holder": "h", "lease": int64(1000),
+		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
+		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil}, "uncount": dialect.Col[int64]{0, 1},
+		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},
+		"reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},
+		"priority": dialect.Col[int64]{0, 9}, "max_attempts": dialect.Col[int64]{1, 2}, "delay": dialect.Col[int64]{0, 1},
+		"headers": dialect.Col[*string]{nil, nil}, "payload": dialect.Col[[]byte]{nil, make([]byte, inlineBytes+1)},
+		"payload_size": dialect.Col[*int64]{nil, new(int64)},
+	}
+)
+
+// sent is a statement as the driver gets it.
+type sent struct {
+	name, text string
+	values     []any
+}
+
+// recorder is a connection that writes down what it is told. It is no server.
+type recorder struct{ last sent }
+
+func (r *recorder) Exec(_ context.Context, query string, args ...any) (int64, error) {
+	r.last = sent{text: query, values: args}
+	return 0, nil
+}
+
+func (r *recorder) Query(_ context.Context, query string, args ...any) (dialect.Rows, error) {
+	r.last = sent{text: query, values: args}
+	return none{}, nil
+}
+
+type none struct{}
+
+func (none) Columns() ([]string, error) { return nil, nil }
+func (none) Next() bool                 { return false }
+func (none) Scan(...any) error          { return nil }
+func (none) Err() error                 { return nil }
+func (none) Close() error               { return nil }
+
+// everything is each statement of the dialect, DDL first, as it is sent.
+func everything(t *testing.T, names dialect.Names) (out []sent) {
+	s := dialect.NewSession(Dialect{}, dialect.Pool{}, dialect.Server{ExplicitTx: true}, names)
+	st := s.Statements
+	raw := func(name string, texts ...string) {
+		for i, text := range texts {
+			out = append(out, sent{name: fmt.Sprint(name, " ", i), text: text})
+		}
+	}
+	bound := func(name, text string, args dialect.Args) {
+		t.Helper()
+		var r recorder
+		if _, err := s.Exec(t.Context(), &r, text, args); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.last.name = name
+		out = append(out, r.last)
+	}
+	batch := func(name string, b dialect.Batch) {
+		t.Helper()
+		for part, text := range map[string]string{"first": b.First, "": b.SQL, "after": b.After} {
+			one := dialect.Batch{SQL: text, Row: b.Row, Sep: b.Sep, Max: b.Max, Repeat: b.Repeat}
+			if part != "" && b.ReadRow != "" {
+				one.Row, one.Repeat = b.ReadRow, false
+			}
+			var r recorder
+			if _, err := s.ExecBatch(t.Context(), &r, one, many, 2); text != "" && err != nil {
+				t.Fatalf("%s %s: %v", name, part, err)
+			} else if text != "" {
+				r.last.name = strings.TrimSpace(name + " " + part)
+				out = append(out, r.last)
+			}
+		}
+	}
+	raw("MigrationTable", st.MigrationTable...)
+	for _, m := range (Dialect{}).Migrations(names) {
+		raw(fmt.Sprint("Migration ", m.Version), m.Statements...)
+	}
+	raw("Probe", probe)
+	raw("Now", "SELECT "+st.Now+" AS now "+st.Dual)
+	bound("Version", st.Version, one)
+	bound("SetVersion", st.SetVersion, one)
+	bound("MigrationLock", st.MigrationLock, one)
+	bound("MigrationUnlock", st.MigrationUnlock, one)
+	bound("Get", st.Get, one)
+	bound("Held", st.Held, one)
+	bound("FindReference", st.FindReference, one)
+	bound("Count", st.Count, one)
+	// the core's conditions, all at once
+	where := "1 = 1 AND queue = :queue AND reference = :reference AND kind = :kind AND due IS NULL AND updated <= " + st.Now + " - :age AND id > :after AND " +
+		state.Condition(state.All()...)
+	bound("List", strings.Replace(st.List, "{where}", where, 1), one)
+	bound("FindIDs", strings.Replace(st.FindIDs, "{where}", where, 1), one)
+	for _, name := range slices.Sorted(maps.Keys(st.Checkout)) {
+		bound("Checkout "+name, st.Checkout[name], one)
+	}
+	batch("Insert", st.Insert)
+	batch("Settle", st.Settle)
+	batch("Remove", st.Remove)
+	batch("Extend", st.Extend)
+	batch("Peek", st.Peek)
+	for _, row := range state.ByOperator() {
+		batch("Move "+string(row.Event), st.Move[row.Event])
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.CheckoutBatch)) {
+		batch("CheckoutBatch "+name, st.CheckoutBatch[name])
+	}
+	raw("Drop", st.Drop...)
+	return out
+}
+
+// catalogue is what the server has by itself of which our statements read.
+func catalogue() schema {
+	of := func(names ...string) (columns []column) {
+		for _, name := range names {
+			columns = append(columns, column{name: name})
+		}
+		return columns
+	}
+	return schema{"PRODUCT_COMPONENT_VERSION": of("VERSION_FULL", "PRODUCT"), "NLS_DATABASE_PARAMETERS": of("PARAMETER", "VALUE"),
+		"NLS_SESSION_PARAMETERS": of("PARAMETER", "VALUE"), "ALL_OBJECTS": of("OWNER", "OBJECT_NAME", "OBJECT_TYPE")}
+}
+
+// namings are those that a program may ask for, the longest among them.
+var namings = []dialect.Names{
+	{Prefix: "dbq_"},
+	{Prefix: "q_", Schema: "jobs"},
+	{Prefix: "twenty_characters_1_", Schema: "twenty_characters_2_"},
+}
+
+func TestEveryStatementIsOracles(t *testing.T) {
+	t.Parallel()
+	for _, names := range namings {
+		s := catalogue()
+		all := everything(t, names)
+		for _, x := range all {
+			for _, problem := range check(s, x.text, len(x.values)) {
+				t.Errorf("%v %s: %s\n%s", names, x.name, problem, x.text)
+			}
+		}
+		if len(all) < 40 {
+			t.Errorf("only %d statements were read", len(all))
+		}
+	}
+}
+
+// No time goes over the wire, and nothing of a type that the driver would have to guess.
+func TestEveryValueIsOneTheDriverKnows(t *testing.T) {
+	t.Parallel()
+	batch := fmt.Sprintf("%T", driver.NewBatch([]int64{1}))
+	for _, x := range everything(t, namings[0]) {
+		arrays := 0
+		for i, v := range x.values {
+			switch v.(type) {
+			case []byte, string, *string, int, int64, *int64, driver.Blob:
+			default:
+				if arrays++; fmt.Sprintf("%T", v) != batch {
+					t.Errorf("%s: the value %d is a %T", x.name, i+1, v)
+				}
+			}
+		}
+		if isDML := !strings.HasPrefix(x.text, "SELECT") && !strings.HasPrefix(x.text, "DECLARE"); arrays > 0 && (arrays < len(x.values) || !isDML) {
+			t.Errorf("%s: %d of %d values are arrays: go-ora wants all of them to be, and a plain INSERT, UPDATE or DELETE\n%s", x.name, arrays, len(x.values), x.text)
+		}
+	}
+}
+
+// Settling and what else changes many tasks goes as array binds; a block cannot.
+func TestArrayBinds(t *testing.T) {
+	t.Parallel()
+	st := Dialect{}.Statements(namings[0])
+	batches := map[string]dialect.Batch{"Settle": st.Settle, "Remove": st.Remove, "Extend": st.Extend, "take ready": st.CheckoutBatch["take ready"],
+		"take expired": st.CheckoutBatch["take expired"], "bury": st.CheckoutBatch["bury"]}
+	for e, b := range st.Move {
+		batches[string(e)] = b
+	}
+	for name, b := range batches {
+		if b.Row != "" || !b.Repeat || strings.Contains(b.SQL, "BEGIN") || !strings.Contains(b.SQL, "WHERE id = :id AND") {
+			t.Errorf("%s is no array bind by primary key: %+v", name, b)
+		}
+	}
+}
+
+func TestMovesAreTheStateTablesAndNoMore(t *testing.T) {
+	t.Parallel()
+	moves := Dialect{}.Statements(namings[0]).Move
+	for _, row := range state.ByOperator() {
+		b := moves[row.Event]
+		for _, text := range []string{b.First, b.SQL} {
+			if !strings.Contains(text, state.Guard(row, "due")) {
+				t.Errorf("%s is not guarded as the state table says: %s", row.Event, text)
+			}
+		}
+		if to := "state = " + state.Literals(row.To) + ","; row.To != state.None && !strings.Contains(b.SQL, to) {
+			t.Errorf("%s does not lead to %v: %s", row.Event, row.To, b.SQL)
+		}
+		if row.To != state.None && strings.Contains(b.SQL, "fence = fence + 1") != row.Fence {
+			t.Errorf("%s: the fence should grow: %v: %s", row.Event, row.Fence, b.SQL)
+		}
+		if row.To != state.None && strings.Contains(b.SQL, "attempt = 0") != (row.Attempts == state.Reset) {
+			t.Errorf("%s: the attempts should start over: %v: %s", row.Event, row.Attempts == state.Reset, b.SQL)
+		}
+	}
+	if len(moves) != len(state.ByOperator()) {
+		t.Errorf("there are %d moves, the state table has %d", len(moves), len(state.ByOperator()))
+	}
+}
+
+// DDL commits by itself, so each step is run again after a failure between two of them.
+func TestEachStepCanBeRunAgain(t *testing.T) {
+	t.Parallel()
+	st := Dialect{}.Statements(namings[0])
+	steps := append(slices.Clone(st.MigrationTable), st.SetVersion)
+	for _, m := range (Dialect{}).Migrations(namings[0]) {
+		steps = append(steps, m.Statements...)
+	}
+	for _, text := range steps {
+		if !strings.Contains(text, "SQLCODE <> -955") && !strings.Contains(text, "WHEN DUP_VAL_ON_INDEX THEN NULL") {
+			t.Errorf("what is there already would be an error: %s", text)
+		}
+	}
+	for _, text := range st.Drop {
+		if !strings.Contains(text, "SQLCODE <> -942") {
+			t.Errorf("what is gone already would be an error: %s", text)
+		}
+	}
+}

@@ -1,0 +1,468 @@
+-- Every statement that dbq sends to this engine, for who wants to review them.
+-- Generated from the dialect by "go generate ./..."; do not edit.
+--
+-- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values, or as arrays, with which a statement is run once for each row.
+-- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
+-- Tables begin with "dbq_" unless a program says otherwise.
+
+-- ======== The schema ========
+
+-- dbq's tables for oracle
+
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
+  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, applied NUMBER(19) NOT NULL,
+  CONSTRAINT dbq_migr_pk PRIMARY KEY (version))';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+-- 1: tasks
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
+  id RAW(16) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  reference VARCHAR2(800 BYTE),
+  kind VARCHAR2(400 BYTE),
+  state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt NUMBER(5) DEFAULT 0 NOT NULL,
+  max_attempts NUMBER(5) NOT NULL,
+  fence NUMBER(19) DEFAULT 0 NOT NULL,
+  due NUMBER(19),
+  was_due NUMBER(19),
+  lease_until NUMBER(19),
+  holder VARCHAR2(800 BYTE),
+  created NUMBER(19) NOT NULL,
+  updated NUMBER(19) NOT NULL,
+  headers VARCHAR2(4000 BYTE),
+  payload_size NUMBER(10),
+  result_size NUMBER(10),
+  payload BLOB,
+  result BLOB,
+  ready_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN queue END) VIRTUAL,
+  ready_priority NUMBER(1) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN priority END) VIRTUAL,
+  ready_id RAW(16) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN id END) VIRTUAL,
+  busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
+  CONSTRAINT dbq_task_pk PRIMARY KEY (id)
+) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref ON dbq_task (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_ready ON dbq_task (ready_queue, ready_priority, due, ready_id) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_busy ON dbq_task (busy_queue) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
+  CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR'' WHEN 4 THEN ''POISON'' END AS state,
+  priority, attempt, max_attempts, fence,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, ''SECOND'') AS due,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(lease_until / 1000000, ''SECOND'') AS lease_until,
+  holder,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, ''SECOND'') AS created,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, ''SECOND'') AS updated,
+  headers, payload_size AS payload_bytes, result FROM dbq_task';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))));
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;
+/
+
+-- 2: notes, history, archive
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_note (
+  kind VARCHAR2(20 BYTE) NOT NULL,
+  name VARCHAR2(800 BYTE) NOT NULL,
+  version NUMBER(19) NOT NULL,
+  value VARCHAR2(4000 BYTE) NOT NULL,
+  updated NUMBER(19) NOT NULL,
+  expires NUMBER(19),
+  CONSTRAINT dbq_note_pk PRIMARY KEY (kind, name)
+)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
+  task RAW(16) NOT NULL,
+  fence NUMBER(19) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  attempt NUMBER(5) NOT NULL,
+  outcome VARCHAR2(20 BYTE) NOT NULL,
+  started NUMBER(19) NOT NULL,
+  ended NUMBER(19) NOT NULL,
+  worker VARCHAR2(800 BYTE),
+  error BLOB,
+  CONSTRAINT dbq_att_pk PRIMARY KEY (task, fence)
+)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_att_ended ON dbq_attempt (queue, ended)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_attempts AS SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, ''SECOND'') AS started,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(ended / 1000000, ''SECOND'') AS ended,
+  worker, queue, fence, error FROM dbq_attempt';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
+  id RAW(16) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  reference VARCHAR2(800 BYTE),
+  kind VARCHAR2(400 BYTE),
+  state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt NUMBER(5) DEFAULT 0 NOT NULL,
+  max_attempts NUMBER(5) NOT NULL,
+  fence NUMBER(19) DEFAULT 0 NOT NULL,
+  due NUMBER(19),
+  was_due NUMBER(19),
+  lease_until NUMBER(19),
+  holder VARCHAR2(800 BYTE),
+  created NUMBER(19) NOT NULL,
+  updated NUMBER(19) NOT NULL,
+  headers VARCHAR2(4000 BYTE),
+  payload_size NUMBER(10),
+  result_size NUMBER(10),
+  payload BLOB,
+  result BLOB,
+  archived NUMBER(19) NOT NULL,
+  CONSTRAINT dbq_arch_pk PRIMARY KEY (id)
+)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+BEGIN INSERT INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))));
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;
+/
+
+-- ======== The statements ========
+
+-- Now. An expression, not a statement: the database's clock in microseconds since 1970.
+((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+
+-- Dual. What stands behind a SELECT that reads no table.
+FROM dual;
+
+-- Version. Reads the newest migration that has been applied.
+SELECT MAX(version) AS version FROM dbq_migration;
+
+-- SetVersion. Notes a migration as applied.
+BEGIN INSERT INTO dbq_migration (version, title, applied) VALUES (:version, :title, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))));
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;
+/
+
+-- MigrationLock. Waits for other migrations of the same tables.
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time''); END IF; END;';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
+END;
+/
+
+-- MigrationUnlock. Lets them go on.
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back''); END IF; END;';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
+END;
+/
+
+-- MigrationTable. Makes the table of applied migrations.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
+  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, applied NUMBER(19) NOT NULL,
+  CONSTRAINT dbq_migr_pk PRIMARY KEY (version))';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+-- Drop. Removes everything, for tests and for leaving.
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_tasks';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_task PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_note PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_attempt PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_archive PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_migration PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+
+-- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
+-- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
+    INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
+    VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers, :payload_size, :payload);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+-- In what reads before or after the change it is a list of OR id = :id
+DECLARE
+  l_now NUMBER(19);
+BEGIN
+  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  {rows}
+END;
+/
+SELECT id FROM dbq_task WHERE 1 = 0 {rows};
+
+-- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
+UPDATE dbq_task SET
+  due = CASE WHEN :state = 3 AND attempt >= max_attempts THEN NULL ELSE COALESCE(:at, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :after) END,
+  state = CASE WHEN :state = 3 AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
+  attempt = attempt - :uncount, lease_until = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))),
+  result_size = CASE WHEN :state = 0 AND :result_size IS NULL THEN result_size ELSE :result_size END,
+  result = CASE WHEN :state = 0 AND :result_size IS NULL THEN result ELSE :result END WHERE id = :id AND fence = :fence AND state = 1;
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows});
+
+-- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
+DELETE FROM dbq_task WHERE id = :id AND fence = :fence AND state = 1;
+
+-- Extend. Renews leases: the heartbeat.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
+UPDATE dbq_task SET lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease WHERE id = :id AND fence = :fence AND state = 1;
+
+-- Move reject. A task is taken out before it runs, and parked.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
+UPDATE dbq_task SET state = 3, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 0);
+
+-- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
+UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 1);
+
+-- Move reenqueue. A failed task is due again, and its attempts start over.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+UPDATE dbq_task SET state = 0, due = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), attempt = 0, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3 OR state = 4) AND state >= 3;
+
+-- Move quarantine. A failed task is not to be retried.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
+UPDATE dbq_task SET state = 4, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3) AND state >= 3;
+
+-- Move restore. A poisoned task is parked for inspection.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+UPDATE dbq_task SET state = 3, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 4) AND state >= 3;
+
+-- Move purge. A finished or parked task is removed.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
+DELETE FROM dbq_task WHERE id = :id AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL));
+
+-- Get. Reads one task.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.id = :id;
+
+-- Held. Reads what one checkout holds, when its connection died before it had the answer.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.busy_queue = :queue AND t.holder = :holder;
+
+-- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
+
+-- FindIDs. Finds the tasks that an operator's bulk call changes.
+SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
+
+-- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT t.id, t.state, t.fence FROM dbq_task t WHERE t.id IN ({rows});
+
+-- FindReference. Finds a task by its reference.
+SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
+
+-- Count. Counts the tasks of each queue by state.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN 1 END) AS due,
+  ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - MIN(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN due END) AS oldest
+  FROM dbq_task GROUP BY queue, state;
+
+-- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
+SELECT kind, name, version, value, updated, expires, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- Notes. Reads the notes of a kind.
+SELECT kind, name, version, value, updated, expires, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_note WHERE kind = :kind ORDER BY name FETCH FIRST :limit ROWS ONLY;
+
+-- AddNote. Adds a note where there is none.
+INSERT INTO dbq_note (kind, name, version, value, updated, expires)
+SELECT :kind, :name, 1, :value, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :ttl FROM dual WHERE NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = :kind AND name = :name);
+
+-- SetNote. Changes a note, if nobody else has since it was read.
+UPDATE dbq_note SET version = version + 1, value = :value, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), expires = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :ttl
+ WHERE kind = :kind AND name = :name AND version = :version;
+
+-- DropNote. Removes a note.
+DELETE FROM dbq_note WHERE kind = :kind AND name = :name;
+
+-- ExpireNotes. Removes notes whose time is over.
+DELETE FROM dbq_note WHERE kind = :kind AND expires <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age;
+
+-- Record. Adds attempts to the history.
+-- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
+    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+    VALUES (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+BEGIN
+  {rows}
+END;
+/
+
+-- Attempts. Reads the attempts of a task.
+SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt
+ WHERE task = :id ORDER BY fence FETCH FIRST :limit ROWS ONLY;
+
+-- ExpireAttempts. Removes old attempts, a few at a time.
+DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age AND ROWNUM <= :limit;
+
+-- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
+INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FROM dbq_task t
+ WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
+
+-- ListArchive. Lists tasks of the archive.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
+
+-- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
+SELECT 0 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 1 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 2 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 3 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 4 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 5 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 6 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 7 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 8 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 9 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
+
+-- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
+  END IF;
+END;
+/
+
+-- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
+  END IF;
+END;
+/
+
+-- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
+DECLARE
+  TYPE id_list IS TABLE OF RAW(16);
+  l_ids id_list;
+  l_now NUMBER(19);
+  l_room NUMBER(10) := :limit;
+  l_queue VARCHAR2(400 BYTE) := :queue;
+  l_holder VARCHAR2(800 BYTE) := :holder;
+  l_lease NUMBER(19) := :lease;
+  CURSOR c_ready (p_priority NUMBER) IS
+    SELECT id FROM dbq_task WHERE ready_queue = l_queue AND ready_priority = p_priority AND due <= l_now
+     ORDER BY due, ready_id FOR UPDATE SKIP LOCKED;
+BEGIN
+  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  FOR l_priority IN 0 .. 9 LOOP
+    EXIT WHEN l_room < 1;
+    OPEN c_ready(l_priority);
+    FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
+    CLOSE c_ready;
+    IF l_ids.COUNT > 0 THEN
+      FORALL i IN 1 .. l_ids.COUNT
+        UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, updated = l_now
+         WHERE id = l_ids(i) AND due <= l_now;
+      l_room := l_room - SQL%ROWCOUNT;
+    END IF;
+  END LOOP;
+END;
+/
+
+-- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
+SELECT t.id, t.fence FROM dbq_task t
+ WHERE t.busy_queue = :queue AND t.lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
+
+-- Checkout see ready. Strategy cas: reads candidates without locks.
+SELECT t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
+
+-- Checkout taken. Reads what this checkout has leased, by its mark.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, t.was_due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+ WHERE t.busy_queue = :queue AND t.holder = :holder;
+
+-- Checkout update. Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
+UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ WHERE (id, fence) IN (SELECT t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+
+-- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
+-- At most 500 rows.
+UPDATE dbq_task SET state = 4, fence = fence + 1, lease_until = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), result_size = :result_size, result = :result
+ WHERE id = :id AND fence = :fence AND state = 1;
+
+-- CheckoutBatch skip expired. Strategy skip-locked: the same, without waiting for others.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 AND t.lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FOR UPDATE SKIP LOCKED;
+
+-- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
+-- At most 500 rows.
+UPDATE dbq_task SET was_due = -1, attempt = attempt + 1, fence = fence + 1,
+  lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND fence = :fence AND state = 1;
+
+-- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
+-- At most 500 rows.
+UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ WHERE id = :id AND fence = :fence AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
