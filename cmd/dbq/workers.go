@@ -13,8 +13,10 @@ func newWorker(a *app) *cobra.Command {
 		Use:   "worker",
 		Short: "See who works, and pause, resume or stop one worker",
 		Long:  "See who works, and pause, resume or stop one worker. A worker obeys when it tells next that it is alive, which takes some seconds.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  dbq worker list
+  dbq worker stop web-3/4711/mail`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newWorkerList(a),
 		newWorkerOrder(a, dbq.OrderPause, "Let one worker take no more tasks"),
