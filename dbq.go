@@ -63,6 +63,9 @@ type Client struct {
 	marks    atomic.Uint64 // of checkouts, so that each has a mark of its own
 	retried  atomic.Int64
 	looks    looks
+	place    place
+	ear      ear
+	doorbell doorbell
 }
 
 // Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme, ErrDSN,
@@ -78,7 +81,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 		pool.Close()
 		return nil, err
 	}
-	c.owned = true
+	c.owned, c.place.database = true, dsn
 	return c, nil
 }
 
@@ -131,7 +134,12 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 
 // Close ends the client: later calls return ErrClosed. Pools that Open made are closed; a pool given to New is not.
 func (c *Client) Close() error {
-	if c.closed.Swap(true) || !c.owned {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.ear.close()
+	c.doorbell.close()
+	if !c.owned {
 		return nil
 	}
 	return c.s.Pool.Close()

@@ -35,6 +35,9 @@ func (c *Client) Operate(ctx context.Context, e state.Event, id uuid.UUID) error
 		}
 		return fmt.Errorf("%w: it is %v, %s takes %s", ErrWrongState, row.State, e, sources(t))
 	})
+	if err == nil && t.To == StateCreated {
+		c.rung("", 0)
+	}
 	return c.wrap(string(e), "", id, err)
 }
 
@@ -66,6 +69,9 @@ func (c *Client) OperateMany(ctx context.Context, e state.Event, f Filter) (int,
 			return changed, c.wrap(string(e), f.Queue, uuid.Nil, err)
 		}
 		changed += len(moved)
+		if t.To == StateCreated {
+			c.rung(f.Queue, 0)
+		}
 	}
 	return changed, nil
 }

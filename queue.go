@@ -80,10 +80,14 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, erro
 		out, err = b.insert(ctx, conn, again || alone && b.inserted)
 		return err
 	})
+	if err == nil {
+		q.c.rung(q.name, b.waits(out)...)
+	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
 
-// EnqueueManyTx is EnqueueMany in the caller's transaction.
+// EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since dbq does not see
+// the commit; after that they find the tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enqueued, error) {
 	b, err := q.newBatch(ts)
 	if err != nil || len(ts) == 0 {
@@ -94,7 +98,32 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enque
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
 	out, err := b.insert(ctx, conn, false)
+	if err == nil {
+		q.c.rungLater(q.name, b.waits(out))
+	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+}
+
+// waits are the times after which tasks that were added are due, as far as this process's clock can tell.
+func (b *newTasks) waits(out []Enqueued) []time.Duration {
+	var waits []time.Duration
+	now := false
+	for i := range b.given {
+		t := &b.given[i]
+		wait := t.Delay
+		if !t.RunAt.IsZero() {
+			wait = time.Until(t.RunAt)
+		}
+		switch {
+		case out[i].Duplicate:
+		case wait > 0:
+			waits = append(waits, wait)
+		case !now:
+			now = true
+			waits = append(waits, 0)
+		}
+	}
+	return waits
 }
 
 // txConn makes a caller's transaction something to run statements on.
@@ -113,6 +142,7 @@ func (c *Client) txConn(tx Tx) (dialect.Conn, error) {
 // references never wait for each other in a circle.
 type newTasks struct {
 	q       *Queue
+	given   []NewTask   // in the caller's order
 	ids     []uuid.UUID // in the caller's order
 	refs    []string    // in the caller's order
 	callers []uuid.UUID // those of ids that the caller gave
@@ -134,7 +164,7 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 	if len(ts) > MaxBulk {
 		return nil, checkCount(len(ts), MaxBulk)
 	}
-	b := &newTasks{q: q}
+	b := &newTasks{q: q, given: ts}
 	limit := q.c.MaxPayload()
 	for i, t := range ts {
 		headers, err := t.check(limit)
@@ -176,7 +206,7 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 // insert adds the rows and finds out about those that were left out.
 func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([]Enqueued, error) {
 	s := b.q.c.s
-	before, err := b.given(ctx, conn)
+	before, err := b.existing(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +270,8 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 	return out, nil
 }
 
-// given finds the tasks that are there already under ids that the caller gave, for engines that cannot say what they inserted.
-func (b *newTasks) given(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]dialect.Row, error) {
+// existing finds the tasks that are there already under ids that the caller gave, for engines that cannot say what they inserted.
+func (b *newTasks) existing(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]dialect.Row, error) {
 	if b.q.c.s.Statements.Insert.After == "" || len(b.callers) == 0 {
 		return nil, nil
 	}

@@ -54,6 +54,11 @@ type Statements struct {
 	FindReference string
 	// Count returns CountRows.
 	Count string
+	// Next returns one row: as due when the next task of :queue may be taken, the earliest due time or end of a lease, null when
+	// there is none, and the database's clock as now. It must not lock, and cost no more for many tasks than for few.
+	Next string
+	// Notify tells all who listen on :channel that :payload, at once when it is no part of a transaction; see Listener. It may be empty.
+	Notify string
 
 	// Checkout holds what the dialect's own Checkout runs, by name, so that it is printed and golden-filed with the rest.
 	Checkout map[string]string

@@ -78,6 +78,9 @@ RETURNING id, fence`, `(:id, :fence)`),
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+		Next: t(`SELECT min(due) AS due, {now} AS now FROM (` +
+			eachPriority(`SELECT * FROM (SELECT due FROM {task} WHERE queue = :queue AND priority = {p} AND due IS NOT NULL ORDER BY due, id LIMIT 1)`) + `
+UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)`),
 
 		Checkout: map[string]string{
 			"any": t(`SELECT {now} AS now

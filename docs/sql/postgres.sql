@@ -164,6 +164,15 @@ UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GR
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
 
+-- Next. Tells when the next task of a queue is due: what an idle worker asks.
+SELECT least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority AND t.due IS NOT NULL
+     ORDER BY t.due, t.id LIMIT 1) AS x),
+  (SELECT min(t.lease_until) FROM dbq_task t WHERE t.queue = :queue AND t.state = 1)) AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
+
+-- Notify. Wakes workers of other processes, outside of the transaction that enqueued.
+SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text));
+
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
   SELECT t.id, t.fence FROM dbq_task t

@@ -39,6 +39,8 @@ var comments = map[string]string{
 	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
 	"FindReference":  "Finds a task by its reference.",
 	"Count":          "Counts the tasks of each queue by state.",
+	"Next":           "Tells when the next task of a queue is due: what an idle worker asks.",
+	"Notify":         "Wakes workers of other processes, outside of the transaction that enqueued.",
 
 	"Checkout any":               "Tells whether there is anything to take, without the writer's lock.",
 	"Checkout ready":             "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
