@@ -29,7 +29,7 @@ func (r *run) fetch(ctx context.Context) error {
 		start := time.Now()
 		tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.cfg.Lease)
 		for _, t := range tasks {
-			r.ready <- r.held.add(t) // there is room: no more waits than Batch and one for each handler, and the channel holds that
+			r.ready <- r.held.add(t) // there is room: waitHungry's target is no more than what the channel holds
 		}
 		for _, t := range spent {
 			r.poisoned(t, nil)
@@ -81,19 +81,19 @@ func (s *supply) reckon(begun int64, most int) {
 	s.prefetch = min(int(s.pace*ahead.Seconds()), most)
 }
 
-// waitHungry waits until at least half of what the handlers should have is missing, and returns how much is. It is false when ctx has
-// ended.
+// waitHungry waits until a full batch, or half of what the handlers should have, is missing, and returns how much is. It is false when
+// ctx has ended.
 func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
-	s.reckon(r.begun.Swap(0), r.cfg.Batch)
+	s.reckon(r.begun.Swap(0), 2*r.cfg.Batch) // one batch to begin with while the next is fetched
 	each := 1
 	if r.cfg.BatchHandler != nil {
 		each = r.cfg.BatchSize
 	}
 	for {
 		target := int(r.idle.Load())*each + s.prefetch
-		want = min(target-len(r.ready), r.cfg.Batch, dbq.MaxCheckout)
-		if want >= 1 && want >= min(target, r.cfg.Batch)/2 {
-			return want, ctx.Err() == nil
+		want = target - len(r.ready)
+		if want >= max(1, min(target/2, r.cfg.Batch)) {
+			return min(want, r.cfg.Batch), ctx.Err() == nil
 		}
 		select {
 		case <-r.hungry:

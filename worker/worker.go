@@ -37,8 +37,8 @@ type Worker struct {
 
 	// Concurrency is how many handlers run at once. The default is 10.
 	Concurrency int
-	// Batch bounds how many tasks one checkout leases, and how many wait leased for a handler. The worker leases ahead what its handlers
-	// get done in about a tenth of a second, so that slow tasks are left for other workers. The default is 500.
+	// Batch bounds how many tasks one checkout leases. The worker leases ahead what its handlers get done in about a tenth of a second, so
+	// that slow tasks are left for other workers, and two batches at most. The default is 500.
 	Batch int
 	// Lease is how long the tasks of a worker that died stay with it. Leases are renewed three times within it. The default is 30
 	// seconds, the least 100 milliseconds.
@@ -215,7 +215,7 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		handler: cfg.Handler,
 		settled: make(chan struct{}),
 		poison:  make(chan poisoning, 256),
-		ready:   make(chan *job, cfg.Batch+cfg.Concurrency*each),
+		ready:   make(chan *job, 2*cfg.Batch+cfg.Concurrency*each),
 		hungry:  make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		slots:   slots{drained: make(chan struct{})},
