@@ -109,30 +109,70 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	beat, stopBeat := context.WithCancel(context.WithoutCancel(ctx))
-	var background sync.WaitGroup
-	background.Go(func() { r.heartbeats(beat) })
-	go func() {
-		defer close(r.settled)
-		r.settler.run()
-	}()
-	background.Go(r.hooks)
+	stop := r.start()
 	for r.enter() {
 		r.spawn()
 	}
-
 	err = r.fetch(ctx)
 	r.release(r.stopHanding())
 	r.drain()
-	r.settler.stop()
-	<-r.settled
-	stopBeat()
-	close(r.poison)
-	background.Wait()
+	stop()
 	if left := r.zombies.Load(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d of them", ErrAbandoned, left))
 	}
 	return err
+}
+
+// Step takes one task that is due, handles it and settles it, all before it returns; found is false when nothing is due. It is for tests
+// and for programs that are started for each task. With a BatchHandler it takes up to BatchSize tasks, and returns the first. What became
+// of the task is in the database. A handler that ignores its context is waited for.
+func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
+	r, err := w.newRun(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	n := 1
+	if r.cfg.BatchHandler != nil {
+		n = r.cfg.BatchSize
+	}
+	stop := r.start()
+	defer stop()
+	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, n, r.cfg.Lease)
+	for _, t := range spent {
+		r.poisoned(t, nil)
+	}
+	if err != nil || len(tasks) == 0 {
+		return t, false, err
+	}
+	jobs := make([]*job, len(tasks))
+	for i := range tasks {
+		jobs[i] = r.held.add(tasks[i])
+	}
+	detach := context.AfterFunc(ctx, func() { r.held.cancelAll(ErrShutdown) })
+	defer detach()
+	r.enter()
+	r.handle(&slot{r: r, goroutine: goroutineID()}, jobs)
+	return tasks[0], true, nil
+}
+
+// start starts what goes on beside the handlers. stop settles everything, and waits for their end.
+func (r *run) start() (stop func()) {
+	beat, stopBeat := context.WithCancel(r.base)
+	var background sync.WaitGroup
+	background.Go(func() { r.heartbeats(beat) })
+	background.Go(r.hooks)
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		r.settler.run()
+	}()
+	return func() {
+		r.settler.stop()
+		<-settled
+		stopBeat()
+		close(r.poison)
+		background.Wait()
+	}
 }
 
 // withDefaults checks the fields and fills in those that are zero.
@@ -213,7 +253,6 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		cfg:     cfg,
 		base:    context.WithoutCancel(ctx),
 		handler: cfg.Handler,
-		settled: make(chan struct{}),
 		poison:  make(chan poisoning, 256),
 		ready:   make(chan *job, 2*cfg.Batch+cfg.Concurrency*each),
 		hungry:  make(chan struct{}, 1),
