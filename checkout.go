@@ -52,6 +52,7 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 // They count towards n, and there is nothing to settle about them.
 func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration) (tasks, spent []Task, err error) {
 	c := q.c
+	defer func(start time.Time) { c.observed("checkout", q.name, len(tasks), start, err) }(time.Now())
 	err = checkQueueName(q.name)
 	if err == nil {
 		err = checkCount(n, MaxCheckout)

@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,6 +26,8 @@ type config struct {
 	logger      *slog.Logger
 
 	withoutNotify bool
+	observe       func(Event)
+	headers       func(ctx context.Context) map[string]string
 	clock         func() time.Time
 }
 

@@ -65,8 +65,9 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 // EnqueueMany adds up to MaxBulk tasks in one transaction, all or, on an error, none. What is not added because it is there
 // already is no error: the outcome of each task, in the order given, says so. Tasks of the same priority that are due at the
 // same time leave in the order given. No tasks is no error.
-func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, error) {
-	b, err := q.newBatch(ts)
+func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
+	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	b, err := q.newBatch(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
@@ -74,7 +75,6 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, erro
 	if len(b.chunks) == 1 {
 		write, alone = q.c.write, !q.c.s.Server.ExplicitTx // one statement is its own transaction
 	}
-	var out []Enqueued
 	err = write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
 		// A statement that was its own transaction stays done when the questions after it fail.
 		out, err = b.insert(ctx, conn, again || alone && b.inserted)
@@ -88,8 +88,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, erro
 
 // EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since dbq does not see
 // the commit; after that they find the tasks by polling.
-func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enqueued, error) {
-	b, err := q.newBatch(ts)
+func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
+	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	b, err := q.newBatch(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
@@ -97,7 +98,7 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enque
 	if err != nil {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
-	out, err := b.insert(ctx, conn, false)
+	out, err = b.insert(ctx, conn, false)
 	if err == nil {
 		q.c.rungLater(q.name, b.waits(out))
 	}
@@ -157,7 +158,7 @@ type newRow struct {
 	headers *string
 }
 
-func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
+func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 	if err := checkQueueName(q.name); err != nil {
 		return nil, err
 	}
@@ -165,8 +166,9 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 		return nil, checkCount(len(ts), MaxBulk)
 	}
 	b := &newTasks{q: q, given: ts}
-	limit := q.c.MaxPayload()
+	limit, added := q.c.MaxPayload(), q.c.added(ctx)
 	for i, t := range ts {
+		t.addHeaders(added)
 		headers, err := t.check(limit)
 		if err != nil && len(ts) > 1 {
 			err = fmt.Errorf("task %d of %d: %w", i+1, len(ts), err)

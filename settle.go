@@ -80,7 +80,8 @@ type Settled struct {
 
 // Settle ends several attempts, each its own way, in as few statements as the engine allows and in one transaction. It returns
 // what became of each, in order; an error means that nothing was settled, or says ErrMayHaveHappened. At most MaxBulk at once.
-func (q *Queue) Settle(ctx context.Context, ss []Settlement) ([]Settled, error) {
+func (q *Queue) Settle(ctx context.Context, ss []Settlement) (out []Settled, err error) {
+	defer func(start time.Time) { q.c.observed("settle", q.name, len(ss), start, err) }(time.Now())
 	b, err := q.newSettling(ss)
 	if err != nil || len(ss) == 0 {
 		return nil, q.c.wrap("settle", q.name, uuid.Nil, err)

@@ -65,3 +65,9 @@ func Snooze(d time.Duration) error {
 		return dbq.Released(l, d).WithResult(o.Result)
 	}}
 }
+
+// IsSuccess reports whether what a handler returned is no failure: nil, Delete, Settled or Snooze.
+func IsSuccess(err error) bool {
+	var o *outcome
+	return err == nil || errors.Is(err, Settled) || errors.As(err, &o) && o.err == nil
+}

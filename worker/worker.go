@@ -228,7 +228,6 @@ type run struct {
 	handler Handler         // with its middleware
 	held    *held
 	settler *settler
-	settled chan struct{} // closed when the settler has ended
 	slots   slots
 	poison  chan poisoning
 
