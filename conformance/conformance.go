@@ -73,7 +73,7 @@ const caseTimeout = 3 * time.Minute
 func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), completeTxCases(),
-		operateCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
+		operateCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(), workerCases(),
 	}
 }
 

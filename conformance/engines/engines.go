@@ -10,6 +10,7 @@
 //	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
 //	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN
+//	DBQ_TEST_LOAD=200                         so much times the work in Contention and Worker: 100,000 tasks for Worker/FourProcesses
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
 package engines
 
