@@ -73,19 +73,32 @@ func (e effects) insert(task uuid.UUID, who string) string {
 	return fmt.Sprintf("INSERT INTO %s (task, who) VALUES ('%s', '%s')", e.table, task, who)
 }
 
-// handler takes its time and completes. A refusal is written down, too.
+// handler takes its time and completes. With a time to take, it writes down that it has begun, and when it is refused.
 func (e effects) handler(takes time.Duration) worker.Handler {
 	return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) ([]byte, error) {
-		time.Sleep(takes) // a handler that does not look at its context
-		err := e.complete(ctx, t)
-		if errors.Is(err, dbq.ErrLeaseLost) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-			defer cancel()
-			_, err2 := e.q.Client().DB().ExecContext(ctx, e.insert(t.ID, "refused "+e.who))
-			return nil, errors.Join(err, err2)
+		if takes > 0 {
+			if err := e.note(ctx, t, "began "); err != nil {
+				return nil, err
+			}
+			time.Sleep(takes) // a handler that does not look at its context
 		}
-		return nil, errors.Join(err, worker.Settled)
+		err := e.complete(ctx, t)
+		if takes > 0 && errors.Is(err, dbq.ErrLeaseLost) {
+			return nil, errors.Join(err, e.note(ctx, t, "refused "))
+		}
+		if err == nil {
+			err = worker.Settled
+		}
+		return nil, err
 	})
+}
+
+// note writes something down apart from the task's completion.
+func (e effects) note(ctx context.Context, t dbq.Task, what string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	_, err := e.q.Client().DB().ExecContext(ctx, e.insert(t.ID, what+e.who))
+	return err
 }
 
 // wantEffects notes a failure unless each task is completed and has one effect.
@@ -219,14 +232,14 @@ func (t *T) await(what string, done <-chan struct{}) {
 	}
 }
 
-// inWork waits until so many tasks are in work.
-func (t *T) inWork(c *dbq.Client, n int) []dbq.Task {
-	var tasks []dbq.Task
-	t.eventually(fmt.Sprintf("%d tasks are in work", n), func() bool {
-		tasks = t.list(c, dbq.Filter{Queue: "work", States: []dbq.State{dbq.StateProcessing}})
-		return len(tasks) >= n
+// begun waits until a process has begun with a task.
+func (t *T) begun(c *dbq.Client, table string, p *process) {
+	t.eventually("the process begins with a task", func() bool {
+		if p.gone() {
+			t.Fatalf("the process ended: %v\n%s", p.err, p.stderr.String())
+		}
+		return len(t.effects(c, table)) > 0
 	})
-	return tasks
 }
 
 // processTime bounds the work of several processes.

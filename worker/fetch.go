@@ -138,7 +138,9 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell <-chan struct{}) bool
 		if r.cfg.UntilEmpty && r.held.count() == 0 || r.cfg.Switch != nil && r.cfg.Switch.Paused() {
 			return true // a checkout decides, or waits
 		}
+		start := time.Now()
 		wait, some, err := r.cfg.Queue.Next(ctx)
+		r.observe(Event{Kind: Asked, Duration: time.Since(start), Err: err})
 		switch {
 		case ctx.Err() != nil:
 			return false

@@ -12,6 +12,7 @@ type EventKind string
 // The kinds of events.
 const (
 	Polled    EventKind = "polled"     // a checkout has returned N tasks, 0 for an empty poll, or Err
+	Asked     EventKind = "asked"      // the database has said when the next task is due, as an idle worker asks it, or Err
 	Started   EventKind = "started"    // Task goes to its handler, Duration after it was due: the pick-up latency
 	Ended     EventKind = "ended"      // Task's handler has returned after Duration; Outcome is to become of the task
 	LeaseLost EventKind = "lease lost" // Task is not this worker's any more

@@ -42,7 +42,7 @@ func New(r prometheus.Registerer) (*Metrics, error) {
 		took:       histogram("call_seconds", "How long these calls took, with all repetitions.", "op", "queue"),
 		outcomes:   counter("outcomes_total", "Attempts that ended, by the event that the handler chose.", "queue", "kind", "event"),
 		states:     counter("settled_total", "Attempts whose end was recorded, by the task's state; lost where it could not be.", "queue", "state"),
-		polls:      counter("polls_total", "Checkouts of workers, by what came of them.", "queue", "result"),
+		polls:      counter("polls_total", "What workers asked the database, by what came of it: tasks, empty, error, or idle for a question without a checkout.", "queue", "result"),
 		lost:       counter("leases_lost_total", "Tasks whose lease was lost while a worker had them.", "queue"),
 		stuck:      counter("handlers_stuck_total", "Handlers that ignored the end of their context.", "queue"),
 		waited:     histogram("pickup_seconds", "From when a task was due to its handler's start.", "queue"),
@@ -83,6 +83,12 @@ func (m *Metrics) Work(e worker.Event) {
 			result = "error"
 		case e.N == 0:
 			result = "empty"
+		}
+		m.polls.WithLabelValues(e.Queue, result).Inc()
+	case worker.Asked:
+		result := "idle"
+		if e.Err != nil {
+			result = "error"
 		}
 		m.polls.WithLabelValues(e.Queue, result).Inc()
 	case worker.Started:

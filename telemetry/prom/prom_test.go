@@ -63,7 +63,7 @@ dbq_outcomes_total{event="poison",kind="bad",queue="q"} 1
 # TYPE dbq_settled_total counter
 dbq_settled_total{queue="q",state="COMPLETED"} 1
 dbq_settled_total{queue="q",state="POISON"} 1
-# HELP dbq_polls_total Checkouts of workers, by what came of them.
+# HELP dbq_polls_total What workers asked the database, by what came of it: tasks, empty, error, or idle for a question without a checkout.
 # TYPE dbq_polls_total counter
 dbq_polls_total{queue="empty",result="empty"} 1
 # HELP dbq_tasks Tasks by state, at most 15 seconds old.
