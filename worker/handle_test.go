@@ -351,3 +351,99 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+func TestHeartbeatsGoOnWhileTheWorkerDrains(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	const lease = time.Second
+	started := make(chan struct{})
+	stop := start(t, worker.Worker{Queue: q, Lease: lease, Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+		close(started)
+		select {
+		case <-time.After(5 * lease / 2):
+			return []byte("kept"), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})})
+	<-started
+	var thief sync.WaitGroup
+	stolen := make(chan int, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	thief.Go(func() {
+		n := 0
+		for ctx.Err() == nil {
+			tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+			if err != nil {
+				t.Errorf("checkout: %v", err)
+			}
+			n += len(tasks)
+			time.Sleep(10 * time.Millisecond)
+		}
+		stolen <- n
+	})
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	thief.Wait()
+	if n := <-stolen; n > 0 {
+		t.Errorf("another worker got the task %d times while the first drained", n)
+	}
+	if task := get(t, q, id); string(task.Result) != "kept" || task.Attempt != 1 {
+		t.Errorf("got %v with %q after %d attempts", task.State, task.Result, task.Attempt)
+	}
+}
+
+func TestHandlerThatIgnoresTheShutdownIsReportedAndItsTaskLeft(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	var log lockedBuffer
+	started, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 1, DrainTimeout: time.Millisecond, Grace: 10 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+			close(started)
+			ignoreEverything(release)
+			return nil, nil
+		})})
+	<-started
+	if err := stop(); !errors.Is(err, worker.ErrAbandoned) {
+		t.Errorf("got %v, want ErrAbandoned", err)
+	}
+	if !strings.Contains(log.String(), "ignoreEverything") {
+		t.Errorf("the log lacks the handler's stack: %s", log.String())
+	}
+	if task := get(t, q, id); task.State != dbq.StateProcessing { // until its lease runs out: the handler may still be at it
+		t.Errorf("got %v, want PROCESSING", task.State)
+	}
+}
+
+func TestStuckHandlerWhoseLeaseIsLostBlocksNobody(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	first := enqueue(t, q, 1, dbq.NewTask{Kind: "stuck"})[0]
+	started, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	start(t, worker.Worker{Queue: q, Concurrency: 1, Lease: 300 * time.Millisecond, Grace: 10 * time.Millisecond, DrainTimeout: time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+			if task.Kind == "stuck" {
+				close(started)
+				<-release
+			}
+			return []byte("too late"), nil
+		})})
+	<-started
+	if err := q.Client().Revoke(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	if task := get(t, q, first); !task.Parked() || len(task.Result) > 0 {
+		t.Errorf("got %v with %q, want it parked as the operator left it", task.State, task.Result)
+	}
+}
