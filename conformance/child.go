@@ -82,6 +82,9 @@ func runChild(text string) error {
 	}
 	defer file.Close()
 	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy))
+	if err != nil && context.Cause(ctx) == errStopped {
+		return nil // it was told to stop before it had begun
+	}
 	if err != nil {
 		return err
 	}
