@@ -40,8 +40,16 @@ func (l *looks) due(queue string, now time.Time) bool {
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
 // ErrMayHaveHappened means that it could not find out, and that tasks may be held by nobody until their leases run out.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
+	tasks, _, err := q.CheckoutAndSpent(ctx, n, lease)
+	return tasks, err
+}
+
+// CheckoutAndSpent is Checkout that also returns the tasks that it moved to POISON because the lease of their last attempt ran out.
+// They count towards n, and there is nothing to settle about them.
+func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration) (tasks, spent []Task, err error) {
 	c := q.c
-	err := checkQueueName(q.name)
+	defer func(start time.Time) { c.observed("checkout", q.name, len(tasks), start, err) }(time.Now())
+	err = checkQueueName(q.name)
 	if err == nil {
 		err = checkCount(n, MaxCheckout)
 	}
@@ -49,7 +57,7 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 		err = checkLeaseTime(lease)
 	}
 	if err != nil {
-		return nil, c.wrap("checkout", q.name, uuid.Nil, err)
+		return nil, nil, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
 	var (
 		rows  []dialect.Row
@@ -76,9 +84,10 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 		err = outcome(true, lost)
 	}
 	if err != nil {
-		return nil, c.wrap("checkout", q.name, uuid.Nil, err)
+		return nil, nil, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
-	return q.tasks(rows, until), nil
+	tasks, spent = q.tasks(rows, until)
+	return tasks, spent, nil
 }
 
 // lookPauses are before each look for what a lost checkout holds: a commit can still be under way when its connection is gone, and what
@@ -103,17 +112,21 @@ func (q *Queue) heldUnder(ctx context.Context, mark string, known int) []dialect
 	return nil
 }
 
-func (q *Queue) tasks(rows []dialect.Row, until time.Time) []Task {
-	var out []Task
+// tasks tells what was leased from what went to POISON instead.
+func (q *Queue) tasks(rows []dialect.Row, until time.Time) (tasks, spent []Task) {
 	for _, r := range rows {
+		t := taskOf(r)
 		if r.State == StatePoison {
 			q.c.cfg.logger.Warn("dbq: attempts are spent, the last one's lease ran out",
 				"queue", q.name, "task", r.ID, "attempt", r.Attempt, "holder", text(r.Holder))
+			spent = append(spent, t)
 			continue
 		}
-		t := taskOf(r)
 		t.Lease = Lease{Task: r.ID, Queue: q.name, Fence: r.Fence, Until: until}
-		out = append(out, t)
+		if r.WasDue > 0 && r.Now > r.WasDue {
+			t.Waited = time.Duration(r.Now-r.WasDue) * time.Microsecond
+		}
+		tasks = append(tasks, t)
 	}
-	return out
+	return tasks, spent
 }

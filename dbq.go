@@ -66,6 +66,9 @@ type Client struct {
 	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
 	forgot   atomic.Int64 // when it looked for workers to forget, in nanoseconds
+	place    place
+	ear      ear
+	doorbell doorbell
 }
 
 // Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme, ErrDSN,
@@ -81,7 +84,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 		pool.Close()
 		return nil, err
 	}
-	c.owned = true
+	c.owned, c.place.database = true, dsn
 	return c, nil
 }
 
@@ -134,7 +137,12 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 
 // Close ends the client: later calls return ErrClosed. Pools that Open made are closed; a pool given to New is not.
 func (c *Client) Close() error {
-	if c.closed.Swap(true) || !c.owned {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.ear.close()
+	c.doorbell.close()
+	if !c.owned {
 		return nil
 	}
 	return c.s.Pool.Close()

@@ -28,6 +28,7 @@ func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, er
 // ExtendMany extends all leases that a worker holds, in one statement where the engine allows, and tells those that were renewed
 // from those that are lost, each in the order given.
 func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (renewed, lost []Lease, err error) {
+	defer func(start time.Time) { q.c.observed("extend", q.name, len(ls), start, err) }(time.Now())
 	if err := q.checkExtend(ls, d); err != nil || len(ls) == 0 {
 		return nil, nil, q.c.wrap("extend", q.name, uuid.Nil, err)
 	}

@@ -54,7 +54,8 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	if server.NoSchemas && cfg.names.Schema != "" {
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s has no schemas; use a prefix", ErrOption, server.Product)}
 	}
-	return &Client{s: dialect.NewSession(d, pool, server, cfg.names), cfg: cfg}, nil
+	at := place{database: pool.Write, table: cfg.names.Table("task")}
+	return &Client{s: dialect.NewSession(d, pool, server, cfg.names), cfg: cfg, place: at}, nil
 }
 
 // DropTables removes dbq's tables with everything in them, for tests and for leaving. It does nothing when they are not there.

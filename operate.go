@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
@@ -12,12 +13,13 @@ import (
 
 // Operate does an operator's event to one task, whatever its lease. ErrNotFound and ErrWrongState say why it did not. The
 // methods below do the same for one event each.
-func (c *Client) Operate(ctx context.Context, e state.Event, id uuid.UUID) error {
+func (c *Client) Operate(ctx context.Context, e state.Event, id uuid.UUID) (err error) {
+	defer func(start time.Time) { c.observed(string(e), "", 1, start, err) }(time.Now())
 	t, ok := state.Find(e, state.Operator)
 	if !ok {
 		return c.wrap(string(e), "", id, fmt.Errorf("%w: %q is not an operator's event", ErrFilter, e))
 	}
-	err := c.write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
+	err = c.write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
 		moved, err := c.move(ctx, conn, t, []uuid.UUID{id})
 		if err != nil || len(moved) == 1 {
 			return err
@@ -35,13 +37,17 @@ func (c *Client) Operate(ctx context.Context, e state.Event, id uuid.UUID) error
 		}
 		return fmt.Errorf("%w: it is %v, %s takes %s", ErrWrongState, row.State, e, sources(t))
 	})
+	if err == nil && t.To == StateCreated {
+		c.rung("", 0)
+	}
 	return c.wrap(string(e), "", id, err)
 }
 
 // OperateMany does an operator's event to up to f.Limit tasks that the filter selects and whose state allows it, and returns
 // how many it changed. Fewer than f.Limit means that no more were found; call it again for the rest. Each batch of tasks is a
 // transaction of its own, so an error may come after some were changed: the number says how many.
-func (c *Client) OperateMany(ctx context.Context, e state.Event, f Filter) (int, error) {
+func (c *Client) OperateMany(ctx context.Context, e state.Event, f Filter) (changed int, err error) {
+	defer func(start time.Time) { c.observed(string(e), f.Queue, changed, start, err) }(time.Now())
 	t, ok := state.Find(e, state.Operator)
 	if !ok {
 		return 0, c.wrap(string(e), f.Queue, uuid.Nil, fmt.Errorf("%w: %q is not an operator's event", ErrFilter, e))
@@ -50,7 +56,6 @@ func (c *Client) OperateMany(ctx context.Context, e state.Event, f Filter) (int,
 	if err != nil {
 		return 0, c.wrap(string(e), f.Queue, uuid.Nil, err)
 	}
-	changed := 0
 	for size := c.s.Statements.Move[e].Max; len(rows) > 0; {
 		ids := make([]uuid.UUID, min(size, len(rows)))
 		for i := range ids {
@@ -66,6 +71,9 @@ func (c *Client) OperateMany(ctx context.Context, e state.Event, f Filter) (int,
 			return changed, c.wrap(string(e), f.Queue, uuid.Nil, err)
 		}
 		changed += len(moved)
+		if t.To == StateCreated {
+			c.rung(f.Queue, 0)
+		}
 	}
 	return changed, nil
 }

@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,7 +24,11 @@ type config struct {
 	maxAttempts int
 	migrate     bool
 	logger      *slog.Logger
-	clock       func() time.Time
+
+	withoutNotify bool
+	observe       func(Event)
+	headers       func(ctx context.Context) map[string]string
+	clock         func() time.Time
 }
 
 // DefaultMaxAttempts is how often a task is tried when neither it nor the client says otherwise.
@@ -109,6 +114,13 @@ func WithLogger(l *slog.Logger) Option {
 		c.logger = l
 		return nil
 	}
+}
+
+// WithoutNotify keeps the client from telling other processes that it enqueued, and from listening to what they tell; workers then find
+// tasks of other processes by polling alone. The default is to do both where the engine can (PostgreSQL), which costs a connection while
+// a worker runs, and a notification for each queue that is enqueued to, at most 200 a second. Nothing but latency depends on it.
+func WithoutNotify() Option {
+	return func(c *config) error { c.withoutNotify = true; return nil }
 }
 
 // WithClock is the wall clock that new ids are dated by, for tests. Nothing else depends on a client's clock.

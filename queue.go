@@ -65,8 +65,9 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 // EnqueueMany adds up to MaxBulk tasks in one transaction, all or, on an error, none. What is not added because it is there
 // already is no error: the outcome of each task, in the order given, says so. Tasks of the same priority that are due at the
 // same time leave in the order given. No tasks is no error.
-func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, error) {
-	b, err := q.newBatch(ts)
+func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
+	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	b, err := q.newBatch(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
@@ -74,18 +75,22 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, erro
 	if len(b.chunks) == 1 {
 		write, alone = q.c.write, !q.c.s.Server.ExplicitTx // one statement is its own transaction
 	}
-	var out []Enqueued
 	err = write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
 		// A statement that was its own transaction stays done when the questions after it fail.
 		out, err = b.insert(ctx, conn, again || alone && b.inserted)
 		return err
 	})
+	if err == nil {
+		q.c.rung(q.name, b.waits(out)...)
+	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
 
-// EnqueueManyTx is EnqueueMany in the caller's transaction.
-func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enqueued, error) {
-	b, err := q.newBatch(ts)
+// EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since dbq does not see
+// the commit; after that they find the tasks by polling.
+func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
+	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	b, err := q.newBatch(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
@@ -93,8 +98,33 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) ([]Enque
 	if err != nil {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
-	out, err := b.insert(ctx, conn, false)
+	out, err = b.insert(ctx, conn, false)
+	if err == nil {
+		q.c.rungLater(q.name, b.waits(out))
+	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+}
+
+// waits are the times after which tasks that were added are due, as far as this process's clock can tell.
+func (b *newTasks) waits(out []Enqueued) []time.Duration {
+	var waits []time.Duration
+	now := false
+	for i := range b.given {
+		t := &b.given[i]
+		wait := t.Delay
+		if !t.RunAt.IsZero() {
+			wait = time.Until(t.RunAt)
+		}
+		switch {
+		case out[i].Duplicate:
+		case wait > 0:
+			waits = append(waits, wait)
+		case !now:
+			now = true
+			waits = append(waits, 0)
+		}
+	}
+	return waits
 }
 
 // txConn makes a caller's transaction something to run statements on.
@@ -113,6 +143,7 @@ func (c *Client) txConn(tx Tx) (dialect.Conn, error) {
 // references never wait for each other in a circle.
 type newTasks struct {
 	q       *Queue
+	given   []NewTask   // in the caller's order
 	ids     []uuid.UUID // in the caller's order
 	refs    []string    // in the caller's order
 	callers []uuid.UUID // those of ids that the caller gave
@@ -127,16 +158,17 @@ type newRow struct {
 	headers *string
 }
 
-func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
+func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 	if err := checkQueueName(q.name); err != nil {
 		return nil, err
 	}
 	if len(ts) > MaxBulk {
 		return nil, checkCount(len(ts), MaxBulk)
 	}
-	b := &newTasks{q: q}
-	limit := q.c.MaxPayload()
+	b := &newTasks{q: q, given: ts}
+	limit, added := q.c.MaxPayload(), q.c.added(ctx)
 	for i, t := range ts {
+		t.addHeaders(added)
 		headers, err := t.check(limit)
 		if err != nil && len(ts) > 1 {
 			err = fmt.Errorf("task %d of %d: %w", i+1, len(ts), err)
@@ -176,7 +208,7 @@ func (q *Queue) newBatch(ts []NewTask) (*newTasks, error) {
 // insert adds the rows and finds out about those that were left out.
 func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([]Enqueued, error) {
 	s := b.q.c.s
-	before, err := b.given(ctx, conn)
+	before, err := b.existing(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +272,8 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 	return out, nil
 }
 
-// given finds the tasks that are there already under ids that the caller gave, for engines that cannot say what they inserted.
-func (b *newTasks) given(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]dialect.Row, error) {
+// existing finds the tasks that are there already under ids that the caller gave, for engines that cannot say what they inserted.
+func (b *newTasks) existing(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]dialect.Row, error) {
 	if b.q.c.s.Statements.Insert.After == "" || len(b.callers) == 0 {
 		return nil, nil
 	}

@@ -159,11 +159,14 @@ func (q *Queue) Pause(ctx context.Context, reason string) error {
 	return q.c.wrap("pause", q.name, uuid.Nil, err)
 }
 
-// Resume ends a pause; none is no error.
+// Resume ends a pause, and wakes the workers; none is no error.
 func (q *Queue) Resume(ctx context.Context) error {
 	err := checkQueueName(q.name)
 	if err == nil {
 		err = q.c.dropNote(ctx, notePause, q.name)
+	}
+	if err == nil {
+		q.c.rung(q.name, 0)
 	}
 	return q.c.wrap("resume", q.name, uuid.Nil, err)
 }

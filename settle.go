@@ -60,6 +60,13 @@ func Released(l Lease, after time.Duration) Settlement {
 	return Settlement{Lease: l, event: state.Release, retry: RetryIn(after)}
 }
 
+// WithResult is the settlement with a result to keep, as for a release that says how far the work got. A longer one than MaxResult bytes
+// is cut and says so; a task that is removed keeps none.
+func (s Settlement) WithResult(result []byte) Settlement {
+	s.result = result
+	return s
+}
+
 // Event is what the settlement does, as the state table names it.
 func (s Settlement) Event() state.Event { return s.event }
 
@@ -73,7 +80,8 @@ type Settled struct {
 
 // Settle ends several attempts, each its own way, in as few statements as the engine allows and in one transaction. It returns
 // what became of each, in order; an error means that nothing was settled, or says ErrMayHaveHappened. At most MaxBulk at once.
-func (q *Queue) Settle(ctx context.Context, ss []Settlement) ([]Settled, error) {
+func (q *Queue) Settle(ctx context.Context, ss []Settlement) (out []Settled, err error) {
+	defer func(start time.Time) { q.c.observed("settle", q.name, len(ss), start, err) }(time.Now())
 	b, err := q.newSettling(ss)
 	if err != nil || len(ss) == 0 {
 		return nil, q.c.wrap("settle", q.name, uuid.Nil, err)
@@ -82,8 +90,25 @@ func (q *Queue) Settle(ctx context.Context, ss []Settlement) ([]Settled, error) 
 	if b.statements() > 1 {
 		write = q.c.writeTx
 	}
-	err = write(ctx, b.run)
+	if err = write(ctx, b.run); err == nil {
+		q.c.rung(q.name, b.waits()...)
+	}
 	return b.out, q.c.wrap("settle", q.name, uuid.Nil, err)
+}
+
+// waits are the times after which what was released or failed is due again, as far as this process's clock can tell.
+func (b *settling) waits() []time.Duration {
+	var waits []time.Duration
+	for i, s := range b.ss {
+		switch to := b.out[i].State; {
+		case b.out[i].Err != nil || to != StateCreated && to != StateError:
+		case s.retry.in != nil:
+			waits = append(waits, *s.retry.in)
+		case !s.retry.at.IsZero():
+			waits = append(waits, time.Until(s.retry.at))
+		}
+	}
+	return waits
 }
 
 // Complete ends an attempt well: COMPLETED, with an optional result. A lease that is not valid any more is ErrLeaseLost, and

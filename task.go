@@ -69,8 +69,10 @@ type Task struct {
 	Created    time.Time `json:"created"`
 	Updated    time.Time `json:"updated"` // when the task came into its state
 
-	// Lease is the right to settle the task; only Checkout fills it.
-	Lease Lease `json:"-"`
+	// Lease is the right to settle the task, and Waited how long the task had been due, by the database's clock; a task that was taken
+	// over did not wait. Only Checkout fills them.
+	Lease  Lease         `json:"-"`
+	Waited time.Duration `json:"-"`
 	// TakenOver is the attempt before this one, when its lease had run out and this checkout took the task over.
 	TakenOver *Attempt `json:"-"`
 }

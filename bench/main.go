@@ -2,6 +2,7 @@
 // server, with the same payload, the contenders taking turns in every round. It fails when a contender lost a task or worked it twice.
 //
 //	go run . [-dsn postgres://...] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-out ../docs/benchmarks.md]
+//	go run . -pickup [-dsn postgres://...] [-rounds 5]
 //	go run . -smoke
 //
 // It makes its tables in a schema of its own and drops it at the end. Judge by the ratios.
@@ -33,6 +34,7 @@ type options struct {
 	only   *regexp.Regexp
 	json   bool
 	out    string
+	pickup bool
 }
 
 func parse(args []string) (options, error) {
@@ -44,6 +46,7 @@ func parse(args []string) (options, error) {
 	only := flags.String("only", "", "only contenders whose \"group: name\" matches this regular expression")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.StringVar(&o.out, "out", "", "write the report as Markdown to this file")
+	flags.BoolVar(&o.pickup, "pickup", false, "measure pick-up latency and what notifications cost instead")
 	smoke := flags.Bool("smoke", false, "a short run that tells whether counts are right, not how fast it is: -n 2000 -rounds 2")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -81,6 +84,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
+	if o.pickup {
+		return pickup(ctx, o, folder)
+	}
 	r := report{
 		When: time.Now().UTC().Format("2006-01-02"), Rounds: o.rounds, Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
 		Command: fmt.Sprintf("go run . -n %d -rounds %d", o.n, o.rounds),

@@ -7,10 +7,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/worker"
 )
 
 // childVariable holds what a worker process is to do. A variable of the environment is not shown to other users, as an argument
@@ -30,7 +33,8 @@ type childSpec struct {
 	Do       string // one of the keys of childWork
 	Batch    []int
 	Lease    time.Duration
-	Pause    time.Duration // work on each batch, at most
+	Pause    time.Duration // work on each batch, at most; of "work", on each task
+	Table    string        // of "work": where effects are written
 	Seed     uint64
 	History  string // a file, made by the child
 }
@@ -39,6 +43,7 @@ type childSpec struct {
 var childWork = map[string]func(ctx context.Context, w *witness, s childSpec) error{
 	"drain": childDrain,
 	"crash": childCrash,
+	"work":  childWorker,
 }
 
 // Child makes the program a worker process of the suite when the suite started it as one, and does not return then. Call it first
@@ -77,6 +82,9 @@ func runChild(text string) error {
 	}
 	defer file.Close()
 	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy))
+	if err != nil && context.Cause(ctx) == errStopped {
+		return nil // it was told to stop before it had begun
+	}
 	if err != nil {
 		return err
 	}
@@ -147,4 +155,13 @@ func killSelf() error {
 	}
 	time.Sleep(time.Minute) // the signal is on its way
 	return fmt.Errorf("still alive after killing itself")
+}
+
+// childWorker runs a worker until it is told to stop, by its standard input's end or by SIGTERM.
+func childWorker(ctx context.Context, w *witness, s childSpec) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	e := effects{w.q, s.Table, s.Name}
+	return (&worker.Worker{Queue: w.q, Handler: e.handler(s.Pause), Concurrency: 2, Batch: s.Batch[0], Lease: s.Lease, Backoff: soon,
+		PollMax: 100 * time.Millisecond, Grace: patience}).Run(ctx)
 }

@@ -80,7 +80,8 @@ const caseTimeout = 3 * time.Minute
 func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), completeTxCases(),
-		operateCases(), fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), contentionCases(), faultCases(),
+		operateCases(), fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
+		workerCases(),
 	}
 }
 

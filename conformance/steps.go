@@ -162,7 +162,7 @@ func (t *T) wantState(c *dbq.Client, id uuid.UUID, want dbq.State) dbq.Task {
 
 // wantUnchanged notes a failure unless the whole row is as it was.
 func (t *T) wantUnchanged(what string, c *dbq.Client, before dbq.Task) {
-	before.Lease = dbq.Lease{} // Get does not fill it
+	before.Lease, before.Waited = dbq.Lease{}, 0 // Get does not fill them
 	if after := t.get(c, before.ID); !reflect.DeepEqual(after, before) {
 		t.Errorf("%s changed the row:\nbefore %s\nafter  %s", what, show(before), show(after))
 	}

@@ -55,6 +55,8 @@ type Server struct {
 	Precision time.Duration
 	// NoSchemas makes the core refuse dbq.WithSchema.
 	NoSchemas bool
+	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
+	Notifies bool
 	// ExplicitTx makes the core wrap each write in Statements.Begin and COMMIT, for a server or a pool whose
 	// transactions do not start at READ COMMITTED by themselves.
 	ExplicitTx bool

@@ -58,6 +58,11 @@ type Statements struct {
 	FindReference string
 	// Count returns CountRows.
 	Count string
+	// Next returns one row: as due when the next task of :queue may be taken, the earliest due time or end of a lease, null when
+	// there is none or the queue is paused, and the database's clock as now. It must not lock, and cost no more for many tasks than for few.
+	Next string
+	// Notify tells all who listen on :channel that :payload, at once when it is no part of a transaction; see Listener. It may be empty.
+	Notify string
 
 	// Notes are small facts that all who work on the same tables share, by :kind and :name. Note returns one as a NoteRow, Notes those of
 	// a :kind by their names, at most :limit. AddNote adds one of version 1 with :value, which ends :ttl from now, or never when :ttl is null, and

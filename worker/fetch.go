@@ -9,79 +9,150 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// ahead is for how long of their work the handlers are supplied by one checkout.
+// ahead is for how long of their work the handlers are supplied by what waits for them.
 const ahead = 100 * time.Millisecond
 
 // fetch leases tasks for the handlers until ctx ends, the queue is empty under UntilEmpty, or an error cannot be cured.
 func (r *run) fetch(ctx context.Context) error {
-	batch := min(r.cfg.Concurrency, r.cfg.Batch)
-	pause := r.cfg.PollMin
+	var bell <-chan struct{}
+	if !r.cfg.UntilEmpty {
+		b := r.cfg.Queue.Bell()
+		defer b.Close()
+		bell = b.C()
+	}
+	s := supply{rest: r.cfg.PollMin, since: time.Now()}
 	for {
-		if !r.waitHungry(ctx, batch) {
+		want, ok := r.waitHungry(ctx, &s)
+		if !ok || !r.cfg.Switch.wait(ctx) {
 			return nil
 		}
 		start := time.Now()
-		want := batch
-		tasks, err := r.cfg.Queue.Checkout(ctx, want, r.cfg.Lease)
+		tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.cfg.Lease)
 		for _, t := range tasks {
-			r.ready <- r.held.add(t) // there is room: what waits is less than batch, and the channel holds two
+			r.ready <- r.held.add(t) // there is room: waitHungry's target is no more than what the channel holds
 		}
-		switch {
+		for _, t := range spent {
+			r.poisoned(t, nil)
+		}
+		if ctx.Err() == nil {
+			r.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
+		}
+		switch found := len(tasks) + len(spent); {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid):
 			return err
 		case err != nil:
 			r.cfg.Logger.Error("worker: cannot check out", "error", err)
-		case len(tasks) == want:
-			pause = r.cfg.PollMin
-			if !r.waitHungry(ctx, batch) {
-				return nil
-			}
-			batch = r.resize(batch, time.Since(start))
+		case found == want:
+			s.rest = r.cfg.PollMin
 			continue
-		case len(tasks) > 0:
-			pause = r.cfg.PollMin
+		case found > 0:
+			s.rest = r.cfg.PollMin
 		case r.cfg.UntilEmpty && r.held.count() == 0:
 			return nil
 		}
-		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+		if !r.waitDue(ctx, &s, bell) {
 			return nil
 		}
-		pause = min(pause*2, r.cfg.PollMax)
 	}
 }
 
-// resize fits the batch to how long the handlers took to start half of it.
-func (r *run) resize(batch int, took time.Duration) int {
-	switch {
-	case took < ahead/2:
-		batch *= 2
-	case took > ahead*2:
-		batch /= 2
-	}
-	return max(min(batch, r.cfg.Batch), min(r.cfg.Concurrency, r.cfg.Batch))
+// supply is what fetch knows about the pace of things.
+type supply struct {
+	rest     time.Duration // the next pause of an idle worker
+	since    time.Time     // when pace was reckoned last
+	pace     float64       // tasks that handlers begin in a second
+	prefetch int           // tasks that should wait for handlers
 }
 
-// waitHungry waits until less than half a batch waits for the handlers. It is false when ctx has ended.
-func (r *run) waitHungry(ctx context.Context, batch int) bool {
-	for len(r.ready) > batch/2 {
+// reckon fits the prefetch to what the handlers get done in a while, so that slow tasks are left for other workers.
+func (s *supply) reckon(begun int64, most int) {
+	now := time.Now()
+	took := now.Sub(s.since).Seconds()
+	if took <= 0 {
+		return
+	}
+	s.since = now
+	if took > 1 {
+		s.pace = 0 // of another time
+	}
+	s.pace = (s.pace + float64(begun)/took) / 2
+	s.prefetch = min(int(s.pace*ahead.Seconds()), most)
+}
+
+// waitHungry waits until a full batch, or half of what the handlers should have, is missing, and returns how much is. It is false when
+// ctx has ended.
+func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
+	s.reckon(r.begun.Swap(0), 2*r.cfg.Batch) // one batch to begin with while the next is fetched
+	each := 1
+	if r.cfg.BatchHandler != nil {
+		each = r.cfg.BatchSize
+	}
+	for {
+		target := int(r.idle.Load())*each + s.prefetch
+		want = target - len(r.ready)
+		if want >= max(1, min(target/2, r.cfg.Batch)) {
+			return min(want, r.cfg.Batch), ctx.Err() == nil
+		}
 		select {
 		case <-r.hungry:
 		case <-ctx.Done():
-			return false
+			return 0, false
 		}
 	}
-	return ctx.Err() == nil
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// tellHungry tells fetch that a handler wants something, or that one has taken something.
+func (r *run) tellHungry() {
 	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	case r.hungry <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// waitDue waits until a checkout is worth its while: the bell rings, or the database says that something is due. It asks after pauses
+// that grow, and no later than the next task is due. It is false when ctx has ended.
+func (r *run) waitDue(ctx context.Context, s *supply, bell <-chan struct{}) bool {
+	var empty <-chan struct{}
+	if r.cfg.UntilEmpty {
+		empty = r.held.empty
+	}
+	until := r.cfg.PollMax
+	for {
+		pause := s.rest/2 + rand.N(s.rest/2+1)
+		s.rest = min(s.rest*2, r.cfg.PollMax)
+		timer := time.NewTimer(min(pause, until))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-bell:
+			timer.Stop()
+			return true
+		case <-empty:
+			timer.Stop()
+			return true
+		case <-timer.C:
+		}
+		if r.cfg.UntilEmpty && r.held.count() == 0 || r.cfg.Switch != nil && r.cfg.Switch.Paused() {
+			return true // a checkout decides, or waits
+		}
+		start := time.Now()
+		wait, some, err := r.cfg.Queue.Next(ctx)
+		r.observe(Event{Kind: Asked, Duration: time.Since(start), Err: err})
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err != nil:
+			r.cfg.Logger.Error("worker: cannot ask when a task is due", "error", err)
+			until = r.cfg.PollMax
+		case some && wait <= 0:
+			return true
+		case some:
+			until = wait + r.cfg.Queue.Client().Server().Precision
+		default:
+			until = r.cfg.PollMax
+		}
 	}
 }

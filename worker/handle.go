@@ -11,8 +11,9 @@ import (
 )
 
 // A Handler does a task's work. Its result (nil for none) is kept with the completed task, up to dbq.MaxResult bytes. An error
-// fails the attempt; the values of this package, such as Poison and RetryIn, say how. ctx ends when the task's lease is lost, or the
-// worker's time to drain is over; context.Cause tells which. A panic is an error with its stack.
+// fails the attempt; the values of this package, such as Poison and RetryIn, say how. ctx carries the values of Run's context, and ends
+// when the task's lease is lost, its Timeout is over, or the worker's time to drain is; context.Cause tells which. A panic is an error
+// with its stack.
 type Handler interface {
 	Handle(ctx context.Context, t dbq.Task) (result []byte, err error)
 }
@@ -23,77 +24,29 @@ type HandlerFunc func(ctx context.Context, t dbq.Task) (result []byte, err error
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, t dbq.Task) ([]byte, error) { return f(ctx, t) }
 
-// handle is one handler's goroutine.
-func (r *run) handle() {
-	for {
-		select {
-		case <-r.quit:
-			return
-		default:
-		}
-		select {
-		case <-r.quit:
-			return
-		case j := <-r.ready:
-			select {
-			case r.hungry <- struct{}{}:
-			default: // it has been told already
-			}
-			r.one(j)
-		}
-	}
+// Middleware is what is done around a handler: it returns a handler that calls next, or does not.
+type Middleware func(next Handler) Handler
+
+// A BatchHandler does the work of several tasks in one call, as a bulk insert does. It returns an outcome for each, in their order; too
+// few are failures of the tasks that have none. ctx ends when the leases of all of them are lost, not of some: the outcome of a task
+// whose lease was lost counts for nothing. A panic fails all of them.
+type BatchHandler interface {
+	HandleBatch(ctx context.Context, ts []dbq.Task) []Outcome
 }
 
-// one runs the handler on a task and passes on how it ended.
-func (r *run) one(j *job) {
-	ctx, begun := r.held.begin(j)
-	if !begun { // lost, or out of time, before it was started
-		r.held.remove(j)
-		r.cfg.Logger.Warn("worker: a lease ended before its task was started", "task", j.task.ID, "attempt", j.task.Attempt)
-		return
-	}
-	result, err := call(ctx, r.cfg.Handler, j.task)
-	cause := context.Cause(ctx)
-	r.held.finish(j)
-	switch {
-	case errors.Is(err, Settled):
-		r.held.remove(j)
-	case errors.Is(cause, dbq.ErrLeaseLost):
-		r.held.remove(j)
-		r.cfg.Logger.Warn("worker: a lease was lost while its task was worked on", "task", j.task.ID, "attempt", j.task.Attempt)
-	case err != nil && errors.Is(cause, ErrShutdown):
-		r.settler.add(j, dbq.Released(j.currentLease(), 0))
-	default:
-		r.settler.add(j, r.settlement(j, result, err))
-	}
+// Outcome is what a Handler returns, as a value.
+type Outcome struct {
+	Result []byte
+	Err    error
 }
 
-// settlement is how an attempt ends.
-func (r *run) settlement(j *job, result []byte, err error) dbq.Settlement {
-	l := j.currentLease()
-	var o *outcome
-	switch {
-	case err == nil:
-		return dbq.Completed(l, result)
-	case errors.As(err, &o):
-		return o.settle(l, err)
-	}
-	var p *panicError
-	if errors.As(err, &p) {
-		r.cfg.Logger.Error("worker: a handler panicked", "task", j.task.ID, "attempt", j.task.Attempt, "panic", fmt.Sprint(p.value))
-	}
-	wait := min(max(r.cfg.Backoff(j.task.Attempt), 0), dbq.MaxDelay)
-	return dbq.Failed(l, dbq.RetryIn(wait), err)
-}
+// BatchFunc is a function as a BatchHandler.
+type BatchFunc func(ctx context.Context, ts []dbq.Task) []Outcome
 
-// panicError is a handler's panic as the error of its attempt.
-type panicError struct {
-	value any
-	stack []byte
-}
+// HandleBatch calls f.
+func (f BatchFunc) HandleBatch(ctx context.Context, ts []dbq.Task) []Outcome { return f(ctx, ts) }
 
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
-
+// call runs the handler and makes a panic an error.
 func call(ctx context.Context, h Handler, t dbq.Task) (result []byte, err error) {
 	returned := false
 	defer func() {
@@ -107,5 +60,119 @@ func call(ctx context.Context, h Handler, t dbq.Task) (result []byte, err error)
 	return result, err
 }
 
-// remaining is how much of a lease is left by this process's monotonic clock.
-func remaining(l dbq.Lease) time.Duration { return time.Until(l.Until) }
+// callBatch is call for several tasks.
+func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []Outcome) {
+	returned := false
+	defer func() {
+		if v := recover(); v != nil || !returned {
+			p := &panicError{value: v, stack: debug.Stack()}
+			out = make([]Outcome, len(ts))
+			for i := range out {
+				out[i].Err = p
+			}
+		}
+	}()
+	out = h.HandleBatch(ctx, ts)
+	for len(out) < len(ts) {
+		out = append(out, Outcome{Err: errNoOutcome})
+	}
+	returned = true
+	return out
+}
+
+var errNoOutcome = errors.New("worker: the batch handler returned no outcome for this task")
+
+// panicError is a handler's panic as the error of its attempt.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
+
+// Limits bound the attempts of some of a worker's tasks. A zero field means the worker's own.
+type Limits struct {
+	Timeout     time.Duration
+	MaxAttempts int
+	Backoff     func(attempt int) time.Duration
+}
+
+// A Limiter is a Handler that has limits of its own for some tasks, as a Mux has for kinds. The worker asks it before each task.
+type Limiter interface {
+	Limits(t dbq.Task) Limits
+}
+
+// limits are those that hold for a task.
+func (r *run) limits(t dbq.Task) Limits {
+	l := Limits{r.cfg.Timeout, r.cfg.MaxAttempts, r.cfg.Backoff}
+	limiter, ok := r.cfg.Handler.(Limiter)
+	if !ok {
+		return l
+	}
+	own := limiter.Limits(t)
+	if own.Timeout > 0 {
+		l.Timeout = own.Timeout
+	}
+	if own.MaxAttempts > 0 {
+		l.MaxAttempts = own.MaxAttempts
+	}
+	if own.Backoff != nil {
+		l.Backoff = own.Backoff
+	}
+	return l
+}
+
+// conclude passes on how an attempt ended. cause is why the handler's context ended, nil when it did not.
+func (r *run) conclude(j *job, o Outcome, cause error, took time.Duration) {
+	var chosen *outcome // how the handler says that it is to end
+	errors.As(o.Err, &chosen)
+	switch {
+	case errors.Is(o.Err, Settled):
+		r.observe(Event{Kind: Ended, Task: j.task, Outcome: "settled", Duration: took})
+		r.held.remove(j)
+	case j.isLost():
+		r.leaseLost(j, "a lease was lost while its task was worked on")
+	case o.Err != nil && chosen == nil && errors.Is(cause, ErrShutdown):
+		r.settle(j, dbq.Released(j.currentLease(), 0), o.Err, took)
+	default:
+		if o.Err != nil && chosen == nil && errors.Is(cause, ErrTimeout) && !errors.Is(o.Err, ErrTimeout) {
+			o.Err = fmt.Errorf("%w: %w", ErrTimeout, o.Err)
+		}
+		r.settle(j, r.settlement(j, o, chosen), o.Err, took)
+	}
+}
+
+func (r *run) settle(j *job, s dbq.Settlement, err error, took time.Duration) {
+	r.observe(Event{Kind: Ended, Task: j.task, Outcome: string(s.Event()), Duration: took, Err: err})
+	r.settler.add(j, s, err)
+}
+
+func (r *run) leaseLost(j *job, text string) {
+	r.held.remove(j)
+	r.observe(Event{Kind: LeaseLost, Task: j.task})
+	r.cfg.Logger.Warn("worker: "+text, "task", j.task.ID, "attempt", j.task.Attempt)
+}
+
+// settlement is how an attempt ends.
+func (r *run) settlement(j *job, o Outcome, chosen *outcome) dbq.Settlement {
+	l, limits := j.currentLease(), r.limits(j.task)
+	if o.Err == nil {
+		return dbq.Completed(l, o.Result)
+	}
+	if chosen != nil {
+		s := chosen.settle(l, o)
+		if chosen.repeats && limits.MaxAttempts > 0 && j.task.Attempt >= limits.MaxAttempts {
+			s = dbq.Poisoned(l, o.Err)
+		}
+		return s
+	}
+	var p *panicError
+	if errors.As(o.Err, &p) {
+		r.cfg.Logger.Error("worker: a handler panicked", "task", j.task.ID, "attempt", j.task.Attempt, "panic", fmt.Sprint(p.value))
+	}
+	if limits.MaxAttempts > 0 && j.task.Attempt >= limits.MaxAttempts {
+		return dbq.Poisoned(l, o.Err)
+	}
+	wait := min(max(limits.Backoff(j.task.Attempt), 0), dbq.MaxDelay)
+	return dbq.Failed(l, dbq.RetryIn(wait), o.Err)
+}

@@ -21,6 +21,7 @@ const (
 type settler struct {
 	cfg     Worker
 	held    *held
+	done    func(st settlement, out dbq.Settled)
 	in      chan settlement
 	stopped chan struct{}
 }
@@ -28,16 +29,17 @@ type settler struct {
 type settlement struct {
 	job *job
 	s   dbq.Settlement
+	err error // what the handler returned
 }
 
-func newSettler(cfg Worker, h *held) *settler {
-	return &settler{cfg: cfg, held: h, in: make(chan settlement, 2*settleMost), stopped: make(chan struct{})}
+func newSettler(cfg Worker, h *held, done func(st settlement, out dbq.Settled)) *settler {
+	return &settler{cfg: cfg, held: h, done: done, in: make(chan settlement, 2*settleMost), stopped: make(chan struct{})}
 }
 
 // add hands over a settlement. It waits when the database is slower than the handlers.
-func (s *settler) add(j *job, st dbq.Settlement) {
+func (s *settler) add(j *job, st dbq.Settlement, err error) {
 	select {
-	case s.in <- settlement{j, st}:
+	case s.in <- settlement{j, st, err}:
 	case <-s.stopped: // by a handler that Run did not wait for: its lease runs out
 	}
 }
@@ -111,6 +113,7 @@ func (s *settler) flush(batch []settlement) {
 func (s *settler) report(batch []settlement, out []dbq.Settled) {
 	for i, st := range batch {
 		s.held.remove(st.job)
+		s.done(st, out[i])
 		if err := out[i].Err; err != nil {
 			s.cfg.Logger.Warn("worker: an attempt could not be settled",
 				"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)

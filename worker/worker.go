@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -26,19 +28,43 @@ type Worker struct {
 	Queue   *dbq.Queue
 	Handler Handler
 
+	// BatchHandler is instead of Handler, and gets up to BatchSize tasks in one call: those that are there within 5 milliseconds of the
+	// first. The default is 100, or Batch if that is less.
+	BatchHandler BatchHandler
+	BatchSize    int
+	// Middleware is put around Handler, the first one outermost.
+	Middleware []Middleware
+
 	// Concurrency is how many handlers run at once. The default is 10.
 	Concurrency int
-	// Batch bounds how many tasks are leased ahead of the handlers, by one checkout. The worker leases as many as its handlers get done
-	// in about a tenth of a second, between Concurrency and Batch, so that slow tasks are left for other workers. The default is 500.
+	// Batch bounds how many tasks one checkout leases. The worker leases ahead what its handlers get done in about a tenth of a second, so
+	// that slow tasks are left for other workers, and two batches at most. The default is 500.
 	Batch int
 	// Lease is how long the tasks of a worker that died stay with it. Leases are renewed three times within it. The default is 30
 	// seconds, the least 100 milliseconds.
 	Lease time.Duration
-	// PollMin and PollMax are the pauses between polls of an empty queue: they grow from one to the other, with jitter. A queue
-	// that is not empty is polled at once. The defaults are 10 milliseconds and 1 second.
+	// PollMin and PollMax are the pauses between questions to an empty queue: they grow from one to the other, less a random part of up to
+	// half. A queue that fills the batches is polled at once. The worker is woken before by a dbq.Bell, and when the next task is due that
+	// the last question told of. The defaults are 10 milliseconds and 2 seconds, which is less than one question a second.
 	PollMin, PollMax time.Duration
 	// DrainTimeout is how long handlers may go on once Run's context has ended; then their contexts end, too. The default is 30 seconds.
 	DrainTimeout time.Duration
+	// Timeout is how long a handler may take for one task (or one batch), whatever its lease, which is renewed meanwhile. Then its context
+	// ends with the cause ErrTimeout, and its error fails the attempt. The default is none.
+	Timeout time.Duration
+	// Grace is how long a handler may ignore the end of its context. Then the worker logs its stack and goes on without it: an attempt
+	// whose Timeout is over has failed. The default is 5 seconds.
+	Grace time.Duration
+	// MaxAttempts is after how many attempts a task that fails here is POISON, when that is less than the task's own. The default is the
+	// task's own.
+	MaxAttempts int
+	// OnPoison is called for each task that this worker moves to POISON, with what its handler returned; err is nil when the lease of the
+	// last attempt ran out. Calls come one after the other, apart from the handlers, and Run waits for them. The default is nothing.
+	OnPoison func(ctx context.Context, t dbq.Task, err error)
+	// Observe is told what the worker does. It is called by many goroutines, and must return at once. The default is nothing.
+	Observe func(e Event)
+	// Switch pauses the worker. The default is none.
+	Switch *Switch
 	// Backoff is the pause before attempt+1 of a task that failed. The default is Exponential(time.Second, time.Hour).
 	Backoff func(attempt int) time.Duration
 	// UntilEmpty makes Run drain and return when a poll finds nothing due.
@@ -53,10 +79,11 @@ const (
 	defaultLease       = 30 * time.Second
 	minLease           = 100 * time.Millisecond
 	defaultPollMin     = 10 * time.Millisecond
-	defaultPollMax     = time.Second
+	defaultPollMax     = 2 * time.Second
 	defaultDrain       = 30 * time.Second
-	// leaveAfter is how long a handler may ignore that its context has ended before Run returns without it.
-	leaveAfter = 5 * time.Second
+	defaultGrace       = 5 * time.Second
+	defaultBatchSize   = 100
+	batchWait          = 5 * time.Millisecond
 )
 
 // ErrConfig is returned by Run for a Worker that cannot run.
@@ -65,6 +92,9 @@ var ErrConfig = errors.New("worker: invalid configuration")
 // ErrAbandoned is returned by Run when handlers ignored the end of their context. Their tasks are handed out again when their leases
 // have run out.
 var ErrAbandoned = errors.New("worker: handlers did not return")
+
+// ErrTimeout is the cause of a handler's context when Timeout is over, and in the error of its attempt.
+var ErrTimeout = errors.New("worker: the processing timeout is over")
 
 // ErrShutdown is the cause of a handler's context when DrainTimeout is over.
 var ErrShutdown = errors.New("worker: shutting down")
@@ -75,36 +105,86 @@ var ErrShutdown = errors.New("worker: shutting down")
 // When ctx has ended, tasks that were not started are released at once, and running handlers get DrainTimeout to finish; heartbeats go
 // on meanwhile. A handler that gives up because its context ended has its task released. Run returns nil after a clean drain.
 func (w *Worker) Run(ctx context.Context) error {
-	r, err := w.newRun()
+	r, err := w.newRun(ctx)
 	if err != nil {
 		return err
 	}
-	beat, stopBeat := context.WithCancel(context.WithoutCancel(ctx))
-	var background sync.WaitGroup
-	background.Go(func() { r.heartbeats(beat) })
-	background.Go(r.settler.run)
-	for range r.cfg.Concurrency {
-		r.handlers.Go(r.handle)
+	stop := r.start()
+	for r.enter() {
+		r.spawn()
 	}
-
 	err = r.fetch(ctx)
 	r.release(r.stopHanding())
-	left := r.drain()
-	r.settler.stop()
-	stopBeat()
-	background.Wait()
-	if left > 0 {
+	r.drain()
+	stop()
+	if left := r.zombies.Load(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d of them", ErrAbandoned, left))
 	}
 	return err
 }
 
+// Step takes one task that is due, handles it and settles it, all before it returns; found is false when nothing is due. It is for tests
+// and for programs that are started for each task. With a BatchHandler it takes up to BatchSize tasks, and returns the first. What became
+// of the task is in the database. A handler that ignores its context is waited for.
+func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
+	r, err := w.newRun(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	n := 1
+	if r.cfg.BatchHandler != nil {
+		n = r.cfg.BatchSize
+	}
+	stop := r.start()
+	defer stop()
+	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, n, r.cfg.Lease)
+	for _, t := range spent {
+		r.poisoned(t, nil)
+	}
+	if err != nil || len(tasks) == 0 {
+		return t, false, err
+	}
+	jobs := make([]*job, len(tasks))
+	for i := range tasks {
+		jobs[i] = r.held.add(tasks[i])
+	}
+	detach := context.AfterFunc(ctx, func() { r.held.cancelAll(ErrShutdown) })
+	defer detach()
+	r.enter()
+	r.handle(&slot{r: r, goroutine: goroutineID()}, jobs)
+	return tasks[0], true, nil
+}
+
+// start starts what goes on beside the handlers. stop settles everything, and waits for their end.
+func (r *run) start() (stop func()) {
+	beat, stopBeat := context.WithCancel(r.base)
+	var background sync.WaitGroup
+	background.Go(func() { r.heartbeats(beat) })
+	background.Go(r.hooks)
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		r.settler.run()
+	}()
+	return func() {
+		r.settler.stop()
+		<-settled
+		stopBeat()
+		close(r.poison)
+		background.Wait()
+	}
+}
+
 // withDefaults checks the fields and fills in those that are zero.
 func (w Worker) withDefaults() (Worker, error) {
-	if w.Queue == nil || w.Handler == nil {
-		return w, fmt.Errorf("%w: Queue and Handler are required", ErrConfig)
+	if w.Queue == nil || (w.Handler == nil) == (w.BatchHandler == nil) {
+		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
 	}
-	if w.Concurrency < 0 || w.Batch < 0 || w.Lease < 0 || w.PollMin < 0 || w.PollMax < 0 || w.DrainTimeout < 0 {
+	if w.BatchHandler != nil && len(w.Middleware) > 0 {
+		return w, fmt.Errorf("%w: Middleware is for a Handler, and this is a BatchHandler", ErrConfig)
+	}
+	if min(w.Concurrency, w.Batch, w.BatchSize, w.MaxAttempts) < 0 ||
+		min(w.Lease, w.PollMin, w.PollMax, w.DrainTimeout, w.Timeout, w.Grace) < 0 {
 		return w, fmt.Errorf("%w: a negative field", ErrConfig)
 	}
 	w.Concurrency = or(w.Concurrency, defaultConcurrency)
@@ -113,11 +193,16 @@ func (w Worker) withDefaults() (Worker, error) {
 	w.PollMin = or(w.PollMin, defaultPollMin)
 	w.PollMax = max(or(w.PollMax, defaultPollMax), w.PollMin)
 	w.DrainTimeout = or(w.DrainTimeout, defaultDrain)
+	w.Grace = or(w.Grace, defaultGrace)
+	w.BatchSize = or(w.BatchSize, min(defaultBatchSize, w.Batch))
 	if w.Lease < minLease || w.Lease > dbq.MaxLease {
 		return w, fmt.Errorf("%w: a lease of %v, it must be between %v and %v", ErrConfig, w.Lease, minLease, dbq.MaxLease)
 	}
 	if w.Batch > dbq.MaxCheckout {
 		return w, fmt.Errorf("%w: a batch of %d, at most %d are allowed", ErrConfig, w.Batch, dbq.MaxCheckout)
+	}
+	if w.BatchSize > w.Batch {
+		return w, fmt.Errorf("%w: a BatchSize of %d is more than Batch, which is %d", ErrConfig, w.BatchSize, w.Batch)
 	}
 	if w.Backoff == nil {
 		w.Backoff = Exponential(time.Second, time.Hour)
@@ -138,31 +223,46 @@ func or[T int | time.Duration](v, otherwise T) T {
 
 // run is one call of Run.
 type run struct {
-	cfg      Worker
-	held     *held
-	settler  *settler
-	handlers sync.WaitGroup
+	cfg     Worker
+	base    context.Context // of the handlers' contexts: Run's values, not its end
+	handler Handler         // with its middleware
+	held    *held
+	settler *settler
+	slots   slots
+	poison  chan poisoning
 
 	ready   chan *job     // leased, not started
 	hungry  chan struct{} // told when ready runs low
+	idle    atomic.Int64  // handlers that wait for a task
+	begun   atomic.Int64  // tasks that handlers took, since it was asked last
+	zombies atomic.Int64  // handlers that ignore the end of their context
 	quit    chan struct{} // closed when no more is to be started
-	drained chan struct{} // closed when all handlers have returned
 }
 
-func (w *Worker) newRun() (*run, error) {
+func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	cfg, err := w.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	each := 1
+	if cfg.BatchHandler != nil {
+		each = cfg.BatchSize
+	}
 	r := &run{
 		cfg:     cfg,
-		held:    newHeld(),
-		ready:   make(chan *job, 2*max(cfg.Batch, cfg.Concurrency)),
+		base:    context.WithoutCancel(ctx),
+		handler: cfg.Handler,
+		poison:  make(chan poisoning, 256),
+		ready:   make(chan *job, 2*cfg.Batch+cfg.Concurrency*each),
 		hungry:  make(chan struct{}, 1),
 		quit:    make(chan struct{}),
-		drained: make(chan struct{}),
+		slots:   slots{drained: make(chan struct{})},
 	}
-	r.settler = newSettler(cfg, r.held)
+	for _, m := range slices.Backward(cfg.Middleware) {
+		r.handler = m(r.handler)
+	}
+	r.held = newHeld(cfg.Grace, r.abandon)
+	r.settler = newSettler(cfg, r.held, r.report)
 	return r, nil
 }
 
@@ -183,37 +283,20 @@ func (r *run) stopHanding() []*job {
 // release hands jobs back that were never started.
 func (r *run) release(jobs []*job) {
 	for _, j := range jobs {
-		r.settler.add(j, dbq.Released(j.currentLease(), 0))
+		r.settler.add(j, dbq.Released(j.currentLease(), 0), nil)
 	}
 }
 
-// drain waits for the handlers: first for DrainTimeout, then with their contexts ended for a little longer. It says how many it left.
-func (r *run) drain() int {
-	go func() {
-		r.handlers.Wait()
-		close(r.drained)
-	}()
-	if r.waitDrained(r.cfg.DrainTimeout) {
-		return 0
-	}
-	r.held.cancelAll(ErrShutdown)
-	if r.waitDrained(leaveAfter) {
-		return 0
-	}
-	left := r.held.running()
-	for _, j := range left {
-		r.cfg.Logger.Error("worker: a handler ignores the end of its context", "task", j.task.ID, "attempt", j.task.Attempt)
-	}
-	return len(left)
-}
-
-func (r *run) waitDrained(d time.Duration) bool {
-	timer := time.NewTimer(d)
+// drain waits for the handlers: first for DrainTimeout, then with their contexts ended for as long as they may ignore that.
+func (r *run) drain() {
+	r.slots.change(func(s *slots) { s.stopping = true })
+	timer := time.NewTimer(r.cfg.DrainTimeout)
 	defer timer.Stop()
 	select {
-	case <-r.drained:
-		return true
+	case <-r.slots.drained:
+		return
 	case <-timer.C:
-		return false
 	}
+	r.held.cancelAll(ErrShutdown)
+	<-r.slots.drained // those that do not return are abandoned after Grace
 }

@@ -235,11 +235,11 @@ func TestHeartbeatsKeepALongTask(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	const lease = 300 * time.Millisecond
+	const lease = time.Second // a stall of two thirds of it would be a lost lease
 	w := worker.Worker{Queue: q, Lease: lease, UntilEmpty: true,
 		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
 			select {
-			case <-time.After(4 * lease):
+			case <-time.After(5 * lease / 2):
 				return []byte("kept"), nil
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)

@@ -12,6 +12,7 @@
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
 //	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN; no: none at all
 //	DBQ_TEST_REPORTS=folder                   gets a report of each target: target.json and target.md
+//	DBQ_TEST_LOAD=200                         so much times the work in Contention and Worker: 100,000 tasks for Worker/FourProcesses
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
 package engines
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/dbq-go/dbq/conformance"
@@ -37,6 +38,19 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// load is how much work the cases of contention make.
+func load(t *testing.T) int {
+	text := os.Getenv("DBQ_TEST_LOAD")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("DBQ_TEST_LOAD=%s: write a whole number from 1", text)
+	}
+	return n
+}
+
 func run(t *testing.T, target target) {
 	s, err := find(t.Context(), target)
 	if s.stop != nil {
@@ -59,7 +73,7 @@ func run(t *testing.T, target target) {
 		}
 		t.Skip(err)
 	}
-	h := conformance.Harness{DSN: s.dsn, Processes: true, OddSession: target.oddSession}
+	h := conformance.Harness{DSN: s.dsn, Processes: true, OddSession: target.oddSession, Load: load(t)}
 	if dir := os.Getenv("DBQ_TEST_REPORTS"); dir != "" {
 		h.Report = func(rep conformance.Report) {
 			if err := writeReport(dir, target, rep); err != nil {

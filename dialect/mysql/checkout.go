@@ -34,13 +34,10 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
  WHERE t.queue = :queue AND t.priority = :priority AND t.due <= {now} ORDER BY t.due, t.id LIMIT :limit`
 	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_state)
  WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
-	var priorities []string
-	for p := '0'; p <= '9'; p++ {
-		priorities = append(priorities, strings.Replace(
-			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due <= {now})`, "{p}", string(p), -1))
-	}
 	st.Checkout = map[string]string{
-		"due":         t("SELECT d.priority FROM (" + strings.Join(priorities, "\nUNION ALL ") + ") AS d WHERE " + unpaused),
+		"due": t("SELECT d.priority FROM (" + eachPriority(
+			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due <= {now})`) +
+			") AS d WHERE " + unpaused),
 		"ready":       t(`SELECT {columns}, t.payload, t.due AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
 		"see ready":   t(`SELECT t.id, t.fence, t.due AS was_due ` + ready),
 		"see expired": t(`SELECT t.id, t.fence, t.priority ` + expired),
@@ -63,6 +60,15 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_until = NULL, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
 	}
+}
+
+// eachPriority is one search for each priority.
+func eachPriority(search string) string {
+	var parts []string
+	for p := '0'; p <= '9'; p++ {
+		parts = append(parts, strings.ReplaceAll(search, "{p}", string(p)))
+	}
+	return strings.Join(parts, "\nUNION ALL ")
 }
 
 // Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.

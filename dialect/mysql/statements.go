@@ -94,6 +94,9 @@ VALUES {rows}`),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),
+		Next: t(`SELECT min(x.due) AS due, {now} AS now FROM (` + eachPriority(
+			`(SELECT due FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due IS NOT NULL ORDER BY due LIMIT 1)`) + `
+UNION ALL (SELECT min(lease_until) FROM {task} FORCE INDEX ({prefix}task_state) WHERE queue = :queue AND state = 1)) AS x WHERE ` + unpaused),
 	}
 	addCheckout(&st, t)
 	addNotes(&st, t)

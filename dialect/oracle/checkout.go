@@ -28,13 +28,9 @@ const lease = `state = 1, was_due = due, due = NULL, attempt = attempt + 1, fenc
 // read afterwards in the same transaction: nothing has to come back out of a block.
 func addCheckout(st *dialect.Statements, t func(string) string) {
 	const ready = `FROM {task} t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id`
-	var priorities []string
-	for p := '0'; p <= '9'; p++ {
-		priorities = append(priorities, strings.ReplaceAll(
-			`SELECT {p} AS priority FROM dual WHERE EXISTS (SELECT 1 FROM {task} WHERE ready_queue = :queue AND ready_priority = {p} AND due <= {now}) AND `+unpaused, "{p}", string(p)))
-	}
 	st.Checkout = map[string]string{
-		"due": t(strings.Join(priorities, "\nUNION ALL ")),
+		"due": t(eachPriority(
+			`SELECT {p} AS priority FROM dual WHERE EXISTS (SELECT 1 FROM {task} WHERE ready_queue = :queue AND ready_priority = {p} AND due <= {now}) AND ` + unpaused)),
 		// Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST cannot be locked, and
 		// ROWNUM would count rows that others have locked.
 		"ready": t(`DECLARE
@@ -86,6 +82,15 @@ END;`),
 		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, updated = {now}, result_size = :result_size, result = :result
  WHERE id = :id AND fence = :fence AND state = 1`),
 	}
+}
+
+// eachPriority is a search for each priority.
+func eachPriority(search string) string {
+	var parts []string
+	for p := '0'; p <= '9'; p++ {
+		parts = append(parts, strings.ReplaceAll(search, "{p}", string(p)))
+	}
+	return strings.Join(parts, "\nUNION ALL ")
 }
 
 // Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.

@@ -99,6 +99,9 @@ END;`),
 		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.state, t.fence FROM {task} t WHERE t.id IN ({rows})`),
 			Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		Next: t(`SELECT MIN(due) AS due, {now} AS now FROM (` + eachPriority(
+			`SELECT MIN(due) AS due FROM {task} WHERE ready_queue = :queue AND ready_priority = {p}`) + `
+UNION ALL SELECT MIN(lease_until) AS due FROM {task} WHERE busy_queue = :queue) WHERE ` + unpaused),
 		Count: t(`SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
   {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),

@@ -90,6 +90,13 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 				e.checkBatch(s, name, b, n, "state = 1 AND holder = 'busy'")
 			}
 		}
+		// One visit for each priority, and one for each task in work.
+		for _, name := range []string{"work", "later"} {
+			e.check("idle poll, "+name, 10, inWork+ranOut+10, func() error {
+				_, err := s.Query(t.Context(), e, s.Statements.Next, queue(name, 0))
+				return err
+			})
+		}
 		// Nothing is due in this queue, and its 20,000 future tasks are in all priorities.
 		for _, name := range []string{"ready", "ready alone", "see ready", "expired", "expired alone", "see expired"} {
 			e.check("empty poll, "+name, 0, 0, func() error {

@@ -57,13 +57,14 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 		Product: "PostgreSQL", Version: strings.Fields(version + " ? ?")[1], MaxPayload: maxPayload, Precision: time.Microsecond,
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 		ExplicitTx: isolation != "read committed",
+		Notifies:   true,
 	}
 	// What speaks the protocol need not lock like PostgreSQL: these are told by name, since they accept the syntax.
 	switch {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
-		s.Product, s.Strategies = "CockroachDB", []dialect.Strategy{dialect.CAS}
+		s.Product, s.Strategies, s.Notifies = "CockroachDB", []dialect.Strategy{dialect.CAS}, false
 	case strings.Contains(version, "-YB-"):
-		s.Product, s.Strategies = "YugabyteDB", []dialect.Strategy{dialect.SkipLocked, dialect.CAS}
+		s.Product, s.Strategies, s.Notifies = "YugabyteDB", []dialect.Strategy{dialect.SkipLocked, dialect.CAS}, false
 	}
 	return s, nil
 }

@@ -5,6 +5,9 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
+// unpaused holds for a queue without a note that pauses it.
+const unpaused = `NOT EXISTS (SELECT 1 FROM {note} WHERE kind = '` + dialect.NotePause + `' AND name = :queue)`
+
 func addNotes(st *dialect.Statements, t func(string) string) {
 	const row = `SELECT kind, name, version, value, updated, expires, {now} AS now FROM {note} WHERE kind = :kind`
 	st.Note = t(row + ` AND name = :name`)

@@ -35,6 +35,7 @@ func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
 // wanted are the indexes that the plan of a statement must search by, without their prefix. A search by row id is always good.
 var wanted = map[string][]string{
 	"any":            {"busy", "ready"},
+	"next":           {"busy", "ready"},
 	"ready":          {"ready"},
 	"expired":        {"busy"},
 	"take":           {"id"},
@@ -51,7 +52,7 @@ var wanted = map[string][]string{
 func checkPlans(t *testing.T, s *dialect.Session) {
 	st := s.Statements
 	plain := maps.Clone(st.Checkout)
-	plain["get"], plain["held"], plain["find reference"] = st.Get, st.Held, st.FindReference
+	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 

@@ -82,12 +82,16 @@ RETURNING id, fence`, `(:id, :fence)`),
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+		Next: t(`SELECT min(due) AS due, {now} AS now FROM (` +
+			eachPriority(`SELECT * FROM (SELECT due FROM {task} WHERE queue = :queue AND priority = {p} AND due IS NOT NULL ORDER BY due, id LIMIT 1)`) + `
+UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)
+ WHERE ` + unpaused),
 
 		Checkout: map[string]string{
 			"any": t(`SELECT {now} AS now
  WHERE (EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
     OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now}))
-   AND NOT EXISTS (SELECT 1 FROM {note} WHERE kind = '` + dialect.NotePause + `' AND name = :queue)`),
+   AND ` + unpaused),
 			"ready": t(eachPriority(`SELECT * FROM (SELECT id, due AS was_due FROM {task}
   WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT :limit)`) + "\nLIMIT :limit"),
 			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}

@@ -209,6 +209,19 @@ SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(C
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - min(CASE WHEN due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) THEN due END) AS oldest
   FROM dbq_task GROUP BY queue, state;
 
+-- Next. Tells when the next task of a queue is due: what an idle worker asks.
+SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ((SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 1 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 2 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 3 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 4 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 5 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 6 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 7 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 8 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due LIMIT 1)
+UNION ALL (SELECT min(lease_until) FROM dbq_task FORCE INDEX (dbq_task_state) WHERE queue = :queue AND state = 1)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
 

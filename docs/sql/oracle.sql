@@ -322,6 +322,19 @@ SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(C
   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - MIN(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN due END) AS oldest
   FROM dbq_task GROUP BY queue, state;
 
+-- Next. Tells when the next task of a queue is due: what an idle worker asks.
+SELECT MIN(due) AS due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM (SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8
+UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
+UNION ALL SELECT MIN(lease_until) AS due FROM dbq_task WHERE busy_queue = :queue) WHERE NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
+
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
 

@@ -194,6 +194,15 @@ UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GR
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
 
+-- Next. Tells when the next task of a queue is due: what an idle worker asks.
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority AND t.due IS NOT NULL
+     ORDER BY t.due, t.id LIMIT 1) AS x),
+  (SELECT min(t.lease_until) FROM dbq_task t WHERE t.queue = :queue AND t.state = 1)) END AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
+
+-- Notify. Wakes workers of other processes, outside of the transaction that enqueued.
+SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text));
+
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
 

@@ -202,6 +202,20 @@ UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GR
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
 
+-- Next. Tells when the next task of a queue is due: what an idle worker asks.
+SELECT min(due) AS due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 1 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 2 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 3 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 4 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 5 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 6 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 7 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 8 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+UNION ALL SELECT min(lease_until) FROM dbq_task WHERE queue = :queue AND state = 1)
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = 'pause' AND name = :queue);
+
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
 

@@ -51,6 +51,9 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		FindIDs:       t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		Peek:          batch(`SELECT id, state, fence FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		Next: t(`SELECT min(due) AS due, {now} AS now FROM (
+  SELECT min(due) AS due FROM {task} WHERE queue = :queue AND due IS NOT NULL UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)
+WHERE ` + unpaused),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
   count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} GROUP BY queue, state`),
 

@@ -41,6 +41,8 @@ var comments = map[string]string{
 	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
 	"FindReference":  "Finds a task by its reference.",
 	"Count":          "Counts the tasks of each queue by state.",
+	"Next":           "Tells when the next task of a queue is due: what an idle worker asks.",
+	"Notify":         "Wakes workers of other processes, outside of the transaction that enqueued.",
 
 	"Note":           "Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.",
 	"Notes":          "Reads the notes of a kind.",

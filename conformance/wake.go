@@ -1,0 +1,212 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+func wakeCases() []Case {
+	return inGroup("Wake",
+		Case{Name: "NextTellsWhen", Law: "Next tells how long it is until a task of the queue is due or a lease runs out, whatever else is in the table.",
+			run: wakeNext, once: true},
+		Case{Name: "EnqueueRings", Law: "A bell rings for every enqueue of its process into its queue, and for no other queue's.",
+			run: wakeEnqueue, once: true},
+		Case{Name: "LaterRingsWhenDue", Law: "A bell rings when a task is due that its process enqueued, released or failed for later, and not before.",
+			run: wakeLater, once: true},
+		Case{Name: "CommitRings", Law: "A bell rings after the commit of a transaction that enqueued, when that follows at once.",
+			run: wakeTx, once: true},
+		Case{Name: "OtherProcessRings", Law: "On an engine that notifies, a bell rings for what another process enqueues.",
+			run: wakeAcross, once: true},
+		Case{Name: "ListenerComesBack", Law: "A client that listens listens again after its connection was cut, and rings for what it may have missed.",
+			run: wakeCut, once: true},
+	)
+}
+
+func wakeNext(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	want := func(what string, least, most time.Duration) {
+		wait, ok, err := q.Next(t.ctx)
+		t.Must(err)
+		if !ok || wait < least || wait > most {
+			t.Errorf("%s: Next is %v, %v, want between %v and %v", what, wait, ok, least, most)
+		}
+	}
+	t.enqueue(c.Queue("another"), dbq.NewTask{})
+	if wait, ok, err := q.Next(t.ctx); ok || err != nil {
+		t.Errorf("of an empty queue Next is %v, %v, %v, want nothing", wait, ok, err)
+	}
+	last := t.enqueue(q, dbq.NewTask{Priority: dbq.MaxPriority, Delay: 2 * time.Hour})
+	want("a delayed task of the last priority", time.Hour, 2*time.Hour)
+	t.enqueue(q, dbq.NewTask{Delay: 5 * time.Hour})
+	want("a task of the first priority that is due later", time.Hour, 2*time.Hour)
+	t.Must(c.Reject(t.ctx, last))
+	want("the first one is parked", 4*time.Hour, 5*time.Hour)
+	task := t.takeNew(q, dbq.NewTask{Priority: 3}, 30*time.Minute)
+	want("a lease that runs out before", 20*time.Minute, 30*time.Minute)
+	_, err := q.Extend(t.ctx, task.Lease, short)
+	t.Must(err)
+	t.ranOut(c, task.ID)
+	want("a lease that ran out", 0, 0)
+	t.Must(q.Complete(t.ctx, t.takeOver(q, task.ID, long).Lease, nil))
+	want("it is completed", 4*time.Hour, 5*time.Hour)
+	t.enqueue(q, dbq.NewTask{Priority: 7})
+	want("a task that is due", 0, 0)
+}
+
+// rang reports whether a bell rings within a time.
+func rang(b *dbq.Bell, within time.Duration) bool {
+	select {
+	case <-b.C():
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// bell takes a bell that has finished with its beginnings: a client that begins to listen rings once.
+func (t *T) bell(q *dbq.Queue) *dbq.Bell {
+	b := q.Bell()
+	t.Cleanup(b.Close)
+	if q.Client().Server().Notifies {
+		t.eventually("the client listens", q.Client().Listening)
+		rang(b, patience)
+	}
+	return b
+}
+
+func wakeEnqueue(t *T) {
+	c, other := t.Open(), t.Open()
+	b := t.bell(c.Queue("q"))
+	for name, enqueue := range map[string]*dbq.Queue{"the same client": c.Queue("q"), "another client": other.Queue("q")} {
+		t.enqueue(enqueue, dbq.NewTask{})
+		if !rang(b, patience) {
+			t.Errorf("no ring for an enqueue by %s", name)
+		}
+	}
+	t.enqueue(c.Queue("another"), dbq.NewTask{})
+	if rang(b, 50*time.Millisecond) {
+		t.Errorf("a ring for an enqueue into another queue")
+	}
+	_, err := c.Queue("q").EnqueueMany(t.ctx, nil)
+	t.Must(err)
+	if rang(b, 20*time.Millisecond) {
+		t.Errorf("a ring for an enqueue of nothing")
+	}
+	id := t.take(other.Queue("another"), long)
+	t.Must(c.Queue("another").Poison(t.ctx, id.Lease, nil))
+	t.Must(c.Reenqueue(t.ctx, id.ID))
+	if !rang(b, patience) {
+		t.Errorf("no ring when an operator reenqueued a task, of whatever queue")
+	}
+	b.Close()
+	t.enqueue(c.Queue("q"), dbq.NewTask{})
+	if rang(b, 20*time.Millisecond) {
+		t.Errorf("a closed bell rings")
+	}
+}
+
+func wakeLater(t *T) {
+	c := t.Open(dbq.WithoutNotify())
+	q := c.Queue("q")
+	b := q.Bell()
+	t.Cleanup(b.Close)
+	const later = 300 * time.Millisecond
+	check := func(what string, act func()) {
+		act()
+		begin := time.Now() // the task is due later after a moment before this
+		if !rang(b, patience) {
+			t.Errorf("%s: no ring", what)
+		} else if took := time.Since(begin); took < later/2 {
+			t.Errorf("%s: the bell rang after %v", what, took)
+		}
+		if tasks := t.checkout(q, 10, long); len(tasks) != 1 {
+			t.Errorf("%s: at the ring %d tasks are due, want 1", what, len(tasks))
+		} else {
+			t.Must(q.Complete(t.ctx, tasks[0].Lease, nil))
+		}
+	}
+	check("enqueued with a delay", func() { t.enqueue(q, dbq.NewTask{Delay: later}) })
+	take := func() dbq.Lease {
+		task := t.takeNew(q, dbq.NewTask{}, long)
+		rang(b, patience) // of the enqueue
+		return task.Lease
+	}
+	check("released", func() { t.Must(q.Release(t.ctx, take(), later)) })
+	check("failed", func() { t.Must(q.Fail(t.ctx, take(), dbq.RetryIn(later), nil)) })
+}
+
+func wakeTx(t *T) {
+	c := t.Open(dbq.WithoutNotify())
+	q := c.Queue("q")
+	b := q.Bell()
+	t.Cleanup(b.Close)
+	tx, err := c.DB().BeginTx(t.ctx, nil)
+	t.Must(err)
+	defer tx.Rollback()
+	_, err = q.EnqueueTx(t.ctx, tx, dbq.NewTask{})
+	t.Must(err)
+	rang(b, patience) // maybe before the commit
+	t.Must(tx.Commit())
+	if !rang(b, patience) {
+		t.Errorf("no ring after the commit")
+	}
+}
+
+// elsewhere is a client that shares no bells with those of this process, as if it were in another.
+func (t *T) elsewhere(c *dbq.Client) *dbq.Client {
+	other, err := dbq.New(t.ctx, c.DB(), t.dialect(), dbq.WithPrefix(t.prefix))
+	t.Must(err)
+	t.Cleanup(func() { other.Close() })
+	return other
+}
+
+func wakeAcross(t *T) {
+	c := t.Open()
+	if !c.Server().Notifies {
+		t.Skipf("%s has no notifications", c.Server().Product)
+	}
+	b, far := t.bell(c.Queue("q")), t.elsewhere(t.Open()).Queue("q")
+	t.enqueue(far, dbq.NewTask{})
+	if !rang(b, patience) {
+		t.Errorf("no ring for another process's enqueue")
+	}
+	for range 20 { // a notification for each of the first and the last at least
+		t.enqueue(far, dbq.NewTask{})
+	}
+	if !rang(b, patience) {
+		t.Errorf("no ring for another process's enqueues in a row")
+	}
+	silent := t.Open(dbq.WithoutNotify())
+	deaf := silent.Queue("q").Bell()
+	defer deaf.Close()
+	if silent.Listening() {
+		t.Errorf("a client without notifications listens")
+	}
+}
+
+func wakeCut(t *T) {
+	if c := t.Open(); !c.Server().Notifies {
+		t.Skipf("%s has no notifications", c.Server().Product)
+	}
+	p, dsn := t.throughProxy()
+	c, err := dbq.Open(t.ctx, dsn, dbq.WithPrefix(t.prefix))
+	t.Must(err)
+	t.Cleanup(func() { c.Close() })
+	b := t.bell(c.Queue("q"))
+	p.cut()
+	if !rang(b, patience) {
+		t.Errorf("no ring after the connection was cut and made again")
+	}
+	t.enqueue(t.elsewhere(t.Open()).Queue("q"), dbq.NewTask{})
+	if !rang(b, patience) {
+		t.Errorf("no ring for another process's enqueue after the connection was cut")
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	if _, _, err := c.Queue("q").Next(ctx); err != nil {
+		t.Errorf("the pool after the cut: %v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+var _ dialect.Listener = Dialect{}
+
+// closeTimeout bounds the good-bye of a listening connection.
+const closeTimeout = time.Second
+
+// Listen listens on a connection of its own, made with the settings of the pool's connections, since notifications come to a session.
+func (Dialect) Listen(ctx context.Context, s *dialect.Session, channel string, ready func(), heard func(payload string)) error {
+	cfg, err := settings(ctx, s)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_ = conn.Close(ctx) // the server finds out by itself
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return err
+	}
+	ready()
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		heard(n.Payload)
+	}
+}
+
+// settings are those of the pool's connections.
+func settings(ctx context.Context, s *dialect.Session) (*pgx.ConnConfig, error) {
+	conn, err := s.Pool.Write.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	var cfg *pgx.ConnConfig
+	err = conn.Raw(func(driver any) error {
+		c, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("%w: the pool's driver is %T, and listening needs pgx's", errors.ErrUnsupported, driver)
+		}
+		cfg = c.Conn().Config()
+		cfg.OnNotification = nil // that connection's own
+		return nil
+	})
+	return cfg, err
+}

@@ -1,0 +1,27 @@
+package dbq
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// Next tells how long it is until a task of the queue may be taken, by the database's clock: 0 when one is due or a lease has run out.
+// Without any task that is due some time, ok is false. It is one cheap question without locks, for a worker that has nothing to do. A
+// task that is due may still be out of reach for a moment, as when another worker is taking it.
+func (q *Queue) Next(ctx context.Context) (wait time.Duration, ok bool, err error) {
+	if err := checkQueueName(q.name); err != nil {
+		return 0, false, q.c.wrap("next", q.name, uuid.Nil, err)
+	}
+	var rows []dialect.Row
+	err = q.c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = q.c.s.Query(ctx, conn, q.c.s.Statements.Next, dialect.Args{"queue": q.name})
+		return err
+	})
+	if err != nil || len(rows) == 0 || rows[0].Due == nil {
+		return 0, false, q.c.wrap("next", q.name, uuid.Nil, err)
+	}
+	return max(time.Duration(*rows[0].Due-rows[0].Now)*time.Microsecond, 0), true, nil
+}

@@ -1,0 +1,137 @@
+package prom_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/telemetry/prom"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// worked is a registry after three tasks: one completed, one failed, one that waits.
+func worked(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	m, err := prom.New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := dbqtest.New(t, dbq.WithObserver(m.Call))
+	if err := m.Watch(db.Client); err != nil {
+		t.Fatal(err)
+	}
+	q := db.Queue("q")
+	if _, err := q.EnqueueMany(t.Context(), []dbq.NewTask{{Kind: "good"}, {Kind: "bad"}}); err != nil {
+		t.Fatal(err)
+	}
+	db.Run(worker.Worker{Queue: q, Observe: m.Work, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+		if t.Kind == "bad" {
+			return nil, worker.Poison(errors.New("bad"))
+		}
+		return nil, nil
+	})})
+	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	// And one worker for the metrics that only a polling one has.
+	w := worker.Worker{Queue: db.Queue("empty"), Observe: m.Work, UntilEmpty: true, Handler: worker.HandlerFunc(nil)}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.Work(worker.Event{Kind: worker.LeaseLost, Queue: "q"})
+	m.Work(worker.Event{Kind: worker.Stuck, Queue: "q"})
+	return registry
+}
+
+func TestMetricsTellWhatHappened(t *testing.T) {
+	t.Parallel()
+	err := testutil.GatherAndCompare(worked(t), strings.NewReader(`
+# HELP dbq_outcomes_total Attempts that ended, by the event that the handler chose.
+# TYPE dbq_outcomes_total counter
+dbq_outcomes_total{event="complete",kind="good",queue="q"} 1
+dbq_outcomes_total{event="poison",kind="bad",queue="q"} 1
+# HELP dbq_settled_total Attempts whose end was recorded, by the task's state; lost where it could not be.
+# TYPE dbq_settled_total counter
+dbq_settled_total{queue="q",state="COMPLETED"} 1
+dbq_settled_total{queue="q",state="POISON"} 1
+# HELP dbq_polls_total What workers asked the database, by what came of it: tasks, empty, error, or idle for a question without a checkout.
+# TYPE dbq_polls_total counter
+dbq_polls_total{queue="empty",result="empty"} 1
+# HELP dbq_tasks Tasks by state, at most 15 seconds old.
+# TYPE dbq_tasks gauge
+dbq_tasks{queue="q",state="COMPLETED"} 1
+dbq_tasks{queue="q",state="CREATED"} 1
+dbq_tasks{queue="q",state="ERROR"} 0
+dbq_tasks{queue="q",state="POISON"} 1
+dbq_tasks{queue="q",state="PROCESSING"} 0
+# HELP dbq_due_tasks Tasks that are due and wait for a worker.
+# TYPE dbq_due_tasks gauge
+dbq_due_tasks{queue="q"} 1
+`), "dbq_outcomes_total", "dbq_settled_total", "dbq_polls_total", "dbq_tasks", "dbq_due_tasks")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsAreWellFormed(t *testing.T) {
+	t.Parallel()
+	problems, err := testutil.GatherAndLint(worked(t))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("got %v, %v", problems, err)
+	}
+}
+
+// A dashboard that asks for a metric that is not there stays empty, and nobody notices.
+func TestDashboardAsksForMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	families, err := worked(t).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, f := range families {
+		for _, suffix := range []string{"", "_bucket", "_count", "_sum"} {
+			there[f.GetName()+suffix] = true
+		}
+	}
+	text, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]bool{}
+	for _, p := range dashboard.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("the panel %q asks for nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			for _, name := range regexp.MustCompile(`dbq_[a-z_]+`).FindAllString(target.Expr, -1) {
+				if asked[name] = true; !there[name] {
+					t.Errorf("the panel %q asks for %s, which does not exist", p.Title, name)
+				}
+			}
+		}
+	}
+	for _, f := range families {
+		if name := f.GetName(); !asked[name] && !asked[name+"_bucket"] && !asked[name+"_count"] {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}

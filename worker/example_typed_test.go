@@ -1,0 +1,120 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/dbq-go/dbq"
+	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/worker"
+)
+
+type invoice struct {
+	Customer string
+	Cents    int
+}
+
+var sendInvoice = dbq.Kind[invoice]{Name: "send-invoice"}
+
+// Tasks of a kind carry values of one Go type. A Mux hands each kind to its handler.
+func ExampleHandle() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("billing")
+	if _, err := sendInvoice.Enqueue(ctx, q, invoice{"Ann", 1200}); err != nil {
+		log.Fatal(err)
+	}
+	broken, err := q.Enqueue(ctx, dbq.NewTask{Kind: "send-invoice", Payload: []byte(`{"Cents": "many"}`)})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	var mux worker.Mux
+	worker.Handle(&mux, sendInvoice, func(_ context.Context, _ dbq.Task, i invoice) error {
+		fmt.Printf("invoice to %s over %d cents\n", i.Customer, i.Cents)
+		return nil
+	}, worker.Limits{MaxAttempts: 5})
+	w := worker.Worker{Queue: q, Handler: &mux, UntilEmpty: true}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	t, err := c.Get(ctx, broken)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the broken one:", t.State, "parked:", t.Parked())
+	// Output:
+	// invoice to Ann over 1200 cents
+	// the broken one: ERROR parked: true
+}
+
+// A BatchHandler gets several tasks in one call, and says of each how it ended.
+func ExampleBatchHandler() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("rows")
+	if _, err := q.EnqueueMany(ctx, []dbq.NewTask{{Payload: []byte("1")}, {Payload: []byte("2")}, {Payload: []byte("x")}}); err != nil {
+		log.Fatal(err)
+	}
+	w := worker.Worker{Queue: q, Concurrency: 1, BatchSize: 3, UntilEmpty: true,
+		BatchHandler: worker.BatchFunc(func(_ context.Context, ts []dbq.Task) []worker.Outcome {
+			out := make([]worker.Outcome, len(ts))
+			for i, t := range ts {
+				if string(t.Payload) == "x" {
+					out[i].Err = worker.Poison(errors.New("not a number"))
+				}
+			}
+			return out
+		})}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	stats, err := c.Stats(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(stats[0].Count[dbq.StateCompleted], "completed,", stats[0].Count[dbq.StatePoison], "poison")
+	// Output: 2 completed, 1 poison
+}
+
+// Middleware is done around every attempt.
+func ExampleMiddleware() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("mail")
+	if _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("hello")}); err != nil {
+		log.Fatal(err)
+	}
+	announce := func(next worker.Handler) worker.Handler {
+		return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) ([]byte, error) {
+			fmt.Println("attempt", t.Attempt)
+			return next.Handle(ctx, t)
+		})
+	}
+	w := worker.Worker{Queue: q, Middleware: []worker.Middleware{announce}, UntilEmpty: true,
+		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+			fmt.Printf("%s\n", t.Payload)
+			return nil, nil
+		})}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// attempt 1
+	// hello
+}

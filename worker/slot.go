@@ -1,0 +1,215 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// slot is one of the worker's Concurrency goroutines that call the handler.
+type slot struct {
+	r         *run
+	goroutine int // its number, to find its stack by
+}
+
+// work hands tasks to the handler until the worker drains.
+func (s *slot) work() {
+	s.goroutine = goroutineID()
+	for s.r.next(s) {
+	}
+}
+
+// next handles one task or batch. It is false when there is nothing more to do for the slot.
+func (r *run) next(s *slot) bool {
+	select {
+	case <-r.quit:
+		r.leave()
+		return false
+	default:
+	}
+	r.idle.Add(1)
+	r.tellHungry()
+	var jobs []*job
+	select {
+	case <-r.quit:
+		r.idle.Add(-1)
+		r.leave()
+		return false
+	case j := <-r.ready:
+		jobs = append(jobs, j)
+	}
+	r.idle.Add(-1)
+	if r.cfg.BatchHandler != nil {
+		jobs = r.fill(jobs)
+	}
+	r.begun.Add(int64(len(jobs)))
+	r.tellHungry()
+	if r.handle(s, jobs) {
+		return true
+	}
+	r.zombies.Add(-1)
+	return r.enter() // nobody took its place, perhaps
+}
+
+// fill makes a batch, and waits a little for it to fill up.
+func (r *run) fill(jobs []*job) []*job {
+	timer := time.NewTimer(batchWait)
+	defer timer.Stop()
+	for len(jobs) < r.cfg.BatchSize {
+		select {
+		case j := <-r.ready:
+			jobs = append(jobs, j)
+		case <-timer.C:
+			return jobs
+		case <-r.quit:
+			return jobs
+		}
+	}
+	return jobs
+}
+
+// handle calls the handler and passes on how it ended. It is false when the worker has gone on without it.
+func (r *run) handle(s *slot, jobs []*job) bool {
+	timeout := r.cfg.Timeout
+	if r.cfg.BatchHandler == nil {
+		timeout = r.limits(jobs[0].task).Timeout
+	}
+	f, gone := r.held.begin(r.base, s, jobs, timeout)
+	for _, j := range gone { // lost, or out of time
+		r.leaseLost(j, "a lease ended before its task was started")
+	}
+	if f == nil {
+		return true
+	}
+	var out []Outcome
+	for _, j := range f.jobs {
+		r.observe(Event{Kind: Started, Task: j.task, Duration: j.task.Waited + f.start.Sub(j.taken)})
+	}
+	if r.cfg.BatchHandler != nil {
+		tasks := make([]dbq.Task, len(f.jobs))
+		for i, j := range f.jobs {
+			tasks[i] = j.task
+		}
+		out = callBatch(f.ctx, r.cfg.BatchHandler, tasks)
+	} else {
+		result, err := call(f.ctx, r.handler, f.jobs[0].task)
+		out = []Outcome{{result, err}}
+	}
+	took, cause := time.Since(f.start), context.Cause(f.ctx)
+	if !f.finish() {
+		r.cfg.Logger.Info("worker: a handler that ignored the end of its context has returned", "task", f.jobs[0].task.ID, "after", took)
+		return false
+	}
+	for i, j := range f.jobs {
+		r.conclude(j, out[i], cause, took)
+	}
+	return true
+}
+
+// abandon reports a handler that ignores the end of its context, ends its attempts as far as they are this worker's to end, and puts
+// another goroutine in its place. Up to Concurrency such handlers are replaced; beyond that the worker has fewer until they return, since
+// something must bound them.
+func (r *run) abandon(f *flight) {
+	cause := context.Cause(f.ctx)
+	stack := stackOf(f.slot.goroutine)
+	for _, j := range f.jobs {
+		r.cfg.Logger.Error("worker: a handler ignores the end of its context",
+			"task", j.task.ID, "attempt", j.task.Attempt, "cause", cause, "stack", stack)
+		r.observe(Event{Kind: Stuck, Task: j.task, Duration: time.Since(f.start), Err: cause})
+	}
+	for _, j := range f.jobs {
+		switch {
+		case cause == ErrTimeout && !j.isLost(): //nolint:errorlint // it is the cause itself
+			r.conclude(j, Outcome{Err: ErrTimeout}, cause, time.Since(f.start))
+		default:
+			r.held.remove(j) // its lease is lost, or left to run out, since the handler may still be at it
+		}
+	}
+	if zombies := r.zombies.Add(1); zombies <= int64(r.cfg.Concurrency) {
+		r.spawn()
+	} else {
+		r.leave()
+	}
+}
+
+// spawn starts a slot, which has been counted.
+func (r *run) spawn() {
+	s := &slot{r: r}
+	go s.work()
+}
+
+// slots counts those that the worker waits for when it drains.
+type slots struct {
+	mu       sync.Mutex
+	n        int
+	stopping bool
+	drained  chan struct{} // closed when it is stopping and none is left
+}
+
+// enter counts another slot, unless there are enough or the worker is stopping.
+func (r *run) enter() bool {
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	if r.slots.stopping || r.slots.n >= r.cfg.Concurrency {
+		return false
+	}
+	r.slots.n++
+	return true
+}
+
+func (r *run) leave() { r.slots.change(func(s *slots) { s.n-- }) }
+
+func (s *slots) change(f func(s *slots)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s)
+	if s.stopping && s.n == 0 {
+		close(s.drained)
+	}
+}
+
+// goroutineID is the number that stacks show.
+func goroutineID() int {
+	buf := make([]byte, 64)
+	id, _ := parseID(buf[:runtime.Stack(buf, false)])
+	return id
+}
+
+// parseID reads the number out of "goroutine 12 [running]:".
+func parseID(stack []byte) (int, bool) {
+	fields := bytes.Fields(stack[:min(len(stack), 64)])
+	if len(fields) < 2 {
+		return 0, false
+	}
+	id, err := strconv.Atoi(string(fields[1]))
+	return id, err == nil
+}
+
+// maxStacks bounds the text of all goroutines' stacks that is looked through.
+const maxStacks = 16 << 20
+
+// stackOf is where a goroutine is.
+func stackOf(goroutine int) string {
+	for size := 256 << 10; ; size *= 4 {
+		buf := make([]byte, size)
+		n := runtime.Stack(buf, true)
+		if n == size && size < maxStacks {
+			continue
+		}
+		stacks := bytes.Split(buf[:n], []byte("\n\n"))
+		i := slices.IndexFunc(stacks, func(s []byte) bool {
+			id, ok := parseID(s)
+			return ok && id == goroutine
+		})
+		if i < 0 {
+			return "not found"
+		}
+		return string(stacks[i])
+	}
+}
