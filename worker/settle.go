@@ -9,6 +9,8 @@ import (
 )
 
 const (
+	// settlers settle at the same time: while one waits for a commit, the other collects.
+	settlers = 2
 	// settleMost is how many settlements one call takes.
 	settleMost = 500
 	// settleWait is how long the first of them waits for others.

@@ -161,14 +161,13 @@ func (r *run) start() (stop func()) {
 	var background sync.WaitGroup
 	background.Go(func() { r.heartbeats(beat) })
 	background.Go(r.hooks)
-	settled := make(chan struct{})
-	go func() {
-		defer close(settled)
-		r.settler.run()
-	}()
+	var settling sync.WaitGroup
+	for range settlers {
+		settling.Go(r.settler.run)
+	}
 	return func() {
 		r.settler.stop()
-		<-settled
+		settling.Wait()
 		stopBeat()
 		close(r.poison)
 		background.Wait()
