@@ -46,6 +46,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,10 +66,12 @@ type Client struct {
 	retried  atomic.Int64
 	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
-	forgot   atomic.Int64 // when it looked for workers to forget, in nanoseconds
-	place    place
-	ear      ear
-	doorbell doorbell
+	// announced are the versions of workers' notes, by their ids.
+	announced sync.Map
+	forgot    atomic.Int64 // when it looked for workers to forget, in nanoseconds
+	place     place
+	ear       ear
+	doorbell  doorbell
 }
 
 // Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme, ErrDSN,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
 )
 
@@ -60,7 +61,7 @@ func (c *Client) Announce(ctx context.Context, w WorkerInfo, ttl time.Duration) 
 		value, err = json.Marshal(w)
 	}
 	if err == nil {
-		err = c.putNote(ctx, noteWorker, w.ID, string(value), ttl)
+		err = c.announce(ctx, w.ID, string(value), ttl)
 	}
 	if err == nil {
 		err = c.forgetWorkers(ctx)
@@ -70,6 +71,25 @@ func (c *Client) Announce(ctx context.Context, w WorkerInfo, ttl time.Duration) 
 		order, err = c.takeOrder(ctx, w.ID)
 	}
 	return order, c.wrap("announce", w.Queue, uuid.Nil, err)
+}
+
+// announce writes the note without reading it first, as long as nobody else has written it.
+func (c *Client) announce(ctx context.Context, id, value string, ttl time.Duration) error {
+	if v, ok := c.announced.Load(id); ok {
+		last := dialect.NoteRow{Version: v.(int64)}
+		if done, err := c.setNote(ctx, last, true, noteWorker, id, value, ttl); done || err != nil {
+			c.announced.Store(id, last.Version+1)
+			return err
+		}
+	}
+	if err := c.putNote(ctx, noteWorker, id, value, ttl); err != nil {
+		return err
+	}
+	n, exists, err := c.note(ctx, noteWorker, id)
+	if exists {
+		c.announced.Store(id, n.Version)
+	}
+	return err
 }
 
 func (c *Client) forgetWorkers(ctx context.Context) error {
@@ -96,6 +116,7 @@ func (c *Client) takeOrder(ctx context.Context, id string) (Order, error) {
 
 // Withdraw takes a worker that ends out of the registry.
 func (c *Client) Withdraw(ctx context.Context, id string) error {
+	c.announced.Delete(id)
 	err := c.dropNote(ctx, noteWorker, id)
 	if err == nil {
 		err = c.dropNote(ctx, noteOrder, id)

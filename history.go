@@ -19,8 +19,24 @@ const (
 	OutcomeFailed    Outcome = "failed"
 	OutcomePoisoned  Outcome = "poisoned"
 	OutcomeReleased  Outcome = "released"
+	OutcomeSettled   Outcome = "settled" // by the handler itself, as with CompleteTx
 	OutcomeCrashed   Outcome = "crashed" // its lease ran out, and the task was taken over
 )
+
+// History says which attempts a queue's workers record.
+type History string
+
+// The choices. Recording an attempt is one more row to write for it.
+const (
+	HistoryAll      History = "all"      // the default
+	HistoryFailures History = "failures" // those that did not complete their task
+	HistoryNone     History = "none"
+)
+
+// Records reports whether an attempt with an outcome is recorded.
+func (h History) Records(o Outcome) bool {
+	return h != HistoryNone && (h != HistoryFailures || o != OutcomeCompleted && o != OutcomeSettled)
+}
 
 // Attempt is one try of a task, as the history has it.
 type Attempt struct {
@@ -73,7 +89,7 @@ func (q *Queue) attemptArgs(as []Attempt) (dialect.Args, error) {
 	texts := make(dialect.Col[[]byte], n)
 	for i, a := range as {
 		switch a.Outcome {
-		case OutcomeCompleted, OutcomeFailed, OutcomePoisoned, OutcomeReleased, OutcomeCrashed:
+		case OutcomeCompleted, OutcomeFailed, OutcomePoisoned, OutcomeReleased, OutcomeSettled, OutcomeCrashed:
 		default:
 			return nil, fmt.Errorf("%w: the outcome %q of an attempt", ErrOption, a.Outcome)
 		}

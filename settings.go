@@ -20,7 +20,7 @@ type QueueSettings struct {
 	Poll        time.Duration // the longest pause between two looks of an idle worker
 	Lease       time.Duration // MinLease to MaxLease
 	MaxAttempts int           // attempts after which a failing task is POISON, when the task allows more
-	NoHistory   bool          // attempts are not recorded
+	History     History       // which attempts are recorded
 	Retention   Retention     // what is removed when
 }
 
@@ -42,7 +42,7 @@ type settingsText struct {
 	Poll        duration `json:"poll,omitzero"`
 	Lease       duration `json:"lease,omitzero"`
 	MaxAttempts int      `json:"max_attempts,omitempty"`
-	NoHistory   bool     `json:"no_history,omitempty"`
+	History     History  `json:"history,omitempty"`
 	Completed   duration `json:"keep_completed,omitzero"`
 	Poison      duration `json:"keep_poison,omitzero"`
 	Parked      duration `json:"keep_parked,omitzero"`
@@ -66,7 +66,7 @@ func (d *duration) UnmarshalText(b []byte) error {
 func (s QueueSettings) text() (string, error) {
 	r := s.Retention
 	b, err := json.Marshal(settingsText{
-		s.Concurrency, s.Batch, duration(s.Poll), duration(s.Lease), s.MaxAttempts, s.NoHistory,
+		s.Concurrency, s.Batch, duration(s.Poll), duration(s.Lease), s.MaxAttempts, s.History,
 		duration(r.Completed), duration(r.Poison), duration(r.Parked), duration(r.Attempts), r.Archive,
 	})
 	return string(b), err
@@ -79,7 +79,7 @@ func settingsOf(text string) (QueueSettings, error) {
 	}
 	return QueueSettings{
 		Concurrency: t.Concurrency, Batch: t.Batch, Poll: time.Duration(t.Poll), Lease: time.Duration(t.Lease),
-		MaxAttempts: t.MaxAttempts, NoHistory: t.NoHistory,
+		MaxAttempts: t.MaxAttempts, History: t.History,
 		Retention: Retention{
 			Completed: time.Duration(t.Completed), Poison: time.Duration(t.Poison), Parked: time.Duration(t.Parked),
 			Attempts: time.Duration(t.Attempts), Archive: t.Archive,
@@ -97,6 +97,8 @@ func (s QueueSettings) check() error {
 		return fmt.Errorf("%w: poll %v, it must be 0 to %v", ErrOption, s.Poll, MaxLease)
 	case s.MaxAttempts < 0 || s.MaxAttempts > MaxMaxAttempts:
 		return fmt.Errorf("%w: %d, it must be 0 to %d", ErrMaxAttempts, s.MaxAttempts, MaxMaxAttempts)
+	case s.History != "" && s.History != HistoryAll && s.History != HistoryFailures && s.History != HistoryNone:
+		return fmt.Errorf("%w: history %q, use %s, %s or %s", ErrOption, s.History, HistoryAll, HistoryFailures, HistoryNone)
 	case s.Lease != 0:
 		if err := checkLeaseTime(s.Lease); err != nil {
 			return err

@@ -114,7 +114,7 @@ func fleetSettings(t *T) {
 	if s, err := q.Settings(t.ctx); err != nil || s != (dbq.QueueSettings{}) {
 		t.Errorf("got %+v, %v, want none yet", s, err)
 	}
-	want := dbq.QueueSettings{Concurrency: 7, Batch: 70, Poll: 1500 * time.Millisecond, Lease: 90 * time.Second, MaxAttempts: 3, NoHistory: true,
+	want := dbq.QueueSettings{Concurrency: 7, Batch: 70, Poll: 1500 * time.Millisecond, Lease: 90 * time.Second, MaxAttempts: 3, History: dbq.HistoryFailures,
 		Retention: dbq.Retention{Completed: 24 * time.Hour, Poison: 21 * 24 * time.Hour, Parked: time.Hour, Attempts: time.Minute, Archive: true}}
 	for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -134,7 +134,7 @@ func fleetConfigureTogether(t *T) {
 	changes := []func(s *dbq.QueueSettings){
 		func(s *dbq.QueueSettings) { s.Concurrency = 1 }, func(s *dbq.QueueSettings) { s.Batch = 2 },
 		func(s *dbq.QueueSettings) { s.Poll = 3 * time.Second }, func(s *dbq.QueueSettings) { s.MaxAttempts = 4 },
-		func(s *dbq.QueueSettings) { s.NoHistory = true }, func(s *dbq.QueueSettings) { s.Retention.Poison = time.Hour },
+		func(s *dbq.QueueSettings) { s.History = dbq.HistoryNone }, func(s *dbq.QueueSettings) { s.Retention.Poison = time.Hour },
 	}
 	c := t.Open()
 	t.together(len(changes), func(ctx context.Context, i int) {
@@ -143,7 +143,7 @@ func fleetConfigureTogether(t *T) {
 		}
 	})
 	s, err := c.Queue("q").Settings(t.ctx)
-	if want := (dbq.QueueSettings{Concurrency: 1, Batch: 2, Poll: 3 * time.Second, MaxAttempts: 4, NoHistory: true,
+	if want := (dbq.QueueSettings{Concurrency: 1, Batch: 2, Poll: 3 * time.Second, MaxAttempts: 4, History: dbq.HistoryFailures,
 		Retention: dbq.Retention{Poison: time.Hour}}); err != nil || s != want {
 		t.Errorf("got %+v, %v, want %+v", s, err, want)
 	}
@@ -159,6 +159,7 @@ func fleetBadSettings(t *T) {
 		"a negative poll":        func(s *dbq.QueueSettings) { s.Poll = -1 },
 		"a lease of a day more":  func(s *dbq.QueueSettings) { s.Lease = dbq.MaxLease + 24*time.Hour },
 		"too many attempts":      func(s *dbq.QueueSettings) { s.MaxAttempts = dbq.MaxMaxAttempts + 1 },
+		"an unknown history":     func(s *dbq.QueueSettings) { s.History = "some" },
 		"a negative retention":   func(s *dbq.QueueSettings) { s.Retention.Poison = -time.Second },
 	} {
 		t.WantErr(what, q.Configure(t.ctx, change), dbq.ErrInvalid)

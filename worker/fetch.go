@@ -23,11 +23,12 @@ func (r *run) fetch(ctx context.Context) error {
 	s := supply{rest: r.cfg.PollMin, since: time.Now()}
 	for {
 		want, ok := r.waitHungry(ctx, &s)
-		if !ok || !r.cfg.Switch.wait(ctx) {
+		if !ok || !r.cfg.Switch.wait(ctx) || !r.orders.wait(ctx) {
 			return nil
 		}
 		start := time.Now()
-		tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.cfg.Lease)
+		tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.now().lease)
+		r.foundCrashed(tasks, spent)
 		for _, t := range tasks {
 			r.ready <- r.held.add(t) // there is room: waitHungry's target is no more than what the channel holds
 		}
@@ -84,7 +85,7 @@ func (s *supply) reckon(begun int64, most int) {
 // waitHungry waits until a full batch, or half of what the handlers should have, is missing, and returns how much is. It is false when
 // ctx has ended.
 func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
-	s.reckon(r.begun.Swap(0), 2*r.cfg.Batch) // one batch to begin with while the next is fetched
+	s.reckon(r.begun.Swap(0), 2*r.now().batch) // one batch to begin with while the next is fetched
 	each := 1
 	if r.cfg.BatchHandler != nil {
 		each = r.cfg.BatchSize
@@ -92,8 +93,8 @@ func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
 	for {
 		target := int(r.idle.Load())*each + s.prefetch
 		want = target - len(r.ready)
-		if want >= max(1, min(target/2, r.cfg.Batch)) {
-			return min(want, r.cfg.Batch), ctx.Err() == nil
+		if want >= max(1, min(target/2, r.now().batch)) {
+			return min(want, r.now().batch), ctx.Err() == nil
 		}
 		select {
 		case <-r.hungry:
@@ -118,10 +119,10 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell <-chan struct{}) bool
 	if r.cfg.UntilEmpty {
 		empty = r.held.empty
 	}
-	until := r.cfg.PollMax
+	until := r.now().pollMax
 	for {
 		pause := s.rest/2 + rand.N(s.rest/2+1)
-		s.rest = min(s.rest*2, r.cfg.PollMax)
+		s.rest = min(s.rest*2, r.now().pollMax)
 		timer := time.NewTimer(min(pause, until))
 		select {
 		case <-ctx.Done():
@@ -135,7 +136,7 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell <-chan struct{}) bool
 			return true
 		case <-timer.C:
 		}
-		if r.cfg.UntilEmpty && r.held.count() == 0 || r.cfg.Switch != nil && r.cfg.Switch.Paused() {
+		if r.cfg.UntilEmpty && r.held.count() == 0 || r.paused() {
 			return true // a checkout decides, or waits
 		}
 		start := time.Now()
@@ -146,13 +147,13 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell <-chan struct{}) bool
 			return false
 		case err != nil:
 			r.cfg.Logger.Error("worker: cannot ask when a task is due", "error", err)
-			until = r.cfg.PollMax
+			until = r.now().pollMax
 		case some && wait <= 0:
 			return true
 		case some:
 			until = wait + r.cfg.Queue.Client().Server().Precision
 		default:
-			until = r.cfg.PollMax
+			until = r.now().pollMax
 		}
 	}
 }

@@ -104,7 +104,7 @@ type Limiter interface {
 
 // limits are those that hold for a task.
 func (r *run) limits(t dbq.Task) Limits {
-	l := Limits{r.cfg.Timeout, r.cfg.MaxAttempts, r.cfg.Backoff}
+	l := Limits{r.cfg.Timeout, r.now().maxAttempts, r.cfg.Backoff}
 	limiter, ok := r.cfg.Handler.(Limiter)
 	if !ok {
 		return l
@@ -129,6 +129,7 @@ func (r *run) conclude(j *job, o Outcome, cause error, took time.Duration) {
 	switch {
 	case errors.Is(o.Err, Settled):
 		r.observe(Event{Kind: Ended, Task: j.task, Outcome: "settled", Duration: took})
+		r.record(j, dbq.OutcomeSettled, nil)
 		r.held.remove(j)
 	case j.isLost():
 		r.leaseLost(j, "a lease was lost while its task was worked on")

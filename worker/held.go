@@ -17,7 +17,8 @@ type job struct {
 	held   *held
 	lease  dbq.Lease // as renewed last
 	state  jobState
-	flight *flight // while it is running
+	flight *flight   // while it is running
+	began  time.Time // when its handler was called; set before that, and not changed
 }
 
 type jobState int
@@ -177,7 +178,7 @@ func (h *held) begin(base context.Context, s *slot, jobs []*job, timeout time.Du
 			gone = append(gone, j)
 			continue
 		}
-		j.state, j.flight = running, f
+		j.state, j.flight, j.began = running, f, f.start
 		f.jobs = append(f.jobs, j)
 	}
 	if len(f.jobs) == 0 {

@@ -15,6 +15,9 @@ type poisoning struct {
 // report passes on what became of a settlement.
 func (r *run) report(st settlement, out dbq.Settled) {
 	r.observe(Event{Kind: Recorded, Task: st.job.task, State: out.State, Err: out.Err})
+	if out.Err == nil {
+		r.recordSettled(st, out)
+	}
 	if out.Err == nil && out.State == dbq.StatePoison {
 		r.poisoned(st.job.task, st.err)
 	}

@@ -21,9 +21,9 @@ const (
 
 // settler ends attempts in batches. What cannot be settled is tried again for as long as its lease lasts, never dropped before.
 type settler struct {
+	r       *run
 	cfg     Worker
 	held    *held
-	done    func(st settlement, out dbq.Settled)
 	in      chan settlement
 	stopped chan struct{}
 }
@@ -34,8 +34,8 @@ type settlement struct {
 	err error // what the handler returned
 }
 
-func newSettler(cfg Worker, h *held, done func(st settlement, out dbq.Settled)) *settler {
-	return &settler{cfg: cfg, held: h, done: done, in: make(chan settlement, 2*settleMost), stopped: make(chan struct{})}
+func newSettler(r *run) *settler {
+	return &settler{r: r, cfg: r.cfg, held: r.held, in: make(chan settlement, 2*settleMost), stopped: make(chan struct{})}
 }
 
 // add hands over a settlement. It waits when the database is slower than the handlers.
@@ -97,7 +97,7 @@ func (s *settler) flush(batch []settlement) {
 		for i, st := range batch {
 			ss[i] = st.s
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Lease)
+		ctx, cancel := context.WithTimeout(context.Background(), s.r.now().lease)
 		out, err := s.cfg.Queue.Settle(ctx, ss)
 		cancel()
 		if err == nil {
@@ -115,7 +115,7 @@ func (s *settler) flush(batch []settlement) {
 func (s *settler) report(batch []settlement, out []dbq.Settled) {
 	for i, st := range batch {
 		s.held.remove(st.job)
-		s.done(st, out[i])
+		s.r.report(st, out[i])
 		if err := out[i].Err; err != nil {
 			s.cfg.Logger.Warn("worker: an attempt could not be settled",
 				"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)

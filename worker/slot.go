@@ -33,6 +33,9 @@ func (r *run) next(s *slot) bool {
 		return false
 	default:
 	}
+	if r.leaveIfMany() {
+		return false
+	}
 	r.idle.Add(1)
 	r.tellHungry()
 	var jobs []*job
@@ -43,6 +46,9 @@ func (r *run) next(s *slot) bool {
 		return false
 	case j := <-r.ready:
 		jobs = append(jobs, j)
+	case <-r.fewer: // look again whether this one is wanted
+		r.idle.Add(-1)
+		return true
 	}
 	r.idle.Add(-1)
 	if r.cfg.BatchHandler != nil {
@@ -131,7 +137,7 @@ func (r *run) abandon(f *flight) {
 			r.held.remove(j) // its lease is lost, or left to run out, since the handler may still be at it
 		}
 	}
-	if zombies := r.zombies.Add(1); zombies <= int64(r.cfg.Concurrency) {
+	if zombies := r.zombies.Add(1); zombies <= int64(r.now().concurrency) {
 		r.spawn()
 	} else {
 		r.leave()
@@ -156,10 +162,21 @@ type slots struct {
 func (r *run) enter() bool {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
-	if r.slots.stopping || r.slots.n >= r.cfg.Concurrency {
+	if r.slots.stopping || r.slots.n >= r.now().concurrency {
 		return false
 	}
 	r.slots.n++
+	return true
+}
+
+// leaveIfMany ends a slot when an operator wants fewer.
+func (r *run) leaveIfMany() bool {
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	if r.slots.stopping || r.slots.n <= r.now().concurrency {
+		return false
+	}
+	r.slots.n--
 	return true
 }
 

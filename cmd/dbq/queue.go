@@ -93,7 +93,8 @@ type settingFlags struct {
 	concurrency, batch, maxAttempts     int
 	poll, lease                         time.Duration
 	completed, poison, parked, attempts keeping
-	history, archive                    bool
+	history                             string
+	archive                             bool
 	own                                 *pflag.FlagSet // apart from the flags that every verb has
 }
 
@@ -104,7 +105,7 @@ func (s *settingFlags) add(cmd *cobra.Command) {
 	f.DurationVar(&s.poll, "poll", 0, "longest pause between two looks of an idle worker (0: each worker's own)")
 	f.DurationVar(&s.lease, "lease", 0, "lease of a task (0: each worker's own)")
 	f.IntVar(&s.maxAttempts, "max-attempts", 0, "attempts after which a failing task is POISON (0: the task's own)")
-	f.BoolVar(&s.history, "history", true, "record each attempt")
+	f.StringVar(&s.history, "history", "", "which attempts are recorded: all, failures or none")
 	s.addRetention(cmd, f)
 }
 
@@ -130,7 +131,7 @@ func (s *settingFlags) change(q *dbq.QueueSettings) {
 	set("poll", func() { q.Poll = s.poll })
 	set("lease", func() { q.Lease = s.lease })
 	set("max-attempts", func() { q.MaxAttempts = s.maxAttempts })
-	set("history", func() { q.NoHistory = !s.history })
+	set("history", func() { q.History = dbq.History(s.history) })
 	set("keep-completed", func() { q.Retention.Completed = time.Duration(s.completed) })
 	set("keep-poison", func() { q.Retention.Poison = time.Duration(s.poison) })
 	set("keep-parked", func() { q.Retention.Parked = time.Duration(s.parked) })

@@ -89,8 +89,8 @@ func settingsLine(s dbq.QueueSettings) string {
 	time("poll", s.Poll)
 	time("lease", s.Lease)
 	number("max-attempts", s.MaxAttempts)
-	if s.NoHistory {
-		parts = append(parts, "--history=false")
+	if s.History != "" {
+		parts = append(parts, "--history "+string(s.History))
 	}
 	time("keep-completed", s.Retention.Completed)
 	time("keep-poison", s.Retention.Poison)

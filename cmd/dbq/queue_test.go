@@ -17,11 +17,11 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue", "list").has("mail", "for ", "the server· is down")
 	u.run("work", "-q", "mail", "--until-empty", "--", "true")
 	u.run("show", id).has("CREATED")
-	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m", "--history=false").has("set mail")
+	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m", "--history", "none").has("set mail")
 	u.run("queue", "set", "mail", "--lease", "0").has("set mail")
 	o := u.run("queue", "list", "--json")
 	o.ok()
-	if got := o.one(); got["settings"] != "--concurrency 3 --history=false --keep-completed 168h0m0s" || got["paused"] != true {
+	if got := o.one(); got["settings"] != "--concurrency 3 --history none --keep-completed 168h0m0s" || got["paused"] != true {
 		t.Errorf("got %v", got)
 	}
 	u.run("queue", "resume", "mail").has("resumed mail")
@@ -30,6 +30,7 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue", "pause").fails(exitUsage, "one queue's name")
 	u.run("queue", "set", "mail").fails(exitUsage, "nothing to set")
 	u.run("queue", "set", "mail", "--keep-poison", "soon").fails(exitUsage, "7d")
+	u.run("queue", "set", "mail", "--history", "some").fails(exitUsage, "failures")
 	u.run("queue", "set", "mail", "--lease", "48h").fails(exitUsage, "lease")
 	u.run("queue", "pause", "").fails(exitUsage, "queue name")
 }

@@ -1,0 +1,194 @@
+package worker
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// Variables, so that tests need not wait for them.
+var (
+	// fleetEvery is how often a worker tells that it is alive, and asks what operators want.
+	fleetEvery = 15 * time.Second
+	// cleanEvery is how often one of a queue's workers removes what has been kept for long enough.
+	cleanEvery = time.Minute
+)
+
+const (
+	// missed is how many times a worker may fail to tell that it is alive, and still counts as that.
+	missed = 3
+	// fleetTimeout bounds each call of these.
+	fleetTimeout = 10 * time.Second
+)
+
+// live is what operators may change while the worker runs.
+type live struct {
+	concurrency, batch, maxAttempts int
+	lease, pollMax                  time.Duration
+	history                         dbq.History
+	retention                       dbq.Retention
+}
+
+func (r *run) now() *live { return r.live.Load() }
+
+// apply takes over what operators have set; the worker's own fields stand for the rest.
+func (r *run) apply(s dbq.QueueSettings) {
+	c := r.cfg
+	to := &live{
+		concurrency: or(s.Concurrency, c.Concurrency),
+		batch:       max(or(s.Batch, c.Batch), c.BatchSize),
+		maxAttempts: or(s.MaxAttempts, c.MaxAttempts),
+		lease:       max(or(s.Lease, c.Lease), minLease),
+		pollMax:     max(or(s.Poll, c.PollMax), c.PollMin),
+		history:     c.History,
+		retention: dbq.Retention{
+			Completed: or(s.Retention.Completed, c.Retention.Completed), Poison: or(s.Retention.Poison, c.Retention.Poison),
+			Parked: or(s.Retention.Parked, c.Retention.Parked), Attempts: or(s.Retention.Attempts, c.Retention.Attempts),
+			Archive: s.Retention.Archive || c.Retention.Archive,
+		},
+	}
+	if s.History != "" {
+		to.history = s.History
+	}
+	from := r.live.Swap(to)
+	if from == nil || *from == *to {
+		return
+	}
+	r.cfg.Logger.Info("worker: the queue's settings are followed", "concurrency", to.concurrency, "batch", to.batch, "lease", to.lease,
+		"poll", to.pollMax, "max_attempts", to.maxAttempts, "history", string(to.history))
+	if from.lease != to.lease {
+		select {
+		case r.leaseChanged <- struct{}{}:
+		default: // it has been told already
+		}
+	}
+	for r.enter() {
+		r.spawn()
+	}
+	for range from.concurrency - to.concurrency {
+		select {
+		case r.fewer <- struct{}{}: // a slot that waits for a task
+		default: // the others look when they are done
+		}
+	}
+}
+
+// paused reports whether somebody has paused this worker.
+func (r *run) paused() bool {
+	return r.orders.Paused() || r.cfg.Switch != nil && r.cfg.Switch.Paused()
+}
+
+// join puts the worker into the registry, and follows operators until leave is called. stop ends the worker.
+func (r *run) join(stop context.CancelFunc) (leave func()) {
+	if r.cfg.Unlisted {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(r.base)
+	var all sync.WaitGroup
+	all.Go(func() { r.follow(ctx, stop) })
+	all.Go(func() { r.clean(ctx) })
+	return func() {
+		cancel()
+		all.Wait()
+		ctx, cancel := context.WithTimeout(r.base, fleetTimeout)
+		defer cancel()
+		if err := r.cfg.Queue.Client().Withdraw(ctx, r.cfg.ID); err != nil {
+			r.cfg.Logger.Warn("worker: cannot leave the registry, which forgets it in a day", "error", err)
+		}
+	}
+}
+
+func (r *run) follow(ctx context.Context, stop context.CancelFunc) {
+	host, _ := os.Hostname()
+	me := dbq.WorkerInfo{ID: r.cfg.ID, Queue: r.cfg.Queue.Name(), Host: host, PID: os.Getpid(), Started: time.Now().UTC()}
+	for {
+		r.followOnce(ctx, me, stop)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(fleetEvery*3/4 + rand.N(fleetEvery/2)): // not all at once
+		}
+	}
+}
+
+func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
+	defer cancel()
+	q := r.cfg.Queue
+	settings, err := q.Settings(ctx)
+	if err == nil {
+		r.apply(settings)
+		me.State = "running"
+		switch {
+		case r.draining.Load():
+			me.State = "stopping"
+		case r.paused():
+			me.State = "paused"
+		}
+		me.Concurrency, me.Holding, me.Done, me.Failed = r.now().concurrency, r.held.count(), r.done.Load(), r.failed.Load()
+		for _, f := range r.held.flights() {
+			if me.OldestSince.IsZero() || f.start.Before(me.OldestSince) {
+				me.OldestSince = f.start.UTC()
+			}
+		}
+		var order dbq.Order
+		if order, err = q.Client().Announce(ctx, me, missed*fleetEvery); order != "" {
+			r.obey(order, stop)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Logger.Warn("worker: cannot ask what operators want", "error", err)
+	}
+}
+
+func (r *run) obey(o dbq.Order, stop context.CancelFunc) {
+	r.cfg.Logger.Info("worker: obeying an operator", "order", string(o))
+	switch o {
+	case dbq.OrderPause:
+		r.orders.Pause()
+	case dbq.OrderResume:
+		r.orders.Resume()
+	case dbq.OrderStop:
+		stop()
+	}
+}
+
+// clean removes what has been kept for long enough, on one of the queue's workers at a time.
+func (r *run) clean(ctx context.Context) {
+	q := r.cfg.Queue
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(cleanEvery*3/4 + rand.N(cleanEvery/2)):
+		}
+		keep := r.now().retention
+		if keep == (dbq.Retention{Archive: keep.Archive}) {
+			continue
+		}
+		if err := r.cleanOnce(ctx, q, keep); err != nil && ctx.Err() == nil {
+			r.cfg.Logger.Warn("worker: cannot clean", "error", err)
+		}
+	}
+}
+
+func (r *run) cleanOnce(ctx context.Context, q *dbq.Queue, keep dbq.Retention) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanEvery)
+	defer cancel()
+	leads, err := q.Client().Lead(ctx, "clean "+q.Name(), r.cfg.ID, 3*cleanEvery)
+	if err != nil || !leads {
+		return err
+	}
+	done, err := q.Clean(ctx, keep)
+	if done != (dbq.Cleaned{}) {
+		r.cfg.Logger.Info("worker: cleaned", "tasks", done.Tasks, "attempts", done.Attempts)
+	}
+	if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // the rest is for the next time
+		return nil
+	}
+	return err
+}
