@@ -37,8 +37,9 @@ type childSpec struct {
 
 // childWork is what a worker process can do until its standard input ends.
 var childWork = map[string]func(ctx context.Context, w *witness, s childSpec) error{
-	"drain": childDrain,
-	"crash": childCrash,
+	"drain":  childDrain,
+	"crash":  childCrash,
+	"endure": childEndure,
 }
 
 // Child makes the program a worker process of the suite when the suite started it as one, and does not return then. Call it first
