@@ -17,8 +17,8 @@ import (
 // would be; the DSN in it may carry a password.
 const childVariable = "DBQ_CONFORMANCE_CHILD"
 
-// childTime bounds the life of a worker process, whatever becomes of its parent.
-const childTime = 2 * time.Minute
+// childTime bounds the life of a worker process, whatever becomes of its parent: no case takes longer.
+const childTime = caseTimeout
 
 // A childSpec is one worker process.
 type childSpec struct {

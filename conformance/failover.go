@@ -101,7 +101,7 @@ func (f *feeder) feed(ctx context.Context, stopped *atomic.Bool) {
 			ts[i] = dbq.NewTask{ID: dbq.NewID(), MaxAttempts: 1000}
 		}
 		f.enqueue(ctx, ts)
-		_ = rest(ctx, time.Duration(f.dice.Int64N(int64(60*time.Millisecond))))
+		_ = rest(ctx, time.Duration(f.dice.Int64N(int64(200*time.Millisecond))))
 	}
 }
 

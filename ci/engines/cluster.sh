@@ -365,11 +365,11 @@ version() {
 }
 
 stop() {
-  local c i p
+  local c i
   for c in "$@"; do
     locate "$c"
     for i in 1 2 3; do # it is thrown away: there is nothing to be stopped well
-      if p=$(pid "$c$i"); then kill -KILL "$p"; fi
+      processes "$root$(data "$c$i")" | xargs -r kill -KILL
     done
     for i in 1 2 3; do
       wait_for 10 unused cwd "$root$(data "$c$i")" || say "$c$i still has processes"
@@ -379,6 +379,14 @@ stop() {
     rmdir "$root$(data "")" 2>/dev/null || true
   done
   rmdir "$STATE" 2>/dev/null || true
+}
+
+# processes FOLDER: those that work in it, also a node's that never came up, and its scripts.
+processes() {
+  local p
+  for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/cwd" 2>/dev/null)" != "$1" ] || basename "$p"
+  done
 }
 
 running() { local c; for c in $CLUSTERS; do [ ! -e "$STATE/${c}1.client" ] || echo "$c"; done; }
