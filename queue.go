@@ -80,6 +80,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) ([]Enqueued, erro
 		out, err = b.insert(ctx, conn, again || alone && b.inserted)
 		return err
 	})
+	if err != nil && alone {
+		err = outcome(b.inserted, err)
+	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
 

@@ -158,29 +158,30 @@ func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 			return &mysql.MySQLError{Number: 1047, Message: "the node is not part of its cluster"}
 		}
 	}
-	if set := causal(v); set != "" {
-		_, err = c.conn.ExecContext(ctx, set, nil)
+	if name, value := causal(v); name != "" {
+		_, err = c.conn.ExecContext(ctx, "SET SESSION "+name+" = "+value, nil)
 	}
 	return err
 }
 
-// causal is the statement, if one is needed, after which a session sees what was committed on any node before it asked. Without it a
-// worker whose connection moved to another node could be told that a lease was lost which is only not there yet.
-func causal(v map[string]string) string {
+// causal is the variable to set, and to what, if one is needed, for a session to see what was committed on any node before it asked. Without
+// it a worker whose connection moved to another node could be told that a lease was lost which is only not there yet.
+func causal(v map[string]string) (name, value string) {
+	const consistency = "group_replication_consistency"
 	switch {
 	case isOn(v, "wsrep_on"):
 		if wait, _ := strconv.Atoi(v["wsrep_sync_wait"]); wait&1 == 0 {
-			return "SET SESSION wsrep_sync_wait = " + strconv.Itoa(wait|1)
+			return "wsrep_sync_wait", strconv.Itoa(wait | 1)
 		}
 	case v["group_replication_group_name"] == "":
 	case isOn(v, "group_replication_single_primary_mode"):
-		if v["group_replication_consistency"] == "EVENTUAL" {
-			return "SET SESSION group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'"
+		if v[consistency] == "EVENTUAL" {
+			return consistency, "'BEFORE_ON_PRIMARY_FAILOVER'"
 		}
-	case !slices.Contains([]string{"BEFORE", "AFTER", "BEFORE_AND_AFTER"}, v["group_replication_consistency"]):
-		return "SET SESSION group_replication_consistency = 'BEFORE'"
+	case !slices.Contains([]string{"BEFORE", "AFTER", "BEFORE_AND_AFTER"}, v[consistency]):
+		return consistency, "'BEFORE'"
 	}
-	return ""
+	return "", ""
 }
 
 // ask reads names and values.
