@@ -126,7 +126,8 @@ start() {
   echo "export DBQ_TEST_CLUSTER_CONTROL='$here/cluster.sh'"
 }
 
-# serve NODE PROGRAM OPTION...: what MariaDB's and MySQL's nodes have in common. Without name resolution 127.0.0.1 is not localhost.
+# serve NODE PROGRAM OPTION...: what MariaDB's and MySQL's nodes have in common. A server that starts removes the temporary tables of all that
+# share its tmpdir.
 serve() {
   local node=$1 program=$2 folder flush=1
   shift 2
@@ -138,11 +139,11 @@ serve() {
   unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec "$@"' "$root" \
     chroot "$root" setpriv --reuid="$user" --regid="$(chroot "$root" id -g "$user")" --init-groups -- \
     setsid "$bin/$program" --no-defaults --datadir="$folder" --port="$(port "$node")" --bind-address="$A" \
-    --socket="$folder/server.sock" --pid-file="$folder/server.pid" --skip-name-resolve --max-connections=200 \
+    --tmpdir="$folder" --socket="$folder/server.sock" --pid-file="$folder/server.pid" --skip-name-resolve --max-connections=200 \
     --innodb-buffer-pool-size=128M --innodb-flush-log-at-trx-commit="$flush" "$@" </dev/null >>"$root$folder/server.log" 2>&1 &
 }
 
-# seed NODE [STATEMENTS]: a data directory, and a file of statements that make its users.
+# seed NODE [STATEMENTS]: a data directory, and a file of statements that make its users. Without name resolution 127.0.0.1 is not localhost.
 seed() {
   cp -a "$root/var/lib/mysql-seed" "$root$(data "$1")"
   printf "%s\nCREATE USER root@'$A';\nGRANT ALL ON *.* TO root@'$A' WITH GRANT OPTION;\n" "${2:-}" >"$root$(data "$1")/init.sql"
@@ -202,7 +203,7 @@ restart_galera() {
   local folder log position options
   folder=$(data "$1")
   galera_options "$1"
-  log=$(as "$user" "$bin/mariadbd" --no-defaults --datadir="$folder" --skip-networking --socket="$folder/server.sock" \
+  log=$(as "$user" "$bin/mariadbd" --no-defaults --datadir="$folder" --tmpdir="$folder" --skip-networking --socket="$folder/server.sock" \
     --pid-file="$folder/recover.pid" "${options[@]}" --wsrep-recover 2>&1) || die "$1 does not recover: $log"
   position=$(sed -n 's/.*Recovered position: *//p' <<<"$log" | tail -n 1)
   [ -n "$position" ] || die "$1 does not say its position: $log"
