@@ -53,11 +53,13 @@ func (t *T) writer(i int) int {
 // absence is how long a killed node stays away, while work goes on without it.
 const absence = time.Second
 
-// killAndRestart kills the node that takes writes, or the next of those that do, and brings it back when the others have taken a write.
-func (t *T) killAndRestart(next int) {
+// killAndRestart kills the node that takes writes, or the next of those that do, and brings it back when the others have taken a write. It
+// calls soon right before the kill.
+func (t *T) killAndRestart(next int, soon func()) {
 	cl := t.cluster()
 	node := t.writer(next)
 	q := t.OpenDSN(t.place(node)).Queue("first write")
+	soon()
 	killed := time.Now()
 	t.Must(cl.Kill(t.ctx, node))
 	gone := time.Since(killed)

@@ -49,7 +49,7 @@ func workThroughKills(t *T) {
 	t.Cleanup(stop)
 	for i := range kills {
 		t.Must(rest(t.ctx, absence))
-		t.killAndRestart(i)
+		t.killAndRestart(i, func() {})
 	}
 	stop()
 	t.untilIdle(c, ps)
@@ -223,7 +223,8 @@ func explainLost(ctx context.Context, w *witness, l dbq.Lease, maybe bool) error
 func callsCutOff(t *T) {
 	cl := t.cluster()
 	direct := t.Open()
-	const each = 12
+	const each, late = 12, 8 // calls of each caller, and those of them that wait until a node is about to die
+	const pause = 200 * time.Millisecond
 	type caller struct {
 		f        faultCall
 		c        *dbq.Client
@@ -241,21 +242,26 @@ func callsCutOff(t *T) {
 		}
 	}
 	dice := t.dice(len(callers))
+	soon := make(chan struct{})
+	announce := sync.OnceFunc(func() { close(soon) })
 	var calling sync.WaitGroup
 	for i, cr := range callers {
 		calling.Go(func() {
-			for _, s := range cr.subjects {
+			for k, s := range cr.subjects {
+				if k == each-late {
+					<-soon
+				}
 				ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
 				s.err = cr.f.call(ctx, cr.c.Queue(s.queue), s)
 				cancel()
-				_ = rest(t.ctx, time.Duration(dice[i].Int64N(int64(50*time.Millisecond))))
+				_ = rest(t.ctx, time.Duration(dice[i].Int64N(int64(pause))))
 			}
 		})
 	}
-	t.Must(rest(t.ctx, 150*time.Millisecond))
 	func() {
 		defer calling.Wait()
-		t.killAndRestart(0)
+		defer announce() // also when there was no kill
+		t.killAndRestart(0, announce)
 	}()
 	count, again := map[string]int{}, int64(0)
 	for _, cr := range callers {
