@@ -147,7 +147,7 @@ func prepareDuplicate(t *T, q *dbq.Queue, s *subject) {
 }
 
 func callEnqueueMany(ctx context.Context, q *dbq.Queue, s *subject) (err error) {
-	s.added, err = q.EnqueueMany(ctx, []dbq.NewTask{{Reference: "a"}, {}, {Reference: "taken"}, {Reference: "z"}})
+	s.added, err = q.EnqueueMany(ctx, []dbq.NewTask{{Reference: "a"}, {ID: dbq.NewID()}, {Reference: "taken"}, {Reference: "z"}})
 	return err
 }
 
