@@ -1,5 +1,5 @@
-// Package clusters runs the conformance suite on databases of several nodes, which it kills: the cases of Contention, spread over the nodes,
-// and those of Failover. ci/engines/cluster.sh starts such clusters on one machine; anybody's own will do whose nodes a program can
+// Package clusters runs the conformance suite on databases of several nodes. The cases of Contention spread their workers over the nodes, and
+// those of Failover kill nodes; choose these by -run, since the others say no more here than on a single server. ci/engines/cluster.sh starts such clusters on one machine; anybody's own will do whose nodes a program can
 // kill and bring back.
 //
 //	eval "$(ci/engines/cluster.sh start galera)"
