@@ -1,4 +1,4 @@
-.PHONY: test check engines bench-smoke
+.PHONY: test check engines clusters bench-smoke
 
 test: ## all tests, on every engine found here; needs only Go
 	@ci/test.sh
@@ -8,6 +8,9 @@ check: ## format, vet, staticcheck, import rules, generated files
 
 engines: ## database servers and images for the tests (Debian, as root)
 	@ci/engines/all.sh
+
+clusters: ## the suite on clusters of three nodes that are killed (Debian, as root, after make engines)
+	@ci/clusters.sh
 
 bench-smoke: ## that the benchmarks run, not how fast
 	cd bench && go run . -smoke

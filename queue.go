@@ -83,6 +83,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	if err == nil {
 		q.c.rung(q.name, b.waits(out)...)
 	}
+	if err != nil && alone {
+		err = outcome(b.inserted, err)
+	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
 
@@ -229,8 +232,9 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 		}
 		b.inserted = true
 		for _, r := range got {
-			_, old := before[r.ID]
-			added[r.ID] = !old
+			if _, old := before[r.ID]; !old {
+				added[r.ID] = true
+			}
 		}
 	}
 	var missing []uuid.UUID
@@ -260,6 +264,7 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 			out[i].Duplicate = true
 		case existing[id]:
 			out[i].Duplicate = !again // an earlier try of this very call put it there
+			added[id] = false
 		default:
 			out[i].Duplicate = true
 			ref, err := b.q.findReference(ctx, conn, b.refs[i])

@@ -3,3 +3,4 @@
 TEST_TARGETS="postgres15 postgres17 postgres18 mysql97 mariadb1011 mariadb118" # make test starts these where their programs are found
 CI_TARGETS="postgres15 postgres18 mysql97 mariadb1011 mariadb118"              # .ci/run starts these and fails without them
 CI_CONTAINERS="postgres18 mysql97 mariadb118"                                  # .ci/run runs conformance on these once more, in containers
+CI_CLUSTERS="galera groupreplication postgresha"                               # .ci/run kills the nodes of these

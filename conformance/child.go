@@ -20,8 +20,8 @@ import (
 // would be; the DSN in it may carry a password.
 const childVariable = "DBQ_CONFORMANCE_CHILD"
 
-// childTime bounds the life of a worker process, whatever becomes of its parent.
-const childTime = 2 * time.Minute
+// childTime bounds the life of a worker process, whatever becomes of its parent: no case takes longer.
+const childTime = caseTimeout
 
 // A childSpec is one worker process.
 type childSpec struct {
@@ -41,9 +41,10 @@ type childSpec struct {
 
 // childWork is what a worker process can do until its standard input ends.
 var childWork = map[string]func(ctx context.Context, w *witness, s childSpec) error{
-	"drain": childDrain,
-	"crash": childCrash,
-	"work":  childWorker,
+	"drain":  childDrain,
+	"crash":  childCrash,
+	"work":   childWorker,
+	"endure": childEndure,
 }
 
 // Child makes the program a worker process of the suite when the suite started it as one, and does not return then. Call it first

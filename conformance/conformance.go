@@ -59,6 +59,8 @@ type Harness struct {
 	OddSession func(dsn string) string
 	// Transactions begin more kinds of transactions on a client's database than *sql.Tx and *sqlx.Tx, by the name of the kind.
 	Transactions map[string]func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
+	// Cluster is for a database of several nodes: how to kill one. Nil skips the cases of the group Failover.
+	Cluster *Cluster
 	// Known names cases (group/name) that are known to fail, with the reason. They are skipped with it.
 	Known map[string]string
 	// Match picks the cases to run by their full names (group/name). Nil is all of them.
@@ -81,7 +83,7 @@ func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), completeTxCases(),
 		operateCases(), fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
-		workerCases(),
+		workerCases(), failoverCases(),
 	}
 }
 

@@ -84,8 +84,8 @@ func (t *T) dice(n int) []*rand.Rand {
 // load is how much work a case does.
 func (t *T) load(n int) int { return n * t.suite.h.Load }
 
-// two opens two clients, as two programs would.
-func (t *T) two() []*dbq.Client { return []*dbq.Client{t.Open(), t.Open()} }
+// two opens two clients, as two programs would, at two nodes if there are.
+func (t *T) two() []*dbq.Client { return []*dbq.Client{t.OpenDSN(t.place(0)), t.OpenDSN(t.place(1))} }
 
 // judge blames the case for what the history shows. It returns the end state.
 func (t *T) judge(c *dbq.Client, records []record) []dbq.Task {

@@ -47,16 +47,22 @@ var subjects atomic.Int64
 // disturb prepares a subject through direct, makes the call through the disturbed client, and judges what it answered by what
 // direct sees afterwards. The world must be healed when heal returns.
 func (t *T) disturb(direct, disturbed *dbq.Client, f faultCall, when func(ctx context.Context) (context.Context, func()), heal func()) *subject {
-	s := &subject{queue: fmt.Sprintf("fault %d", subjects.Add(1))}
-	if f.prepare != nil {
-		f.prepare(t, direct.Queue(s.queue), s)
-	}
+	s := t.subject(direct, f)
 	ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
 	defer cancel()
 	ctx, done := when(ctx)
 	s.err = f.call(ctx, disturbed.Queue(s.queue), s)
 	done()
 	heal()
+	return s
+}
+
+// subject prepares what a call works on.
+func (t *T) subject(direct *dbq.Client, f faultCall) *subject {
+	s := &subject{queue: fmt.Sprintf("fault %d", subjects.Add(1))}
+	if f.prepare != nil {
+		f.prepare(t, direct.Queue(s.queue), s)
+	}
 	return s
 }
 
@@ -141,7 +147,7 @@ func prepareDuplicate(t *T, q *dbq.Queue, s *subject) {
 }
 
 func callEnqueueMany(ctx context.Context, q *dbq.Queue, s *subject) (err error) {
-	s.added, err = q.EnqueueMany(ctx, []dbq.NewTask{{Reference: "a"}, {}, {Reference: "taken"}, {Reference: "z"}})
+	s.added, err = q.EnqueueMany(ctx, []dbq.NewTask{{Reference: "a"}, {ID: dbq.NewID()}, {Reference: "taken"}, {Reference: "z"}})
 	return err
 }
 

@@ -36,7 +36,8 @@ func (t *T) start(s childSpec) *process {
 	if !t.suite.h.Processes {
 		t.Skipf("the program that runs the suite does not call conformance.Child, so it cannot start worker processes")
 	}
-	s.DSN, s.Prefix, s.Strategy, s.Seed = t.dsn, t.prefix, t.strategy, t.rand.Uint64()
+	s.DSN, s.Prefix, s.Strategy, s.Seed = t.place(t.programs), t.prefix, t.strategy, t.rand.Uint64()
+	t.programs++
 	s.History = filepath.Join(t.dir, "history-"+uuid.NewString())
 	orders, err := json.Marshal(s)
 	t.Must(err)

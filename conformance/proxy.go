@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 )
@@ -70,16 +71,22 @@ func newProxy(target string) (*proxy, error) {
 	return p, nil
 }
 
-// throughProxy starts a proxy before the server of this case's DSN and returns the DSN that leads through it.
+// throughProxy starts a proxy before the server of this case's DSN, or the node that takes writes, and returns the DSN that leads
+// through it.
 func (t *T) throughProxy() (*proxy, string) {
-	u, err := url.Parse(t.dsn)
+	dsn := t.dsn
+	if t.suite.h.Cluster != nil {
+		dsn = t.place(t.writer(0))
+	}
+	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
 		t.Skipf("the DSN names no host, so there is no network connection to cut")
 	}
 	if u.Port() == "" {
 		t.Skipf("the DSN names no port, so the suite cannot put itself between client and server")
 	}
-	p, err := newProxy(u.Host)
+	own, _, _ := strings.Cut(u.Host, ",") // of several nodes, the first is the one whose DSN this is
+	p, err := newProxy(own)
 	t.Must(err)
 	t.Cleanup(p.Close)
 	u.Host = p.listener.Addr().String()

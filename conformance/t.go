@@ -26,6 +26,7 @@ type T struct {
 	prefix   string
 	log      func(string)
 	rand     *rand.Rand
+	programs int // that were started
 
 	mu        sync.Mutex
 	failures  []string

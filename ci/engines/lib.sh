@@ -29,6 +29,30 @@ wait_for() {
 used() { { readlink /proc/[0-9]*/"$1" || true; } 2>/dev/null | grep -xF -- "$2" >/dev/null; }
 unused() { ! used "$@"; }
 
+# gone PID: no such process.
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# as USER COMMAND...: inside the tree $root, or on this machine when that is empty, and never as root, which the servers refuse.
+as() {
+  local user=$1
+  shift
+  if is_root; then
+    chroot "${root:-/}" setpriv --reuid="$user" --regid="$(chroot "${root:-/}" id -g "$user")" --init-groups -- "$@"
+  else
+    (cd / && "$@")
+  fi
+}
+
+# A port that nobody listens on, below the ones the kernel hands out.
+free_port() {
+  local p
+  while :; do
+    p=$((20000 + RANDOM % 12000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || break
+  done
+  echo "$p"
+}
+
 # use_local_images: lets testcontainers-go find the images that images.sh built, if they are here.
 use_local_images() {
   [ -z "${TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX:-}" ] || return 0

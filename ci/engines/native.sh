@@ -54,28 +54,7 @@ major() { "$1" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/'; } # "postgres (Pos
 
 mariadb_release() { chroot "$root" "$bin/mariadbd" --version | sed -E 's/.*Ver ([0-9]+)\.([0-9]+).*/\1\2/'; } # "Ver 10.11.19-MariaDB" is 1011
 
-# as USER COMMAND...: inside the target's tree, and never as root, which the servers refuse.
-as() {
-  local user=$1
-  shift
-  if is_root; then
-    chroot "${root:-/}" setpriv --reuid="$user" --regid="$(chroot "${root:-/}" id -g "$user")" --init-groups -- "$@"
-  else
-    (cd / && "$@")
-  fi
-}
-
 port() { cat "$STATE/$1.port"; }
-
-# A port that nobody listens on, below the ones the kernel hands out.
-free_port() {
-  local p
-  while :; do
-    p=$((20000 + RANDOM % 12000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || break
-  done
-  echo "$p"
-}
 
 # pid TARGET: its process, checked to be ours by its working directory (a pid can be someone else's by now).
 pid() {
@@ -222,8 +201,6 @@ crash() {
   wait_for 10 gone "$p" || die "$1 does not end"
   wait_for 10 unused cwd "$folder" || die "$1 still has processes"
 }
-
-gone() { ! kill -0 "$1" 2>/dev/null; }
 
 stop() {
   local t

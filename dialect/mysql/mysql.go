@@ -55,7 +55,7 @@ const (
 
 // settings are what Probe asks for, of its session. A variable that a product does not have is missing from the answer.
 const settings = `SHOW VARIABLES WHERE Variable_name IN ('version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
-  'wsrep_on', 'group_replication_single_primary_mode', 'group_replication_group_name',
+  'wsrep_on', 'wsrep_sync_wait', 'group_replication_single_primary_mode', 'group_replication_group_name', 'group_replication_consistency',
   'autocommit', 'sql_mode', 'character_set_client', 'transaction_read_only', 'tx_read_only')`
 
 // Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ COMMITTED is refused,
@@ -83,7 +83,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 // inspect makes a Server of the settings.
 func inspect(vars map[string]string) (dialect.Server, error) {
 	version := vars["version"]
-	on := func(name string) bool { return strings.EqualFold(vars[name], "ON") || vars[name] == "1" }
+	on := func(name string) bool { return isOn(vars, name) }
 	packet, err := strconv.Atoi(vars["max_allowed_packet"])
 	if err != nil {
 		return dialect.Server{}, fmt.Errorf("%w: the server does not say its max_allowed_packet", dialect.ErrDSN)
@@ -138,6 +138,10 @@ func checkSession(vars map[string]string) error {
 		return fmt.Errorf("%w: the pool's sessions send text as %s, and dbq's is UTF-8: use collation=utf8mb4_bin in the driver's DSN",
 			dialect.ErrDSN, vars["character_set_client"])
 	}
+	if name, value := causal(vars); name != "" {
+		return fmt.Errorf("%w: the pool's sessions on one node of this cluster need not see what was committed on another: add %s=%s to the driver's DSN",
+			dialect.ErrDSN, name, value)
+	}
 	return nil
 }
 
@@ -172,7 +176,8 @@ func (Dialect) Classify(err error) dialect.Class {
 		1317, 3024, 1969, // killed query, statement timeouts
 		8002, 8022, 8028, 9007: // TiDB's
 		return dialect.Conflict
-	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 1049, 9001, 9002, 9003, 9004, 9005: // full, shutting down, read-only, killed, idle, not ready
+	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 1049, 9001, 9002, 9003, 9004, 9005, // full, shutting down, read-only, killed, idle, not ready
+		3100, 3796, 3797, 3798, 3799: // a group's member that cannot commit, or begin
 		return dialect.Unavailable
 	case 1158, 1159, 1160, 1161:
 		return dialect.Ambiguous

@@ -1,12 +1,10 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -28,40 +26,52 @@ var passed = []string{"tls", "timeout", "readTimeout", "writeTimeout", "allowCle
 
 // Open makes the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns (16 by default) and
 // the driver's for TLS, timeouts and authentication; those that would change what statements mean are refused, since dbq sets them.
+//
+// The nodes of a cluster can be listed, as in mysql://user:password@one:3306,two:3306/database. Each connection is made to the first of them that
+// can be reached, is not read-only, and is part of its cluster; it is made anew after a minute.
 func Open(_ context.Context, dsn string) (dialect.Pool, error) {
-	cfg, conns, err := config(dsn)
+	cfg, addresses, conns, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	connector, err := driver.NewConnector(cfg)
+	connector, err := newNodes(cfg, addresses)
 	if err != nil {
 		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
 	}
 	db := sql.OpenDB(connector)
+	if len(addresses) > 1 {
+		db.SetConnMaxLifetime(nodeLifetime)
+	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return dialect.Pool{Write: db, Read: db}, nil
 }
 
-// config reads a DSN, and adds what dbq sets by itself.
-func config(dsn string) (cfg *driver.Config, conns int, err error) {
+// config reads a DSN, and adds what dbq sets by itself. addresses are those of its nodes.
+func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err error) {
 	scheme, rest, _ := strings.Cut(dsn, ":")
-	u, err := url.Parse("mysql:" + rest)
+	first, nodes := takeNodes(rest)
+	u, err := url.Parse("mysql:" + first)
+	for i := 0; i < len(nodes) && err == nil; i++ {
+		var a string
+		a, err = address(nodes[i])
+		addresses = append(addresses, a)
+	}
 	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") == "" {
-		return nil, 0, fmt.Errorf("%w: write %s://user:password@host:3306/database, with special characters in the password escaped (%%40 for @)",
+		return nil, nil, 0, fmt.Errorf("%w: write %s://user:password@host:3306/database, with special characters in the password escaped (%%40 for @)",
 			dialect.ErrDSN, scheme)
 	}
 	conns, params, err := parameters(u.Query())
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	if cfg, err = driver.ParseDSN("/?" + params.Encode()); err != nil { // the driver reads its own
-		return nil, 0, fmt.Errorf("%w: the parameters (%s): %w", dialect.ErrDSN, strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
+		return nil, nil, 0, fmt.Errorf("%w: the parameters (%s): %w", dialect.ErrDSN, strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
 	}
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
-	cfg.Net, cfg.Addr, cfg.DBName = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306")), strings.Trim(u.Path, "/")
+	cfg.Net, cfg.DBName = "tcp", strings.Trim(u.Path, "/")
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
@@ -75,7 +85,7 @@ func config(dsn string) (cfg *driver.Config, conns int, err error) {
 		"sql_mode":  "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 		"time_zone": "'+00:00'",
 	}
-	return cfg, conns, nil
+	return cfg, addresses, conns, nil
 }
 
 // parameters tells dbq's own from the driver's.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ func TestOpenReadsADSN(t *testing.T) {
 		"mariadb://h/d?tls=skip-verify&timeout=2s":            defaultConns,
 		"mysql://h/d?pool_max_conns=10000&readTimeout=30s":    10000,
 		"mysql://h/d?allowNativePasswords=true&compress=true": defaultConns,
+		"mysql://app:hush@one,two:3307,[::1]:3308/d":          defaultConns,
 	} {
 		pool, err := Open(t.Context(), dsn)
 		if err != nil {
@@ -50,6 +52,10 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"app:hush@tcp(h:3306)/d":                  "user:password@host:3306/database",
 		"mysql://app:hush@h:port/d":               "write mysql://",
 		"mysql://app:hush%zz@h/d":                 "escaped",
+		"mysql://app:hush@h,/d":                   "write mysql://",
+		"mysql://app:hush@,h/d":                   "write mysql://",
+		"mysql://app:hush@h,h:port/d":             "write mysql://",
+		"mysql://app:hush@h,h?x/d":                "write mysql://",
 		"mysql://app:hush@h/d?pool_max_conns=0":   "pool_max_conns=0, use a number",
 		"mysql://app:hush@h/d?pool_max_conns=all": "pool_max_conns=all, use a number",
 		"mysql://app:hush@h/d?pool_max_conns=1e9": "use a number from 1 to 10000",
@@ -74,11 +80,11 @@ func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 	t.Parallel()
 	for _, password := range []string{
 		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
-		"p@x:hush/y", "hush[1]", "hüsch-hush",
+		"p@x:hush/y", "hush[1]", "a,hush", "hush,b:c", "hush/,x@y", "hüsch-hush",
 	} {
 		for _, format := range []string{
 			"mysql://app:%s@h:port/d", "mariadb://app:%s@[::1/d", "mysql://app:%s@h/d?tls=nonesuch", "tidb://app:%s@h/d?pool_max_conns=x",
-			"mysql://app:%s@h/d?password=hush", "mysql://app:%s@h",
+			"mysql://app:%s@h/d?password=hush", "mysql://app:%s@h", "mysql://app:%s@h,i:port/d", "mysql://app:%s@h,i/d?tls=nonesuch",
 		} {
 			dsn := fmt.Sprintf(format, password)
 			_, _, err := dialect.Open(t.Context(), dsn)
@@ -98,9 +104,9 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 	const password = `p@s:s/w?o#r%d&=+ "ü\`
 	u := url.URL{Scheme: "mysql", User: url.UserPassword("app", password), Host: "127.0.0.1:1", Path: "/d"}
 	dsn := u.String()
-	parsed, _, err := config(dsn)
-	if err != nil || parsed.Passwd != password || parsed.User != "app" || parsed.DBName != "d" || parsed.Addr != "127.0.0.1:1" {
-		t.Errorf("%s: got %+v, %v", dsn, parsed, err)
+	parsed, addresses, _, err := config(dsn)
+	if err != nil || parsed.Passwd != password || parsed.User != "app" || parsed.DBName != "d" || !slices.Equal(addresses, []string{"127.0.0.1:1"}) {
+		t.Errorf("%s: got %+v, %v, %v", dsn, parsed, addresses, err)
 	}
 	pool, err := Open(t.Context(), dsn+"?pool_max_conns=3")
 	if err != nil {

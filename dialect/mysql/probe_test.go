@@ -39,12 +39,22 @@ func TestInspect(t *testing.T) {
 		{"", nil, "", nil, "too old"},
 		{"trunk", nil, "", nil, "too old"},
 
-		{"10.11.6-MariaDB", vars{"wsrep_on": "ON"}, "MariaDB", cas, ""},
+		{"10.11.6-MariaDB", vars{"wsrep_on": "ON", "wsrep_sync_wait": "1"}, "MariaDB", cas, ""},
+		{"10.11.6-MariaDB", vars{"wsrep_on": "ON", "wsrep_sync_wait": "7"}, "MariaDB", cas, ""},
+		{"10.11.6-MariaDB", vars{"wsrep_on": "ON", "wsrep_sync_wait": "0"}, "", nil, "add wsrep_sync_wait=1"},
+		{"10.11.6-MariaDB", vars{"wsrep_on": "ON", "wsrep_sync_wait": "6"}, "", nil, "add wsrep_sync_wait=7"},
 		{"10.11.6-MariaDB", vars{"wsrep_on": "OFF"}, "MariaDB", all, ""},
-		{"8.0.36", vars{"wsrep_on": "ON"}, "MySQL", cas, ""}, // Percona XtraDB Cluster
+		{"8.0.36", vars{"wsrep_on": "ON", "wsrep_sync_wait": "1"}, "MySQL", cas, ""}, // Percona XtraDB Cluster
 		{"8.4.2", vars{"group_replication_group_name": "", "group_replication_single_primary_mode": "OFF"}, "MySQL", all, ""},
 		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "ON"}, "MySQL", all, ""},
-		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF"}, "MySQL", cas, ""},
+		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "ON", "group_replication_consistency": "EVENTUAL"},
+			"", nil, "add group_replication_consistency='BEFORE_ON_PRIMARY_FAILOVER'"},
+		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF", "group_replication_consistency": "BEFORE"},
+			"MySQL", cas, ""},
+		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF", "group_replication_consistency": "AFTER"},
+			"MySQL", cas, ""},
+		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF",
+			"group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER"}, "", nil, "add group_replication_consistency='BEFORE'"},
 
 		{"8.4.2", vars{"read_only": "ON"}, "", nil, "read-only"},
 		{"10.11.6-MariaDB", vars{"read_only": "1"}, "", nil, "read-only"},

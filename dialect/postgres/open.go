@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -21,6 +23,9 @@ const (
 // Open makes the pool for a DSN such as postgres://user:password@host:5432/database?sslmode=require. Its parameters are those of
 // pgx and libpq, and pool_max_conns (16 by default). Behind PgBouncer in transaction mode before 1.21 add
 // default_query_exec_mode=exec.
+//
+// Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to the first of them that
+// can be reached and takes writes, unless target_session_attrs says otherwise.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	scheme, rest, _ := strings.Cut(dsn, ":")
 	if !strings.HasPrefix(rest, "//") {
@@ -40,11 +45,19 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "dbq"
 	}
+	if cfg.ValidateConnect == nil && several(cfg) { // a standby among them is no place for a queue
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	db := stdlib.OpenDB(*cfg)
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return dialect.Pool{Write: db, Read: db}, nil
+}
+
+// several reports whether a DSN names more than one server; a fallback can also be the same one without TLS.
+func several(cfg *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
 }
 
 // takeConns takes pool_max_conns out of a DSN, which the server would not know.

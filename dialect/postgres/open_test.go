@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -108,5 +109,25 @@ func TestBindValue(t *testing.T) {
 	}
 	if got := (Dialect{}).BindValue("text"); got != "text" {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Of several servers a connection goes to the first that takes writes, unless the DSN asks for another kind.
+func TestADSNListsServers(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]bool{
+		"postgres://h/d":                   false,
+		"postgres://h/d?sslmode=prefer":    false, // twice the same, with TLS and without
+		"postgres://h,h2/d":                true,
+		"postgres://app@h:5432,h:5433/d":   true,
+		"postgres://app:a%2Cb@h/d":         false,
+		"postgres://h,h2/d?sslmode=prefer": true,
+	} {
+		cfg, err := pgx.ParseConfig(dsn)
+		if err != nil {
+			t.Errorf("%s: %v", dsn, err)
+		} else if got := several(cfg); got != want {
+			t.Errorf("%s: several servers: got %v, want %v", dsn, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -120,4 +121,39 @@ func with(dsn, param string) string {
 		return dsn + "&" + param
 	}
 	return dsn + "?" + param
+}
+
+// Of the servers in a DSN, those that cannot be reached or take no writes are passed over.
+func TestAConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
+	t.Parallel()
+	nodes := strings.Fields(os.Getenv("DBQ_TEST_POSTGRESHA_NODES"))
+	if len(nodes) == 0 {
+		t.Skip("no cluster: set DBQ_TEST_POSTGRESHA_NODES, as ci/engines/cluster.sh start postgresha prints it")
+	}
+	for i, dsn := range nodes {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Host = "127.0.0.1:1," + u.Host
+		pool, err := Open(t.Context(), u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var standby bool
+		if err := pool.Write.QueryRowContext(t.Context(), "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
+			t.Errorf("node %d first: the connection leads to a standby: %v, %v", i+1, standby, err)
+		}
+		pool.Close()
+
+		u.Host = "127.0.0.1:1,127.0.0.1:2"
+		none, err := Open(t.Context(), u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := none.Write.PingContext(t.Context()); (Dialect{}).Classify(err) != dialect.Unavailable {
+			t.Errorf("nobody listens: got %v, want unavailable", err)
+		}
+		none.Close()
+	}
 }

@@ -1,0 +1,64 @@
+package clusters
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/conformance"
+)
+
+func TestMain(m *testing.M) {
+	conformance.Child()
+	os.Exit(m.Run())
+}
+
+// TestClusters runs the suite as cluster/strategy/group/name.
+func TestClusters(t *testing.T) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { runCluster(t, name) })
+	}
+}
+
+func runCluster(t *testing.T, name string) {
+	cl, err := find(t.Context(), name)
+	if err != nil {
+		summarize(t, name, "skipped", err.Error())
+		if slices.Contains(strings.Split(os.Getenv("DBQ_TEST_REQUIRE"), ","), name) || cl != nil {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	c, err := dbq.Open(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_"), dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := c.Server()
+	c.Close()
+	if err := dbq.DropTables(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_")); err != nil {
+		t.Fatal(err)
+	}
+	summarize(t, name, "ran", fmt.Sprintf("%s %s, strategies %v, %d nodes", server.Product, server.Version, server.Strategies, len(cl.Nodes)))
+	conformance.Run(t, conformance.Harness{DSN: func(string) string { return cl.Nodes[0] }, Processes: true, Cluster: cl,
+		Strategies: server.Strategies[:1]}) // the others are tested on single servers; where nodes share the writes there is but one
+}
+
+// summarize adds a line to the file of DBQ_TEST_SUMMARY.
+func summarize(t *testing.T, name, what, detail string) {
+	t.Helper()
+	path := os.Getenv("DBQ_TEST_SUMMARY")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "%s\t%s\t%s\n", name, what, strings.ReplaceAll(detail, "\n", " ")); err != nil {
+		t.Fatal(err)
+	}
+}

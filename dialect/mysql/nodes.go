@@ -1,0 +1,207 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mysql "github.com/go-sql-driver/mysql"
+)
+
+// nodeLifetime bounds how long a connection is kept when a DSN names several nodes: a node that was expelled from its cluster still answers
+// questions, and a worker that only asks would not notice.
+const nodeLifetime = time.Minute
+
+// takeNodes takes the list of nodes out of a DSN, as in //user@one:3306,two:3306/database, and leaves the first: a list is not
+// what net/url knows.
+func takeNodes(dsn string) (first string, nodes []string) {
+	rest, found := strings.CutPrefix(dsn, "//")
+	if !found {
+		return dsn, nil
+	}
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	begin := strings.LastIndex(rest[:end], "@") + 1
+	nodes = strings.Split(rest[begin:end], ",")
+	return "//" + rest[:begin] + nodes[0] + rest[end:], nodes
+}
+
+// address is a node as the driver dials it. An error does not show the node: of a DSN that was misread, it may be a piece of a password.
+func address(node string) (string, error) {
+	u, err := url.Parse("mysql://" + node)
+	if err != nil || u.Hostname() == "" || u.Host != node {
+		return "", errors.New("a host is missing or unreadable")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// nodes connects to the first node of a list that serves.
+type nodes []driver.Connector
+
+func newNodes(cfg *mysql.Config, addresses []string) (nodes, error) {
+	out := make(nodes, len(addresses))
+	for i, a := range addresses {
+		one := cfg.Clone()
+		one.Addr = a
+		var err error
+		if out[i], err = mysql.NewConnector(one); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Driver is the driver of each of them.
+func (n nodes) Driver() driver.Driver { return n[0].Driver() }
+
+// Connect tries the nodes in order. When there are several, those that are read-only or not part of their cluster are passed over.
+func (n nodes) Connect(ctx context.Context) (driver.Conn, error) {
+	var failed []error
+	for _, node := range n {
+		c, err := node.Connect(ctx)
+		if err == nil {
+			own := &nodeConn{conn: c.(conn)}
+			if err = own.prepare(ctx, len(n) > 1); err == nil {
+				return own, nil
+			}
+			c.Close()
+		}
+		if len(n) == 1 || ctx.Err() != nil {
+			return nil, err
+		}
+		failed = append(failed, err)
+	}
+	return nil, fmt.Errorf("none of the %d nodes serves: %w", len(n), errors.Join(failed...))
+}
+
+// conn is what a connection of the driver is, besides a driver.Conn.
+type conn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+// nodeConn is a connection that the pool does not keep when its node does not serve: the next one may lead to a node that does.
+type nodeConn struct {
+	conn
+	refused bool
+}
+
+// ExecContext is the driver's.
+func (c *nodeConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	r, err := c.conn.ExecContext(ctx, query, args)
+	c.look(err)
+	return r, err
+}
+
+// QueryContext is the driver's.
+func (c *nodeConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	r, err := c.conn.QueryContext(ctx, query, args)
+	c.look(err)
+	return r, err
+}
+
+func (c *nodeConn) look(err error) {
+	var e *mysql.MySQLError
+	c.refused = c.refused || errors.As(err, &e) && slices.Contains(notServing, e.Number)
+}
+
+// IsValid is asked by the pool before it keeps the connection.
+func (c *nodeConn) IsValid() bool { return !c.refused && c.conn.IsValid() }
+
+// notServing are the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. Nothing happened. Those of
+// a node that is read-only come from the driver as driver.ErrBadConn, see RejectReadOnly.
+var notServing = []uint16{1047, 1053, 3100, 3796, 3797, 3798, 3799}
+
+// clusterSettings are what says how a node is part of a cluster. A variable that a product does not have is missing from the answer.
+const clusterSettings = `SHOW VARIABLES WHERE Variable_name IN ('read_only', 'wsrep_on', 'wsrep_sync_wait', 'group_replication_group_name',
+  'group_replication_single_primary_mode', 'group_replication_consistency')`
+
+// prepare makes the session of a cluster's node see what other nodes have committed before it, and says whether a node is one that
+// takes writes, if others can be tried.
+func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	v, err := c.ask(ctx, clusterSettings)
+	if err != nil {
+		return err
+	}
+	if choose && isOn(v, "read_only") {
+		return &mysql.MySQLError{Number: 1290, Message: "the node is read-only"}
+	}
+	if choose && isOn(v, "wsrep_on") {
+		ready, err := c.ask(ctx, `SHOW STATUS WHERE Variable_name = 'wsrep_ready'`)
+		if err != nil {
+			return err
+		}
+		if !isOn(ready, "wsrep_ready") {
+			return &mysql.MySQLError{Number: 1047, Message: "the node is not part of its cluster"}
+		}
+	}
+	if name, value := causal(v); name != "" {
+		_, err = c.conn.ExecContext(ctx, "SET SESSION "+name+" = "+value, nil)
+	}
+	return err
+}
+
+// causal is the variable to set, and to what, if one is needed, for a session to see what was committed on any node before it asked. Without
+// it a worker whose connection moved to another node could be told that a lease was lost which is only not there yet.
+func causal(v map[string]string) (name, value string) {
+	const consistency = "group_replication_consistency"
+	switch {
+	case isOn(v, "wsrep_on"):
+		if wait, _ := strconv.Atoi(v["wsrep_sync_wait"]); wait&1 == 0 {
+			return "wsrep_sync_wait", strconv.Itoa(wait | 1)
+		}
+	case v["group_replication_group_name"] == "":
+	case isOn(v, "group_replication_single_primary_mode"):
+		if v[consistency] == "EVENTUAL" {
+			return consistency, "'BEFORE_ON_PRIMARY_FAILOVER'"
+		}
+	case !slices.Contains([]string{"BEFORE", "AFTER", "BEFORE_AND_AFTER"}, v[consistency]):
+		return consistency, "'BEFORE'"
+	}
+	return "", ""
+}
+
+// ask reads names and values.
+func (c *nodeConn) ask(ctx context.Context, query string) (map[string]string, error) {
+	rows, err := c.conn.QueryContext(ctx, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for row := make([]driver.Value, len(rows.Columns())); ; {
+		if err := rows.Next(row); err == io.EOF {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		out[strings.ToLower(fmt.Sprintf("%s", row[0]))] = fmt.Sprintf("%s", row[1])
+	}
+}
+
+func isOn(v map[string]string, name string) bool {
+	return strings.EqualFold(v[name], "ON") || v[name] == "1"
+}
