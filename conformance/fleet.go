@@ -143,7 +143,7 @@ func fleetConfigureTogether(t *T) {
 		}
 	})
 	s, err := c.Queue("q").Settings(t.ctx)
-	if want := (dbq.QueueSettings{Concurrency: 1, Batch: 2, Poll: 3 * time.Second, MaxAttempts: 4, History: dbq.HistoryFailures,
+	if want := (dbq.QueueSettings{Concurrency: 1, Batch: 2, Poll: 3 * time.Second, MaxAttempts: 4, History: dbq.HistoryNone,
 		Retention: dbq.Retention{Poison: time.Hour}}); err != nil || s != want {
 		t.Errorf("got %+v, %v, want %+v", s, err, want)
 	}

@@ -166,3 +166,45 @@ func leaseRetry(t *T) {
 		t.Errorf("the next attempt sees the result %q, want the error of the last one", task.Result)
 	}
 }
+
+func leaseManyCompleted(t *T) {
+	const n = 60
+	c := t.Open()
+	q := c.Queue("q")
+	t.enqueueMany(q, n, nil)
+	tasks := t.checkout(q, n, long)
+	if len(tasks) != n {
+		t.Fatalf("checkout returned %d tasks, want %d", len(tasks), n)
+	}
+	ls := make([]dbq.Lease, n)
+	lost := map[int]dbq.Task{} // as they must stay
+	for i, task := range tasks {
+		ls[i] = task.Lease
+		switch {
+		case i%10 == 3: // out again under the next fence
+			t.Must(q.Release(t.ctx, task.Lease, 0))
+			again := t.take(q, long)
+			lost[i] = t.get(c, again.ID)
+		case i%10 == 5: // settled another way
+			t.Must(q.Fail(t.ctx, task.Lease, dbq.Park, errBoom))
+			lost[i] = t.get(c, task.ID)
+		case i%10 == 7: // completed with a result
+			t.Must(q.Complete(t.ctx, task.Lease, []byte("kept")))
+			lost[i] = t.get(c, task.ID)
+		}
+	}
+	out, err := q.CompleteMany(t.ctx, ls)
+	t.Must(err)
+	if len(out) != len(lost) {
+		t.Errorf("%d leases were told to be lost, want %d", len(out), len(lost))
+	}
+	for i, l := range ls {
+		if before, was := lost[i]; was {
+			t.wantUnchanged("completing with a lost lease", c, before)
+			continue
+		}
+		if task := t.wantState(c, l.Task, dbq.StateCompleted); task.Result != nil || !task.Due.IsZero() || !task.LeaseUntil.IsZero() || task.Attempt != 1 {
+			t.Errorf("got %+v, want it completed without a result", task)
+		}
+	}
+}

@@ -212,6 +212,12 @@ func mutants() []mutant {
 				must(&st.Settle.SQL, theState, "")
 			},
 			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
+		{name: "complete-without-fence",
+			edit:   func(st *dialect.Statements, _ dialect.Names) { must(&st.Complete.SQL, ` AND \+fence = :fence`, "") },
+			caught: []string{"Lease/ManyCompletedTogether"}},
+		{name: "complete-without-state",
+			edit:   func(st *dialect.Statements, _ dialect.Names) { must(&st.Complete.SQL, ` AND \+state = 1`, "") },
+			caught: []string{"Lease/ManyCompletedTogether"}},
 		{name: "overlapping-leases",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				mustIn(st.Checkout, "expired", leaseOver, "")

@@ -39,6 +39,9 @@ type Statements struct {
 	// State ERROR with a due time becomes POISON when attempt >= max_attempts. :uncount is taken off the attempts. A null
 	// :result leaves the old result when :state is CREATED, and clears it otherwise.
 	Settle Batch
+	// Complete is Settle for rows that become COMPLETED without a result, all under one :fence, which is no column here: :id. It returns their
+	// id. It may be empty; it is worth having where a statement is faster when its rows share all but their id.
+	Complete Batch
 	// Remove deletes PROCESSING rows under a fence: :id :fence. It returns their id and fence.
 	Remove Batch
 	// Extend sets the lease's end to now plus :lease for PROCESSING rows: :id :fence. It returns their id and fence.

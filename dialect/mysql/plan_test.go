@@ -39,6 +39,7 @@ var ways = map[string]string{
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "skip expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY", "extend first": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
+	"complete": "PRIMARY", "complete first": "PRIMARY",
 }
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's statistics are from when
@@ -65,7 +66,8 @@ func planEach(t *testing.T, s *dialect.Session) {
 	plain["held"], plain["find reference"], plain["get"] = st.Held, st.FindReference, st.Get
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
-	for _, name := range []string{"settle", "remove", "extend"} {
+	batches["complete"] = st.Complete
+	for _, name := range []string{"settle", "complete", "remove", "extend"} {
 		b := batches[name]
 		batches[name+" first"] = dialect.Batch{SQL: b.First, Row: b.Row, Sep: b.Sep, Max: b.Max}
 		if b.ReadRow != "" {
@@ -88,7 +90,11 @@ func planEach(t *testing.T, s *dialect.Session) {
 	for _, n := range []int{1, 10, maxRows} {
 		for _, name := range slices.Sorted(maps.Keys(batches)) {
 			e := &explainer{db: s.Pool.Write}
-			_, err := s.QueryBatch(t.Context(), e, batches[name], batchOf(t, s, n), n)
+			args := batchOf(t, s, n)
+			if strings.HasPrefix(name, "complete") {
+				args["fence"] = int64(1) // one for all
+			}
+			_, err := s.QueryBatch(t.Context(), e, batches[name], args, n)
 			e.check(t, fmt.Sprintf("%s, %d", name, n), err)
 		}
 	}

@@ -81,6 +81,13 @@ VALUES {rows}`),
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END`),
 			Row: settle, ReadRow: `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again`, Sep: " UNION ALL ", Max: maxRows,
 		},
+		// A list of ids takes half the time of a list of SELECTs.
+		Complete: dialect.Batch{
+			First: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND fence = :fence AND state = 1 ORDER BY id FOR UPDATE`),
+			SQL: t(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL
+ WHERE id IN ({rows}) AND fence = :fence AND state = 1`),
+			Row: `:id`, Sep: ", ", Max: maxRows,
+		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
 		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_until = {now} + :lease`),
 		Move:   moves(t),

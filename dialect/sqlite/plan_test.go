@@ -41,6 +41,7 @@ var wanted = map[string][]string{
 	"take":           {"id"},
 	"take over":      {"id"},
 	"settle":         {"id"},
+	"complete":       {"id"},
 	"remove":         {"id"},
 	"extend":         {"id"},
 	"peek":           {"id"},
@@ -55,6 +56,7 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
+	batches["complete"] = st.Complete
 
 	id := uuid.Must(uuid.NewV7())
 	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "holder": "plan", "id": id, "reference": "r"}
@@ -74,7 +76,11 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	}
 	for name, b := range batches {
 		e := &explainer{s: s}
-		if _, err := s.QueryBatch(t.Context(), e, b, many, n); err != nil {
+		args := maps.Clone(many)
+		if name == "complete" {
+			args["fence"] = int64(1) // one for all
+		}
+		if _, err := s.QueryBatch(t.Context(), e, b, args, n); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		e.check(t, name)

@@ -145,6 +145,12 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
   t.attempt = t.attempt - d.uncount, t.lease_until = NULL, t.updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END;
 
+-- Complete. Ends attempts that completed without a result, if their common fence is still valid.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND fence = :fence AND state = 1 ORDER BY id FOR UPDATE;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 2, due = NULL, lease_until = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), result = NULL
+ WHERE id IN ({rows}) AND fence = :fence AND state = 1;
+
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;

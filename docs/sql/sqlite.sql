@@ -139,6 +139,12 @@ UPDATE dbq_task SET
  WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1
 RETURNING id, fence, state;
 
+-- Complete. Ends attempts that completed without a result, if their common fence is still valid.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL
+ WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
+RETURNING id;
+
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
 DELETE FROM dbq_task WHERE rowid IN (

@@ -32,6 +32,7 @@ var comments = map[string]string{
 	"Drop":           "Removes everything, for tests and for leaving.",
 	"Insert":         "Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.",
 	"Settle":         "Ends attempts (complete, fail, poison, release), if their fences are still valid.",
+	"Complete":       "Ends attempts that completed without a result, if their common fence is still valid.",
 	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
 	"Extend":         "Renews leases: the heartbeat.",
 	"Get":            "Reads one task.",
@@ -139,7 +140,9 @@ func (p *printer) statements(st dialect.Statements) {
 				p.text(name, comments[name], f...)
 			}
 		case dialect.Batch:
-			p.batch(name, comments[name], f)
+			if f.SQL != "" || name != "Complete" { // it may be empty
+				p.batch(name, comments[name], f)
+			}
 		case map[state.Event]dialect.Batch:
 			for _, t := range state.ByOperator() {
 				p.batch(name+" "+string(t.Event), t.Doc, f[t.Event])

@@ -1,0 +1,229 @@
+package dbq
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// held is a task under one fence: a worker may hold a task anew whose old lease it has not given up yet.
+type held struct {
+	task  uuid.UUID
+	fence int64
+}
+
+// alikeLeast is how many settlements are worth a statement of their own.
+const alikeLeast = 16
+
+// settling is a batch of settlements, sorted by id so that two batches never wait for each other in a circle.
+type settling struct {
+	q      *Queue
+	ss     []Settlement
+	update []int // indexes of ss, by id
+	remove []int
+	// alike are those that complete without a result, by their fence: some engines have a faster statement for them.
+	alike map[int64][]int
+	twice map[int]bool // indexes of ss whose lease came before in the same call
+	out   []Settled
+}
+
+func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
+	if err := checkQueueName(q.name); err != nil {
+		return nil, err
+	}
+	if len(ss) > MaxBulk {
+		return nil, checkCount(len(ss), MaxBulk)
+	}
+	b := &settling{q: q, ss: ss, twice: map[int]bool{}, alike: map[int64][]int{}}
+	canAlike := q.c.s.Statements.Complete.SQL != ""
+	seen := make(map[held]bool, len(ss))
+	for i, s := range ss {
+		if err := q.checkLease(s.Lease); err != nil {
+			return nil, err
+		}
+		if err := s.retry.check(); err != nil {
+			return nil, err
+		}
+		if s.event == "" {
+			return nil, fmt.Errorf("%w: the zero Settlement; make one with Completed, Failed, Poisoned or Released", ErrInvalid)
+		}
+		key := held{s.Lease.Task, s.Lease.Fence}
+		switch {
+		case seen[key]: // which of the two an engine would do is its own choice: send only the first
+			b.twice[i] = true
+		case s.remove:
+			b.remove = append(b.remove, i)
+		case canAlike && s.event == state.Complete && s.result == nil:
+			b.alike[s.Lease.Fence] = append(b.alike[s.Lease.Fence], i)
+		default:
+			b.update = append(b.update, i)
+		}
+		seen[key] = true
+	}
+	for fence, index := range b.alike {
+		if len(index) < alikeLeast {
+			b.update = append(b.update, index...)
+			delete(b.alike, fence)
+		}
+	}
+	byID := func(x, y int) int { return slices.Compare(ss[x].Lease.Task[:], ss[y].Lease.Task[:]) }
+	slices.SortStableFunc(b.update, byID)
+	slices.SortStableFunc(b.remove, byID)
+	for _, index := range b.alike {
+		slices.SortStableFunc(index, byID)
+	}
+	return b, nil
+}
+
+func (q *Queue) checkLease(l Lease) error {
+	if l.Task == uuid.Nil {
+		return fmt.Errorf("%w: the zero Lease; only Checkout fills Task.Lease", ErrLeaseLost)
+	}
+	if l.Queue != q.name {
+		return fmt.Errorf("%w: %q, not %q", ErrWrongQueue, l.Queue, q.name)
+	}
+	return nil
+}
+
+func (r Retry) check() error {
+	if r.in != nil {
+		return checkDelay(*r.in)
+	}
+	if !r.at.IsZero() {
+		return checkTime(r.at)
+	}
+	return nil
+}
+
+// statements is how many statements the batch takes.
+func (b *settling) statements() int {
+	st := b.q.c.s.Statements
+	n := (len(b.update)+st.Settle.Max-1)/st.Settle.Max + (len(b.remove)+st.Remove.Max-1)/st.Remove.Max
+	for _, index := range b.alike {
+		n += (len(index) + st.Complete.Max - 1) / st.Complete.Max
+	}
+	return n
+}
+
+// run settles on conn. again says that an earlier try may have happened, so that a row which is where it should be under our
+// fence is our own doing.
+func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error {
+	s := b.q.c.s
+	b.out = make([]Settled, len(b.ss))
+	done := make(map[held]State, len(b.ss))
+	updated, err := s.QueryBatch(ctx, conn, s.Statements.Settle, b.updateArgs(), len(b.update))
+	if err != nil {
+		return err
+	}
+	for _, fence := range slices.Sorted(maps.Keys(b.alike)) {
+		index := b.alike[fence]
+		args := b.leaseArgs(index)
+		args["fence"] = fence
+		rows, err := s.QueryBatch(ctx, conn, s.Statements.Complete, args, len(index))
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			done[held{r.ID, fence}] = StateCompleted
+		}
+	}
+	removed, err := s.QueryBatch(ctx, conn, s.Statements.Remove, b.leaseArgs(b.remove), len(b.remove))
+	if err != nil {
+		return err
+	}
+	for _, r := range updated {
+		done[held{r.ID, r.Fence}] = r.State
+	}
+	for _, r := range removed {
+		done[held{r.ID, r.Fence}] = state.None
+	}
+	var missing []int
+	for i, st := range b.ss {
+		key := held{st.Lease.Task, st.Lease.Fence}
+		to, ok := done[key]
+		switch {
+		case b.twice[i]:
+			b.out[i].Err = ErrLeaseLost
+		case !ok:
+			missing = append(missing, i)
+			b.out[i].Err = ErrLeaseLost
+		default:
+			b.out[i].State = to
+		}
+	}
+	if again && len(missing) > 0 {
+		return b.resolve(ctx, conn, missing)
+	}
+	return nil
+}
+
+// resolve finds out whether settlements that found no row had happened in an earlier try of the same call.
+func (b *settling) resolve(ctx context.Context, conn dialect.Conn, missing []int) error {
+	ids := make([]uuid.UUID, len(missing))
+	for k, i := range missing {
+		ids[k] = b.ss[i].Lease.Task
+	}
+	rows, err := b.q.c.peek(ctx, conn, ids)
+	if err != nil {
+		return err
+	}
+	for _, i := range missing {
+		st := b.ss[i]
+		row, exists := rows[st.Lease.Task]
+		switch {
+		case st.remove && !exists && time.Now().Before(st.Lease.Until):
+			b.out[i] = Settled{State: state.None} // nobody else could have removed it
+		case st.remove && !exists:
+			b.out[i].Err = ErrMayHaveHappened
+		case exists && !st.remove && row.Fence == st.Lease.Fence && (row.State == st.target() ||
+			st.event == state.Fail && row.State == StatePoison):
+			b.out[i] = Settled{State: row.State}
+		case st.event != state.Complete || !st.remove && !exists:
+			b.out[i].Err = ErrMayHaveHappened // it may have been done, and the task has gone on from there
+		}
+	}
+	return nil
+}
+
+func (s Settlement) target() State {
+	t, _ := state.Find(s.event, state.Holder)
+	return t.To
+}
+
+func (b *settling) leaseArgs(index []int) dialect.Args {
+	id, fence := make(dialect.Col[uuid.UUID], len(index)), make(dialect.Col[int64], len(index))
+	for k, i := range index {
+		id[k], fence[k] = b.ss[i].Lease.Task, b.ss[i].Lease.Fence
+	}
+	return dialect.Args{"id": id, "fence": fence}
+}
+
+func (b *settling) updateArgs() dialect.Args {
+	n := len(b.update)
+	to, uncount := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	at, after := make(dialect.Col[*int64], n), make(dialect.Col[*int64], n)
+	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
+	for k, i := range b.update {
+		s := b.ss[i]
+		t, _ := state.Find(s.event, state.Holder)
+		to[k], result[k] = int64(t.To), cutResult(s.result)
+		size[k] = dialect.SizeOf(result[k])
+		if t.Attempts == state.Uncount {
+			uncount[k] = 1
+		}
+		if s.retry.in != nil {
+			us := s.retry.in.Microseconds()
+			after[k] = &us
+		}
+		at[k] = micros(s.retry.at)
+	}
+	args := b.leaseArgs(b.update)
+	args["state"], args["uncount"], args["at"], args["after"], args["result"], args["result_size"] = to, uncount, at, after, result, size
+	return args
+}
