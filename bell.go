@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Bell tells a worker that it is worth looking for tasks of one queue. Take one from Queue.Bell.
+// Bell tells a worker that it is worth looking for tasks of one queue. Take one from Queue.Bell; that of Queue.OperatorBell tells of what
+// operators decide.
 //
 // It rings at once when a task is enqueued by any client of this process on the same database and tables, when an operator reenqueues,
 // and when another process notifies (PostgreSQL; see WithoutNotify). For tasks that this process enqueued, released or failed for later
@@ -48,9 +49,18 @@ var belfries struct {
 
 // Bell makes a bell for the queue's tasks. Close it when done. On PostgreSQL the client listens for notifications, on a connection of its
 // own, while it has bells.
-func (q *Queue) Bell() *Bell {
-	b := &Bell{c: make(chan struct{}, 1), queue: q.name}
-	p := q.c.place
+func (q *Queue) Bell() *Bell { return q.c.bell(q.name) }
+
+// operators is before the queue in the name of an OperatorBell. No queue's name has a control character.
+const operators = "\x01"
+
+// OperatorBell makes a bell that rings when operators change the queue's settings, or order one of its workers something: at once in this
+// process, and on PostgreSQL in others, which may be for nothing; elsewhere a worker finds out when it asks. Close it when done.
+func (q *Queue) OperatorBell() *Bell { return q.c.bell(operators + q.name) }
+
+func (c *Client) bell(queue string) *Bell {
+	b := &Bell{c: make(chan struct{}, 1), queue: queue}
+	p := c.place
 	belfries.Lock()
 	tower := belfries.at[p]
 	if tower == nil {
@@ -61,15 +71,15 @@ func (q *Queue) Bell() *Bell {
 		belfries.at[p] = tower
 	}
 	tower.mu.Lock()
-	tower.bells[q.name] = append(tower.bells[q.name], b)
+	tower.bells[queue] = append(tower.bells[queue], b)
 	tower.mu.Unlock()
 	belfries.Unlock()
 	b.belfry = tower
-	q.c.ear.open(q.c)
+	c.ear.open(c)
 	b.close = sync.OnceFunc(func() {
 		tower.remove(p, b)
 		b.still()
-		q.c.ear.shut()
+		c.ear.shut()
 	})
 	return b
 }

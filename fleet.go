@@ -142,7 +142,8 @@ func (c *Client) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return out, nil
 }
 
-// OrderWorker gives one worker an order, which it obeys when it announces itself next. No such worker alive is ErrNotFound. An order that
+// OrderWorker gives one worker an order, which it obeys when it announces itself next; the OperatorBell of its queue tells it to do so at
+// once. No such worker alive is ErrNotFound. An order that
 // is not fetched within 10 minutes is void; a later one replaces it.
 func (c *Client) OrderWorker(ctx context.Context, id string, o Order) error {
 	err := func() error {
@@ -156,7 +157,14 @@ func (c *Client) OrderWorker(ctx context.Context, id string, o Order) error {
 		case !exists || ended(n):
 			return fmt.Errorf("%w: no worker %q is alive", ErrNotFound, id)
 		}
-		return c.putNote(ctx, noteOrder, id, string(o), orderTime)
+		if err := c.putNote(ctx, noteOrder, id, string(o), orderTime); err != nil {
+			return err
+		}
+		var w WorkerInfo
+		if json.Unmarshal([]byte(n.Value), &w) == nil { // else it finds out when it asks
+			c.rung(operators+w.Queue, 0)
+		}
+		return nil
 	}()
 	return c.wrap("order", "", uuid.Nil, err)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// QueueSettings are what operators set for a queue while its workers run; all workers on the queue take them over within seconds. A zero
-// field leaves each worker its own setting.
+// QueueSettings are what operators set for a queue while its workers run; all workers on the queue take them over: see OperatorBell. A
+// zero field leaves each worker its own setting.
 type QueueSettings struct {
 	Concurrency int           // tasks that one worker works on at once
 	Batch       int           // tasks in one checkout
@@ -137,6 +137,9 @@ func (q *Queue) Configure(ctx context.Context, change func(*QueueSettings)) erro
 			}
 			return s.text()
 		})
+	}
+	if err == nil {
+		q.c.rung(operators+q.name, 0)
 	}
 	return q.c.wrap("configure", q.name, uuid.Nil, err)
 }

@@ -10,13 +10,8 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// Variables, so that tests need not wait for them.
-var (
-	// fleetEvery is how often a worker tells that it is alive, and asks what operators want.
-	fleetEvery = 15 * time.Second
-	// cleanEvery is how often one of a queue's workers removes what has been kept for long enough.
-	cleanEvery = time.Minute
-)
+// cleanEvery is how often one of a queue's workers removes what has been kept for long enough. A variable, so that tests need not wait.
+var cleanEvery = time.Minute
 
 const (
 	// missed is how many times a worker may fail to tell that it is alive, and still counts as that.
@@ -105,17 +100,29 @@ func (r *run) join(stop context.CancelFunc) (leave func()) {
 func (r *run) follow(ctx context.Context, stop context.CancelFunc) {
 	host, _ := os.Hostname()
 	me := dbq.WorkerInfo{ID: r.cfg.ID, Queue: r.cfg.Queue.Name(), Host: host, PID: os.Getpid(), Started: time.Now().UTC()}
+	var rung <-chan struct{}
+	if !r.cfg.UntilEmpty {
+		bell := r.cfg.Queue.OperatorBell()
+		defer bell.Close()
+		rung = bell.C()
+	}
 	for {
-		r.followOnce(ctx, me, stop)
+		for r.followOnce(ctx, me, stop) { // again, so that the registry tells it
+		}
+		timer := time.NewTimer(r.cfg.Check*3/4 + rand.N(r.cfg.Check/2)) // not all at once
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-time.After(fleetEvery*3/4 + rand.N(fleetEvery/2)): // not all at once
+		case <-rung:
+			timer.Stop()
+		case <-timer.C:
 		}
 	}
 }
 
-func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.CancelFunc) {
+// followOnce reports whether it obeyed an order.
+func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.CancelFunc) (obeyed bool) {
 	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
 	defer cancel()
 	q := r.cfg.Queue
@@ -136,13 +143,15 @@ func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.Ca
 			}
 		}
 		var order dbq.Order
-		if order, err = q.Client().Announce(ctx, me, missed*fleetEvery); order != "" {
+		if order, err = q.Client().Announce(ctx, me, missed*r.cfg.Check); order != "" {
 			r.obey(order, stop)
+			obeyed = true
 		}
 	}
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.Warn("worker: cannot ask what operators want", "error", err)
 	}
+	return obeyed
 }
 
 func (r *run) obey(o dbq.Order, stop context.CancelFunc) {
@@ -153,6 +162,7 @@ func (r *run) obey(o dbq.Order, stop context.CancelFunc) {
 	case dbq.OrderResume:
 		r.orders.Resume()
 	case dbq.OrderStop:
+		r.draining.Store(true)
 		stop()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,7 +43,7 @@ func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
 	var now atomic.Int64
 	step := make(chan struct{})
 	defer close(step)
-	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2, Logger: slog.New(slog.DiscardHandler)})
+	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2, Check: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	runs := func(n int64) func() bool { return func() bool { return now.Load() == n } }
 	eventually(t, "two handlers run", runs(2))
 	configure(t, q, func(s *dbq.QueueSettings) { s.Concurrency = 5 })
@@ -89,7 +90,7 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	q := open(t)
 	var handled atomic.Int64
 	ended := make(chan error, 1)
-	w := worker.Worker{Queue: q, ID: "the worker", Logger: slog.New(slog.DiscardHandler), Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Logger: slog.New(slog.DiscardHandler), Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
 		handled.Add(1)
 		return nil, nil
 	})}
@@ -109,7 +110,14 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the worker is listed", func() bool { return state() == "running" })
+	first := enqueue(t, q, 1, dbq.NewTask{})[0]
+	eventually(t, "the worker is listed", func() bool { return state() == "paused" })
+	time.Sleep(200 * time.Millisecond) // several times what it takes to be handled
+	if handled.Load() != 0 {
+		t.Error("a worker that begins paused took a task")
+	}
+	order(dbq.OrderResume)
+	eventually(t, "the worker runs", func() bool { return state() == "running" && get(t, q, first).State == dbq.StateCompleted })
 	order(dbq.OrderPause)
 	eventually(t, "the worker is paused", func() bool { return state() == "paused" })
 	before := handled.Load()
@@ -131,6 +139,32 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	}
 	if ws, err := q.Client().Workers(t.Context()); err != nil || len(ws) != 0 {
 		t.Errorf("got %+v, %v, want a worker that ended to be gone", ws, err)
+	}
+}
+
+// Another process on SQLite rings no bell here. A client with another DSN of the same file does not, either.
+func TestWhatNoBellTellsIsFoundByAsking(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mine, theirs := openAt(t, filepath.Join(dir, "q.db")), openAt(t, dir+"/./q.db")
+	ended := make(chan error, 1)
+	w := worker.Worker{Queue: mine, ID: "w", Check: 50 * time.Millisecond, Concurrency: 1, Handler: worker.HandlerFunc(nil)}
+	go func() { ended <- w.Run(t.Context()) }()
+	configure(t, theirs, func(s *dbq.QueueSettings) { s.Concurrency = 3 })
+	eventually(t, "the worker follows the settings", func() bool {
+		ws, err := theirs.Client().Workers(t.Context())
+		return err == nil && len(ws) == 1 && ws[0].Concurrency == 3
+	})
+	if err := theirs.Client().OrderWorker(t.Context(), "w", dbq.OrderStop); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker did not stop")
 	}
 }
 

@@ -10,7 +10,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 )
@@ -71,8 +69,14 @@ type Worker struct {
 	Backoff func(attempt int) time.Duration
 	// UntilEmpty makes Run drain and return when a poll finds nothing due.
 	UntilEmpty bool
-	// ID is the worker's name in the registry and in the history. The default is the client's name, the queue's, and a number.
+	// ID is the worker's name in the registry and in the history, and no other's. The default is the client's name, the queue's, and a
+	// number.
 	ID string
+	// Check is how often the worker tells that it is alive, and asks what operators want; it also asks when a dbq.Bell tells that they want
+	// something. Who has not told for three times as long is shown as silent. The default is 15 seconds, the least 10 milliseconds.
+	Check time.Duration
+	// Paused makes Run begin paused, until an operator orders the worker to resume: Client.OrderWorker, dbq worker resume.
+	Paused bool
 	// Unlisted keeps the worker out of the registry: it does not follow what operators set for its queue or order it to do, and does not
 	// clean. The default is that it does, at a cost of about one statement in 5 seconds. A queue that is paused is so for all.
 	Unlisted bool
@@ -84,19 +88,6 @@ type Worker struct {
 	// Logger is where lost leases, panics and database errors are reported. The default is the client's.
 	Logger *slog.Logger
 }
-
-const (
-	defaultConcurrency = 10
-	defaultBatch       = 500
-	defaultLease       = 30 * time.Second
-	minLease           = 100 * time.Millisecond
-	defaultPollMin     = 10 * time.Millisecond
-	defaultPollMax     = 2 * time.Second
-	defaultDrain       = 30 * time.Second
-	defaultGrace       = 5 * time.Second
-	defaultBatchSize   = 100
-	batchWait          = 5 * time.Millisecond
-)
 
 // ErrConfig is returned by Run for a Worker that cannot run.
 var ErrConfig = errors.New("worker: invalid configuration")
@@ -194,66 +185,6 @@ func (r *run) start() (stop func()) {
 	}
 }
 
-// withDefaults checks the fields and fills in those that are zero.
-func (w Worker) withDefaults() (Worker, error) {
-	if w.Queue == nil || (w.Handler == nil) == (w.BatchHandler == nil) {
-		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
-	}
-	if w.BatchHandler != nil && len(w.Middleware) > 0 {
-		return w, fmt.Errorf("%w: Middleware is for a Handler, and this is a BatchHandler", ErrConfig)
-	}
-	if min(w.Concurrency, w.Batch, w.BatchSize, w.MaxAttempts) < 0 ||
-		min(w.Lease, w.PollMin, w.PollMax, w.DrainTimeout, w.Timeout, w.Grace) < 0 {
-		return w, fmt.Errorf("%w: a negative field", ErrConfig)
-	}
-	w.Concurrency = or(w.Concurrency, defaultConcurrency)
-	w.Batch = max(or(w.Batch, defaultBatch), 1)
-	w.Lease = or(w.Lease, defaultLease)
-	w.PollMin = or(w.PollMin, defaultPollMin)
-	w.PollMax = max(or(w.PollMax, defaultPollMax), w.PollMin)
-	w.DrainTimeout = or(w.DrainTimeout, defaultDrain)
-	w.Grace = or(w.Grace, defaultGrace)
-	w.BatchSize = or(w.BatchSize, min(defaultBatchSize, w.Batch))
-	if w.Lease < minLease || w.Lease > dbq.MaxLease {
-		return w, fmt.Errorf("%w: a lease of %v, it must be between %v and %v", ErrConfig, w.Lease, minLease, dbq.MaxLease)
-	}
-	if w.Batch > dbq.MaxCheckout {
-		return w, fmt.Errorf("%w: a batch of %d, at most %d are allowed", ErrConfig, w.Batch, dbq.MaxCheckout)
-	}
-	if w.BatchSize > w.Batch {
-		return w, fmt.Errorf("%w: a BatchSize of %d is more than Batch, which is %d", ErrConfig, w.BatchSize, w.Batch)
-	}
-	if w.Backoff == nil {
-		w.Backoff = Exponential(time.Second, time.Hour)
-	}
-	if w.Logger == nil {
-		w.Logger = w.Queue.Client().Logger()
-	}
-	w.Logger = w.Logger.With("queue", w.Queue.Name())
-	if w.ID == "" {
-		number := numbers.Add(1)
-		w.ID = fmt.Sprintf("%s/%s/%d", w.Queue.Client().Name(), w.Queue.Name(), number)
-		if utf8.RuneCountInString(w.ID) > dbq.MaxReference {
-			w.ID = fmt.Sprintf("%s/%d", w.Queue.Client().Name(), number)
-		}
-	}
-	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxReference {
-		return w, fmt.Errorf("%w: an ID of %d characters, at most %d are allowed", ErrConfig, n, dbq.MaxReference)
-	}
-	w.History = cmp.Or(w.History, dbq.HistoryAll)
-	return w, nil
-}
-
-// numbers tells apart the workers of a process on one queue.
-var numbers atomic.Int64
-
-func or[T int | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
 // run is one call of Run.
 type run struct {
 	cfg     Worker
@@ -305,6 +236,9 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	}
 	for _, m := range slices.Backward(cfg.Middleware) {
 		r.handler = m(r.handler)
+	}
+	if cfg.Paused {
+		r.orders.Pause()
 	}
 	r.apply(dbq.QueueSettings{})
 	r.recorder = newRecorder(r)

@@ -21,7 +21,12 @@ import (
 
 func open(t *testing.T) *dbq.Queue {
 	t.Helper()
-	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
+	return openAt(t, filepath.Join(t.TempDir(), "q.db"))
+}
+
+func openAt(t *testing.T, file string) *dbq.Queue {
+	t.Helper()
+	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,6 +376,9 @@ func TestMisconfiguredWorkerDoesNotRun(t *testing.T) {
 		"short lease":    {Queue: q, Handler: h, Lease: time.Millisecond},
 		"long lease":     {Queue: q, Handler: h, Lease: 48 * time.Hour},
 		"batch too big":  {Queue: q, Handler: h, Batch: dbq.MaxCheckout + 1},
+		"quick check":    {Queue: q, Handler: h, Check: time.Nanosecond},
+		"retention":      {Queue: q, Handler: h, Retention: dbq.Retention{Poison: -1}},
+		"for ever":       {Queue: q, Handler: h, Paused: true, Unlisted: true},
 		"bad queue name": {Queue: q.Client().Queue(""), Handler: h},
 	} {
 		t.Run(name, func(t *testing.T) {
