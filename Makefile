@@ -1,4 +1,4 @@
-.PHONY: test check engines clusters bench-smoke
+.PHONY: test check engines clusters restarts bench-smoke
 
 test: ## all tests, on every engine found here; needs only Go
 	@ci/test.sh
@@ -11,6 +11,9 @@ engines: ## database servers and images for the tests (Debian, as root)
 
 clusters: ## the suite on clusters of three nodes that are killed (Debian, as root, after make engines)
 	@ci/clusters.sh
+
+restarts: ## servers that are restarted and killed while work goes on (Debian, as root, after make engines)
+	@ci/restarts.sh
 
 bench-smoke: ## that the benchmarks run, not how fast
 	cd bench && go run . -smoke

@@ -1,0 +1,30 @@
+#!/bin/bash
+# Workers and a producer go on while their server is restarted, and while it is killed and started again (TestRestart of
+# conformance/engines). The servers are its own, started and stopped here, one after the other; as root on Debian after make
+# engines. Fails when one cannot be had.
+#
+#   restarts.sh [TARGET...]   those of engines/native.sh; by default CI_RESTARTS of targets.sh
+#
+# RESTART_RUNS is how often each is tested, by default once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ci/targets.sh
+
+# shellcheck disable=SC2086  # a list of words
+[ $# -gt 0 ] || set -- $CI_RESTARTS
+DBQ_ENGINES_STATE=$(mktemp -d) # never that of servers which other tests use
+export DBQ_ENGINES_STATE
+trap 'ci/engines/native.sh stop' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+for target in "$@"; do
+  begin=$SECONDS
+  line=$(ci/engines/native.sh start "$target")
+  line=${line#*=\'}
+  DBQ_TEST_RESTART_DSN=${line%\'} \
+    DBQ_TEST_RESTART="ci/engines/native.sh restart $target; ci/engines/native.sh kill $target && ci/engines/native.sh start $target" \
+    go test -count="${RESTART_RUNS:-1}" -timeout 10m -v -run '^TestRestart$' ./conformance/engines | { grep -vE '^(=== |PASS)' || true; }
+  ci/engines/native.sh stop
+  echo "$target: $((SECONDS - begin)) s"
+done
