@@ -19,6 +19,9 @@ func wakeCases() []Case {
 			run: wakeTx, once: true},
 		Case{Name: "OtherProcessRings", Law: "On an engine that notifies, a bell rings for what another process enqueues.",
 			run: wakeAcross, once: true},
+		Case{Name: "OperatorsRing", Law: "A bell of operators rings for settings of its queue and for orders to its workers, on an engine that notifies also " +
+			"from another process, and for no enqueue.",
+			run: wakeOperators, once: true},
 		Case{Name: "ListenerComesBack", Law: "A client that listens listens again after its connection was cut, and rings for what it may have missed.",
 			run: wakeCut, once: true},
 	)
@@ -184,6 +187,36 @@ func wakeAcross(t *T) {
 	defer deaf.Close()
 	if silent.Listening() {
 		t.Errorf("a client without notifications listens")
+	}
+}
+
+func wakeOperators(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	b := q.OperatorBell()
+	t.Cleanup(b.Close)
+	operators := map[string]*dbq.Client{"this process": t.Open()}
+	if c.Server().Notifies {
+		t.eventually("the client listens", c.Listening)
+		rang(b, patience) // it begins to listen
+		operators["another process"] = t.elsewhere(c)
+	}
+	_, err := c.Announce(t.ctx, dbq.WorkerInfo{ID: "w", Queue: "q"}, time.Hour)
+	t.Must(err)
+	for name, operator := range operators {
+		t.Must(operator.Queue("another").Configure(t.ctx, func(s *dbq.QueueSettings) { s.Batch = 7 }))
+		t.enqueue(operator.Queue("q"), dbq.NewTask{})
+		if rang(b, 50*time.Millisecond) {
+			t.Errorf("a ring for an enqueue, or for another queue's settings")
+		}
+		t.Must(operator.Queue("q").Configure(t.ctx, func(s *dbq.QueueSettings) { s.Batch++ }))
+		if !rang(b, patience) {
+			t.Errorf("no ring for settings from %s", name)
+		}
+		t.Must(operator.OrderWorker(t.ctx, "w", dbq.OrderPause))
+		if !rang(b, patience) {
+			t.Errorf("no ring for an order from %s", name)
+		}
 	}
 }
 
