@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,8 @@ type user struct {
 	t   *testing.T
 	dir string
 	env []string
+	// flags go before each verb.
+	flags []string
 }
 
 func newUser(t *testing.T) *user {
@@ -67,7 +70,7 @@ func (u *user) command(args ...string) *exec.Cmd {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
+	cmd := exec.CommandContext(ctx, self, append(slices.Clip(u.flags), args...)...)
 	cmd.Dir, cmd.Env = u.dir, u.env
 	return cmd
 }

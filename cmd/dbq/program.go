@@ -70,6 +70,8 @@ func judge(ctx context.Context, err error, stderr string) (outcome string, _ err
 	switch {
 	case err == nil:
 		return "completed", nil
+	case errors.Is(context.Cause(ctx), worker.ErrTimeout):
+		return "failed", fmt.Errorf("the program was killed: %w", worker.ErrTimeout)
 	case ctx.Err() != nil:
 		return "stopped", fmt.Errorf("the program was killed: %w", context.Cause(ctx))
 	case errors.As(err, &exit):

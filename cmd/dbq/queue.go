@@ -227,6 +227,9 @@ func (k *keeping) Set(s string) error {
 	if isDays {
 		d *= 24
 	}
+	if d < 0 {
+		return fmt.Errorf("keeping for %v: it must be 0 (for ever) or more", d)
+	}
 	*k = keeping(d)
 	return nil
 }

@@ -3,8 +3,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq"
 )
 
 func TestQueueVerbs(t *testing.T) {
@@ -54,4 +60,63 @@ func TestWorkerVerbs(t *testing.T) {
 	}
 	u.run("worker", "stop", "nobody").fails(exitNotFound, "nobody")
 	u.run("worker", "pause").fails(exitUsage, "dbq worker list")
+}
+
+// obeys has an operator see a worker process that begins paused, resume, pause and stop it, and set its queue.
+func obeys(u *user, check string) {
+	u.t.Helper()
+	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--check", check, "--paused")...)
+	b.err.says(u.t, "dbq worker resume web/1")
+	is := func(state string) func() bool {
+		return func() bool {
+			o := u.run("worker", "list", "--queue", "q", "--json")
+			o.ok()
+			ws := o.jsonLines()
+			return len(ws) == 1 && ws[0]["id"] == "web/1" && ws[0]["alive"] == true && ws[0]["state"] == state
+		}
+	}
+	eventually(u.t, "the worker is listed as paused", is("paused"))
+	id := u.run("enqueue", "-q", "q").id()
+	time.Sleep(200 * time.Millisecond) // longer than it takes to look
+	if got := u.task(id)["state"]; got != "CREATED" {
+		u.t.Errorf("a worker that begins paused took a task: it is %v", got)
+	}
+	u.run("worker", "resume", "web/1").has("told web/1 to resume")
+	eventually(u.t, "the worker runs", is("running"))
+	eventually(u.t, "the task is done", func() bool { return u.task(id)["state"] == "COMPLETED" })
+	u.run("worker", "list").has("web/1", "running")
+	u.run("queue", "set", "q", "--concurrency", "7").ok()
+	eventually(u.t, "the worker follows the settings", func() bool {
+		o := u.run("worker", "list", "--json")
+		o.ok()
+		return o.one()["concurrency"] == 7.0
+	})
+	u.run("worker", "pause", "web/1").ok()
+	eventually(u.t, "the worker is paused", is("paused"))
+	u.run("worker", "stop", "web/1").ok()
+	b.wait().ok()
+	if out := u.run("worker", "list").ok(); out != "" {
+		u.t.Errorf("the worker has stopped, and is listed: %s", out)
+	}
+}
+
+func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "100ms") }
+
+// Far sooner than it would ask.
+func TestWorkIsToldOnPostgreSQL(t *testing.T) {
+	dsn := cmp.Or(os.Getenv("DBQ_TEST_POSTGRES18_DSN"), os.Getenv("DBQ_TEST_POSTGRES_DSN"))
+	if dsn == "" {
+		t.Skip("DBQ_TEST_POSTGRES18_DSN is not set")
+	}
+	prefix := fmt.Sprintf("told%d_", os.Getpid())
+	t.Cleanup(func() {
+		if err := dbq.DropTables(context.WithoutCancel(t.Context()), dsn, dbq.WithPrefix(prefix)); err != nil {
+			t.Errorf("cleaning up: %v", err)
+		}
+	})
+	u := newUser(t)
+	u.env = append(u.env, "DBQ_DSN="+dsn)
+	u.flags = []string{"--prefix", prefix}
+	u.run("migrate").ok()
+	obeys(u, "1h")
 }

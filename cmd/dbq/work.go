@@ -1,18 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes of a worked program that mean more than "failed". They are sysexits.h's; 75 (EX_TEMPFAIL) is a plain retry, as
@@ -37,7 +41,10 @@ Of a failure, exit code and the end of stderr are kept as the task's result. The
 DBQ_FENCE only grows for a task: hand it on to a system that should refuse a worker whose task was taken over.
 
 The lease is extended while the program runs. When it is lost all the same (revoked, or this machine slept), and when
---drain is over, the program is killed together with the processes it started.
+--timeout or --drain is over, the program is killed together with the processes it started. After --timeout the attempt has failed.
+
+What operators set for the queue stands above these flags (dbq queue set), and one worker can be told to pause, to resume and to
+stop (dbq worker). On PostgreSQL it follows at once, elsewhere at its next --check.
 
 SIGTERM or SIGINT (Ctrl-C) takes no more tasks and waits for the running programs, then exit code 0; a second one kills them, exit
 code 130, and their tasks are taken over when their leases have run out.
@@ -49,13 +56,13 @@ Without --dsn and DBQ_DSN it works on the SQLite file dbq.db in the current fold
 
 // workFlags are the flags of work.
 type workFlags struct {
-	queue       string
-	program     string
-	concurrency int
-	lease       time.Duration
-	drain       time.Duration
-	untilEmpty  bool
-	quiet       bool
+	queue, id, program              string
+	concurrency, batch, maxAttempts int
+	lease, drain, timeout           time.Duration
+	poll, check                     time.Duration
+	history                         string
+	keep                            settingFlags // of these the retention
+	paused, untilEmpty, quiet       bool
 }
 
 func newWork(a *app) *cobra.Command {
@@ -67,6 +74,7 @@ func newWork(a *app) *cobra.Command {
 		Example: `  dbq work --queue mail -- ./send-mail.sh
   dbq work --queue resize --concurrency 4 --lease 5m -- convert - -resize 800x out.jpg
   dbq work --queue sums --until-empty -- bc
+  dbq work --queue mail --keep-completed 24h --timeout 5m -- ./send-mail.sh
   dbq work --queue mail --exec ./send-mail.sh`,
 		DisableFlagsInUseLine: true,
 		RunE: a.verb(func(ctx context.Context, args []string) error {
@@ -82,8 +90,17 @@ func newWork(a *app) *cobra.Command {
 	l.StringVarP(&f.queue, "queue", "q", "", "the queue's `NAME`")
 	l.StringVar(&f.program, "exec", "", "the `PROGRAM`; it may as well follow the flags, with its arguments")
 	l.IntVarP(&f.concurrency, "concurrency", "c", 1, "run `N` programs at the same time")
+	l.IntVar(&f.batch, "batch", 500, "at most `N` tasks in one checkout; no more than the programs take on")
 	l.DurationVar(&f.lease, "lease", 30*time.Second, "a crashed worker's task is taken over after this `TIME`")
+	l.DurationVar(&f.timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
 	l.DurationVar(&f.drain, "drain", 30*time.Second, "`TIME` to wait for running programs when told to stop")
+	l.DurationVar(&f.poll, "poll", 2*time.Second, "look for tasks after this `TIME` at the latest, also when nothing tells of any")
+	l.IntVar(&f.maxAttempts, "max-attempts", 0, "after `N` attempts a failing task is POISON, if it allows more (0: the task's own)")
+	l.StringVar(&f.history, "history", "all", "which attempts are recorded: all, failures or none")
+	f.keep.addRetention(cmd, pflag.NewFlagSet("", pflag.ContinueOnError))
+	l.StringVar(&f.id, "id", "", "the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS/QUEUE)")
+	l.DurationVar(&f.check, "check", 15*time.Second, "tell the registry and ask for orders and settings after this `TIME` at the latest")
+	l.BoolVar(&f.paused, "paused", false, "begin paused, until dbq worker resume")
 	l.BoolVar(&f.untilEmpty, "until-empty", false, "stop when nothing is due or in work, exit code 1 when a task failed; delayed tasks and later retries are left")
 	l.BoolVar(&f.quiet, "quiet", false, "no line for each attempt")
 	return cmd
@@ -104,6 +121,20 @@ func (f *workFlags) argv(args []string) ([]string, error) {
 		return nil, usagef("--lease %v: it must be between 100ms and %v", f.lease, dbq.MaxLease)
 	case f.drain <= 0:
 		return nil, usagef("--drain %v: it must be more than 0", f.drain)
+	case f.batch < 1 || f.batch > dbq.MaxCheckout:
+		return nil, usagef("--batch %d: it must be between 1 and %d", f.batch, dbq.MaxCheckout)
+	case f.maxAttempts < 0 || f.maxAttempts > dbq.MaxMaxAttempts:
+		return nil, usagef("--max-attempts %d: it must be between 0 and %d", f.maxAttempts, dbq.MaxMaxAttempts)
+	case f.timeout < 0:
+		return nil, usagef("--timeout %v: it must be more than 0, or 0 for none", f.timeout)
+	case f.poll < 10*time.Millisecond || f.poll > dbq.MaxLease:
+		return nil, usagef("--poll %v: it must be between 10ms and %v", f.poll, dbq.MaxLease)
+	case f.check < 10*time.Millisecond || f.check > dbq.MaxLease:
+		return nil, usagef("--check %v: it must be between 10ms and %v", f.check, dbq.MaxLease)
+	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, dbq.History(f.history)):
+		return nil, usagef("--history %s: use %s, %s or %s", f.history, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
+	case utf8.RuneCountInString(f.id) > dbq.MaxReference:
+		return nil, usagef("--id has %d characters, at most %d are allowed", utf8.RuneCountInString(f.id), dbq.MaxReference)
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -124,10 +155,13 @@ func (a *app) work(ctx context.Context, f workFlags, argv []string) error {
 	defer signal.Stop(signals)
 
 	p := newProgramRunner(a, argv, f.quiet)
-	w := worker.Worker{Queue: c.Queue(f.queue), Handler: p, Concurrency: f.concurrency, Lease: f.lease, DrainTimeout: f.drain,
-		Logger: newLogger(a), UntilEmpty: f.untilEmpty}
-	if !f.quiet && !f.untilEmpty {
-		a.note("working on queue %q of %s %s; Ctrl-C stops", f.queue, c.Server().Product, c.Server().Version)
+	w := f.worker(c, p)
+	w.Logger = newLogger(a)
+	switch {
+	case f.paused:
+		a.note("paused, until: dbq worker resume %s", w.ID)
+	case !f.quiet && !f.untilEmpty:
+		a.note("working on queue %q of %s %s as %s; Ctrl-C stops", f.queue, c.Server().Product, c.Server().Version, w.ID)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(ctx, c, w) }()
@@ -150,6 +184,21 @@ func (a *app) work(ctx context.Context, f workFlags, argv []string) error {
 	return err
 }
 
+func (f *workFlags) worker(c *dbq.Client, h worker.Handler) worker.Worker {
+	var settings dbq.QueueSettings
+	f.keep.change(&settings)
+	id := cmp.Or(f.id, c.Name()+"/"+f.queue)
+	if utf8.RuneCountInString(id) > dbq.MaxReference {
+		id = c.Name()
+	}
+	return worker.Worker{
+		Queue: c.Queue(f.queue), Handler: h, ID: id,
+		Concurrency: f.concurrency, Batch: f.batch, Lease: f.lease, PollMax: f.poll, Timeout: f.timeout, DrainTimeout: f.drain,
+		MaxAttempts: f.maxAttempts, History: dbq.History(f.history), Retention: settings.Retention,
+		Check: f.check, Paused: f.paused, UntilEmpty: f.untilEmpty,
+	}
+}
+
 // run works until ctx ends, or with untilEmpty until nothing is due and nothing in work. What other workers hold is waited for: it
 // comes back when they fail or die.
 func (f *workFlags) run(ctx context.Context, c *dbq.Client, w worker.Worker) error {
@@ -158,6 +207,7 @@ func (f *workFlags) run(ctx context.Context, c *dbq.Client, w worker.Worker) err
 		if err != nil || ctx.Err() != nil || !f.untilEmpty {
 			return err
 		}
+		w.Paused = false
 		inWork, err := c.List(ctx, dbq.Filter{Queue: f.queue, States: []state.State{state.Processing}, Limit: 1})
 		if err != nil || len(inWork) == 0 {
 			return err

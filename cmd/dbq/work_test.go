@@ -79,6 +79,28 @@ func TestWorkExitCodes(t *testing.T) {
 	}
 }
 
+func TestWorkKillsAfterItsTimeout(t *testing.T) {
+	u := newUser(t)
+	id := u.run("enqueue", "-q", "q").id()
+	u.run(sh(hang, "--timeout", "2s", "--max-attempts", "1", "--history", "failures", "--until-empty", "--quiet")...).fails(exitFailed, "1 task failed")
+	u.gone(u.hangs())
+	if task := u.task(id); task["state"] != "POISON" || !strings.Contains(fmt.Sprint(task["result"]), "timeout") {
+		t.Errorf("%v", task)
+	}
+	u.run("show", id).has("poisoned")
+}
+
+func TestWorkRefusesFlags(t *testing.T) {
+	u := newUser(t)
+	for flag, bad := range map[string]string{
+		"--batch": "0", "--max-attempts": "-1", "--timeout": "-1s", "--poll": "1ms", "--check": "1ms", "--history": "some",
+		"--keep-poison": "soon", "--id": strings.Repeat("x", 201), "--drain": "0s", "--lease": "1ms", "--concurrency": "0",
+	} {
+		u.run("work", "-q", "q", flag, bad, "--", "true").fails(exitUsage, flag)
+	}
+	u.run("work", "-q", "q", "--keep-poison", "-1h", "--", "true").fails(exitUsage, "keeping")
+}
+
 func TestWorkSpendsAttempts(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q", "--max-attempts", "1").id()

@@ -12,9 +12,10 @@ func newWorker(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "See who works, and pause, resume or stop one worker",
-		Long:  "See who works, and pause, resume or stop one worker. A worker obeys when it tells next that it is alive, which takes some seconds.",
+		Long: `See who works, and pause, resume or stop one worker. A worker obeys at once where the database can tell it
+(PostgreSQL), and elsewhere when it tells next that it is alive: within some 15 seconds, or its --check.`,
 		Example: `  dbq worker list
-  dbq worker stop web-3/4711/mail`,
+  dbq worker stop web-3/mail`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,7 +30,7 @@ func newWorkerOrder(a *app, o dbq.Order, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:     string(o) + " WORKER",
 		Short:   short,
-		Example: fmt.Sprintf("  dbq worker %s web-3/4711/mail", o),
+		Example: fmt.Sprintf("  dbq worker %s web-3/mail", o),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("one worker's id is wanted, %d are given; dbq worker list tells them", len(args))
