@@ -2,7 +2,7 @@
 //
 //	m, err := prom.New(prometheus.DefaultRegisterer)
 //	c, err := dbq.Open(ctx, dsn, dbq.WithObserver(m.Call))
-//	err = m.Watch(c)                                                    // depths, retries
+//	err = m.Watch(c)                                                    // depths, pauses, conflicts
 //	w := worker.Worker{Queue: q, Handler: h, Observe: m.Work}
 //
 // dashboard.json beside it is a Grafana dashboard of these metrics.

@@ -47,6 +47,9 @@ func worked(t *testing.T) *prometheus.Registry {
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := db.Queue("paused").Pause(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
 	m.Work(worker.Event{Kind: worker.LeaseLost, Queue: "q"})
 	m.Work(worker.Event{Kind: worker.Stuck, Queue: "q"})
 	return registry
@@ -76,7 +79,11 @@ dbq_tasks{queue="q",state="PROCESSING"} 0
 # HELP dbq_due_tasks Tasks that are due and wait for a worker.
 # TYPE dbq_due_tasks gauge
 dbq_due_tasks{queue="q"} 1
-`), "dbq_outcomes_total", "dbq_settled_total", "dbq_polls_total", "dbq_tasks", "dbq_due_tasks")
+# HELP dbq_queue_paused 1 while operators have paused the queue.
+# TYPE dbq_queue_paused gauge
+dbq_queue_paused{queue="paused"} 1
+dbq_queue_paused{queue="q"} 0
+`), "dbq_outcomes_total", "dbq_settled_total", "dbq_polls_total", "dbq_tasks", "dbq_due_tasks", "dbq_queue_paused")
 	if err != nil {
 		t.Error(err)
 	}
