@@ -1,0 +1,92 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// The history has each attempt of a task: who made it, when, how it ended and why.
+func ExampleWorker_history() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("mail")
+	id, err := q.Enqueue(ctx, dbq.NewTask{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w := worker.Worker{Queue: q, ID: "web-3", History: dbq.HistoryAll, UntilEmpty: true,
+		Backoff: func(int) time.Duration { return 0 }, // for this example; the default is a second at first
+		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+			if t.Attempt == 1 {
+				return nil, errors.New("cannot connect")
+			}
+			return nil, nil
+		})}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	attempts, err := c.Attempts(ctx, id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, a := range attempts {
+		fmt.Printf("attempt %d on %s: %s %s\n", a.Attempt, a.Worker, a.Outcome, a.Error)
+	}
+	// Output:
+	// attempt 1 on web-3: failed cannot connect
+	// attempt 2 on web-3: completed
+}
+
+// Workers are in a registry, and an operator gives one of them orders. This one begins paused.
+func ExampleWorker_registry() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("mail")
+	if _, err := q.Enqueue(ctx, dbq.NewTask{}); err != nil {
+		log.Fatal(err)
+	}
+	handled, ended := make(chan struct{}), make(chan error)
+	w := worker.Worker{Queue: q, ID: "web-3", Paused: true,
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+			close(handled)
+			return nil, nil
+		})}
+	go func() { ended <- w.Run(ctx) }()
+
+	var workers []dbq.WorkerInfo
+	for len(workers) == 0 { // it takes a moment to begin
+		time.Sleep(time.Millisecond)
+		if workers, err = c.Workers(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for _, i := range workers {
+		fmt.Println(i.ID, "on", i.Queue, "is", i.State)
+	}
+	if err := c.OrderWorker(ctx, "web-3", dbq.OrderResume); err != nil {
+		log.Fatal(err)
+	}
+	<-handled
+	if err := c.OrderWorker(ctx, "web-3", dbq.OrderStop); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("it ended with", <-ended)
+	// Output:
+	// web-3 on mail is paused
+	// it ended with <nil>
+}
