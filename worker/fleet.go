@@ -156,6 +156,7 @@ func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.Ca
 
 func (r *run) obey(o dbq.Order, stop context.CancelFunc) {
 	r.cfg.Logger.Info("worker: obeying an operator", "order", string(o))
+	r.observe(Event{Kind: Ordered, Order: o})
 	switch o {
 	case dbq.OrderPause:
 		r.orders.Pause()

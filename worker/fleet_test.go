@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,7 +91,12 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	q := open(t)
 	var handled atomic.Int64
 	ended := make(chan error, 1)
-	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Logger: slog.New(slog.DiscardHandler), Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+	var obeyed []dbq.Order // until ended
+	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Observe: func(e worker.Event) {
+		if e.Kind == worker.Ordered {
+			obeyed = append(obeyed, e.Order)
+		}
+	}, Logger: slog.New(slog.DiscardHandler), Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
 		handled.Add(1)
 		return nil, nil
 	})}
@@ -136,6 +142,9 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the worker did not stop")
+	}
+	if want := []dbq.Order{dbq.OrderResume, dbq.OrderPause, dbq.OrderResume, dbq.OrderStop}; !slices.Equal(obeyed, want) {
+		t.Errorf("it obeyed %v, want %v", obeyed, want)
 	}
 	if ws, err := q.Client().Workers(t.Context()); err != nil || len(ws) != 0 {
 		t.Errorf("got %+v, %v, want a worker that ended to be gone", ws, err)

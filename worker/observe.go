@@ -18,6 +18,7 @@ const (
 	LeaseLost EventKind = "lease lost" // Task is not this worker's any more
 	Stuck     EventKind = "stuck"      // Task's handler ignores the end of its context; the worker goes on without it
 	Recorded  EventKind = "recorded"   // Task's end is in the database, where it is in State; or is not, because of Err
+	Ordered   EventKind = "ordered"    // the worker obeys the Order of an operator
 )
 
 // Event is something that a worker did, for metrics and traces.
@@ -27,6 +28,7 @@ type Event struct {
 	Task     dbq.Task
 	Outcome  string // of Ended: an event of the state table such as "complete", or "settled" by the handler itself
 	State    dbq.State
+	Order    dbq.Order
 	Duration time.Duration
 	N        int
 	Err      error

@@ -15,8 +15,8 @@ func newQueue(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Pause, resume, set and clean queues, for all their workers at once",
-		Long: `Pause, resume, set and clean queues. What is set is kept in the database: all workers on the queue follow it within seconds, also
-those that start later. A pause holds at once, for every program: a paused queue hands out nothing.`,
+		Long: `Pause, resume, set and clean queues. What is set is kept in the database: all workers on the queue follow it, also those that
+start later: at once on PostgreSQL, elsewhere within 20 seconds, or their --check. A pause holds at once, for every program: a paused queue hands out nothing.`,
 		Example: `  dbq queue pause mail --reason "the mail server is down"
   dbq queue set mail --concurrency 20 --keep-completed 24h
   dbq queue list`,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,6 +102,22 @@ func obeys(u *user, check string) {
 }
 
 func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "100ms") }
+
+// With --until-empty it would go on for as long as others hold tasks.
+func TestStoppedWorkDoesNotBeginAgain(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "-q", "q").id()
+	other := u.start(sh(hang)...)
+	pids := u.hangs()
+	b := u.start(sh("true", "--id", "w", "--check", "50ms", "--paused", "--until-empty")...)
+	eventually(t, "the worker is told to stop", func() bool { return u.run("worker", "stop", "w").code == 0 })
+	b.wait().ok()
+	other.signal(syscall.SIGTERM)
+	other.err.says(t, "stopping: 1 program")
+	other.signal(syscall.SIGTERM)
+	other.wait()
+	u.gone(pids)
+}
 
 // Far sooner than it would ask.
 func TestWorkIsToldOnPostgreSQL(t *testing.T) {

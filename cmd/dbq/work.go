@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -202,9 +203,15 @@ func (f *workFlags) worker(c *dbq.Client, h worker.Handler) worker.Worker {
 // run works until ctx ends, or with untilEmpty until nothing is due and nothing in work. What other workers hold is waited for: it
 // comes back when they fail or die.
 func (f *workFlags) run(ctx context.Context, c *dbq.Client, w worker.Worker) error {
+	var stopped atomic.Bool
+	w.Observe = func(e worker.Event) {
+		if e.Order == dbq.OrderStop {
+			stopped.Store(true)
+		}
+	}
 	for {
 		err := w.Run(ctx)
-		if err != nil || ctx.Err() != nil || !f.untilEmpty {
+		if err != nil || ctx.Err() != nil || !f.untilEmpty || stopped.Load() {
 			return err
 		}
 		w.Paused = false

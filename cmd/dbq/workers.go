@@ -13,7 +13,7 @@ func newWorker(a *app) *cobra.Command {
 		Use:   "worker",
 		Short: "See who works, and pause, resume or stop one worker",
 		Long: `See who works, and pause, resume or stop one worker. A worker obeys at once where the database can tell it
-(PostgreSQL), and elsewhere when it tells next that it is alive: within some 15 seconds, or its --check.`,
+(PostgreSQL), and elsewhere when it tells next that it is alive: within 20 seconds, or its --check.`,
 		Example: `  dbq worker list
   dbq worker stop web-3/mail`,
 		Args: cobra.NoArgs,
