@@ -1,4 +1,4 @@
-.PHONY: test check engines clusters bench-smoke
+.PHONY: test check engines clusters bench-smoke bench-guard
 
 test: ## all tests, on every engine found here; needs only Go
 	@ci/test.sh
@@ -14,3 +14,6 @@ clusters: ## the suite on clusters of three nodes that are killed (Debian, as ro
 
 bench-smoke: ## that the benchmarks run, not how fast
 	cd bench && go run . -smoke
+
+bench-guard: ## that no ratio of bench/guard.json has fallen far; about a minute, on the servers that DBQ_TEST_*_DSN name
+	cd bench && go run . -guard guard.json

@@ -15,7 +15,8 @@ const (
 )
 
 // costs is the part of what a task costs. Statements are counted by a proxy, so that none of these runs is timed.
-func (s samples) costs(ctx context.Context, on *servers, o options) (err error) {
+func costs(ctx context.Context, on *servers, o options) (out []result, err error) {
+	s := samples{}
 	proxied := serverDSNs{}
 	counters := map[string]*countingProxy{} // by group
 	for _, d := range []struct {
@@ -28,23 +29,24 @@ func (s samples) costs(ctx context.Context, on *servers, o options) (err error) 
 		}
 		p, dsn, err := proxyFor(d.from, d.group != "PostgreSQL")
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.group, err)
+			return nil, fmt.Errorf("%s: %w", d.group, err)
 		}
 		defer p.close()
 		counters[d.group], *d.to = p, dsn
 	}
 	behind, err := openServers(ctx, proxied, on.schema, on.folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	behind.node = on.node
 	defer func() { err = errors.Join(err, behind.close(context.WithoutCancel(ctx))) }()
 	entries := slices.DeleteFunc(behind.entries(), func(e *entry) bool {
 		return !e.meanwhile || counters[e.group] == nil || !o.only.MatchString(e.group+": "+e.name)
 	})
-	return inTurns(ctx, "cost", entries, o.rounds, func(ctx context.Context, e *entry) error {
+	err = inTurns(ctx, "cost", entries, o.rounds, func(ctx context.Context, e *entry) error {
 		return s.cost(ctx, behind, e, counters[e.group], e.tasks(o.n))
 	})
+	return results(entries, s), err
 }
 
 func (s samples) cost(ctx context.Context, on *servers, e *entry, counter *countingProxy, n int) error {

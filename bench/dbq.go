@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	loopGoroutines = 4   // of the bare loop
-	loopBatch      = 500 // tasks in one checkout
-	loopPause      = time.Millisecond
-	handlers       = 100 // of the worker
+	loopGoroutines = 4                    // of the bare loop
+	loopBatch      = 500                  // tasks in one checkout
+	loopPause      = 5 * time.Millisecond // after a checkout that found nothing
+	handlers       = 100                  // of the worker
 	lease          = 5 * time.Minute
 )
 

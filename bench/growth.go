@@ -32,6 +32,7 @@ type ground struct {
 	empty, grown place
 	floor        grower  // of the grown one
 	db           *sql.DB // for a transaction that is held open; nil where that is not measured
+	table        string  // the empty one's
 }
 
 // growth measures the drain beside many COMPLETED and future tasks, and beside a transaction that is held open, each beside the same without.
@@ -70,7 +71,7 @@ func (s *servers) grounds() []*ground {
 	if s.pg != nil {
 		grown := *s.pg
 		grown.schema += "g"
-		all = append(all, &ground{group: "PostgreSQL", empty: s.pg, grown: &grown, floor: &pgFloor{place: &grown}, db: stdlib.OpenDBFromPool(s.pg.pool)})
+		all = append(all, &ground{group: "PostgreSQL", empty: s.pg, grown: &grown, floor: &pgFloor{place: &grown}, db: stdlib.OpenDBFromPool(s.pg.pool), table: s.pg.schema + ".dbq_task"})
 	}
 	for _, m := range []struct {
 		group string
@@ -79,7 +80,7 @@ func (s *servers) grounds() []*ground {
 		if m.place != nil {
 			grown := *m.place
 			grown.schema += "g"
-			all = append(all, &ground{group: m.group, empty: m.place, grown: &grown, floor: &mysqlFloor{place: &grown}, db: m.place.db})
+			all = append(all, &ground{group: m.group, empty: m.place, grown: &grown, floor: &mysqlFloor{place: &grown}, db: m.place.db, table: m.place.schema + ".dbq_task"})
 		}
 	}
 	empty := &sqlitePlace{folder: s.folder, synchronous: "full"}
@@ -154,27 +155,27 @@ func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, erro
 	tasks := &dbqTasks{place: g.empty}
 	free := &entry{contender: tasks, group: g.group, name: "dbq, loop, no transaction held open", role: ours}
 	held := &entry{contender: tasks, group: g.group, name: fmt.Sprintf("dbq, loop, a transaction held open for %v", o.held), role: ours}
-	rounds, err := s.cycle(ctx, free, o, g.db, 0)
+	rounds, err := s.cycle(ctx, free, o, g, 0)
 	if err == nil {
-		_, err = s.cycle(ctx, held, o, g.db, rounds)
+		_, err = s.cycle(ctx, held, o, g, rounds)
 	}
 	return []*entry{free, held}, err
 }
 
-// cycle makes as many rounds as it is told, or as many as fit into o.held.
-func (s samples) cycle(ctx context.Context, e *entry, o options, db *sql.DB, rounds int) (made int, err error) {
+// cycle makes as many rounds as fit into o.held, or as many as it is told, then beside a transaction that has read the table and stays open.
+func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, rounds int) (made int, err error) {
 	if err := phase(ctx, e.Prepare); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), e.Close)) }()
 	if rounds > 0 {
-		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = tx.Rollback() }() // it has read, and nothing else
 		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM information_schema.tables").Scan(&n); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+g.table).Scan(&n); err != nil {
 			return 0, err
 		}
 	}

@@ -11,7 +11,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -150,12 +149,19 @@ func run(ctx context.Context, o options) (err error) {
 		if err != nil {
 			return err
 		}
+		if len(p.Results) == 0 {
+			fmt.Fprintf(os.Stderr, "nothing of the part %s can be measured with these servers and -only\n", name)
+			continue
+		}
 		r.Parts = append(r.Parts, p)
 		if o.save != "" { // each as soon as it is there: a whole run takes long
 			if err := save(o.save, p); err != nil {
 				return err
 			}
 		}
+	}
+	if len(r.Parts) == 0 {
+		return errors.New("there was nothing to measure")
 	}
 	if o.json {
 		return r.writeJSON(os.Stdout)
@@ -182,7 +188,7 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 	case partProcesses:
 		err = taken.processes(ctx, s, entries, o.n, o.rounds)
 	case partCost:
-		err = taken.costs(ctx, s, o)
+		p.Results, err = costs(ctx, s, o)
 	case partPickup:
 		p.Results, err = pickup(ctx, o, s)
 	case partGrowth:
@@ -196,8 +202,5 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 		p.Results = results(entries, taken)
 	}
 	p.Took = time.Since(begin).Round(time.Second).String()
-	if len(p.Results) == 0 {
-		return p, fmt.Errorf("-only leaves nothing to measure of the part %s", cmp.Or(name, "?"))
-	}
 	return p, nil
 }

@@ -16,7 +16,7 @@ type nodeRuntime struct {
 	folder  string
 }
 
-const installTimeout = 3 * time.Minute
+const installTimeout = time.Minute
 
 // findNode looks for Node.js, and installs what node/package-lock.json pins when it is not there yet. A reason says why there is none.
 func findNode(ctx context.Context) (n *nodeRuntime, reason string) {

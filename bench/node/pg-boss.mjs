@@ -3,7 +3,7 @@ import PgBoss from "pg-boss";
 
 const loops = 4;
 const batchSize = 500;
-const pause = 1; // milliseconds, when there is nothing
+const pause = 5; // milliseconds, when there is nothing
 let boss, stopped, running;
 
 export async function attach(connectionString, schema) {
