@@ -16,4 +16,4 @@ bench-smoke: ## that the benchmarks run, not how fast
 	cd bench && go run . -smoke
 
 bench-guard: ## that no ratio of bench/guard.json has fallen far; about a minute, on the servers that DBQ_TEST_*_DSN name
-	cd bench && go run . -guard guard.json
+	cd bench && go run . -guard guard.json $(BENCHFLAGS)

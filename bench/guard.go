@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,6 +61,9 @@ func guard(ctx context.Context, o options, s *servers) error {
 		if of == nil || to == nil {
 			if missing := groupsMissing(groups, r.Of, r.To); missing {
 				fmt.Printf("not judged  %-28s %s to %s: no such server here\n", r.Figure, r.Of, r.To)
+				if o.every {
+					return fmt.Errorf("%s of %s cannot be judged: %s", r.Figure, r.Of, strings.Join(s.skipped, "; "))
+				}
 				continue
 			}
 			return fmt.Errorf("%s: no contender %q or %q", o.guard, r.Of, r.To)

@@ -1,9 +1,9 @@
 // Command bench measures dbq beside other task queues and beside the floor, what the database itself can do: in one run, on the same
 // server, with the same payload, the contenders taking turns in every round. It fails when a contender lost a task or worked it twice.
 //
-//	go run . [-part throughput,processes,cost,pickup,growth] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
+//	go run . [-part throughput,million,processes,cost,pickup,growth] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
 //	go run . -save ../docs -render
-//	go run . -guard guard.json [-update]
+//	go run . -guard guard.json [-every] [-update]
 //	go run . -smoke
 //
 // Servers are named by -postgres, -mysql and -mariadb, or by variables; one that is not named is left out. It makes its tables in a schema
@@ -29,13 +29,14 @@ import (
 // parts of a run, in the order of the page.
 const (
 	partThroughput = "throughput"
+	partMillion    = "million"
 	partProcesses  = "processes"
 	partCost       = "cost"
 	partPickup     = "pickup"
 	partGrowth     = "growth"
 )
 
-var allParts = []string{partThroughput, partProcesses, partCost, partPickup, partGrowth}
+var allParts = []string{partThroughput, partMillion, partProcesses, partCost, partPickup, partGrowth}
 
 type options struct {
 	servers     serverDSNs
@@ -48,6 +49,8 @@ type options struct {
 	render      bool
 	guard       string
 	update      bool
+	every       bool
+	million     int
 	grownDone   int
 	grownFuture int
 	held        time.Duration
@@ -66,6 +69,8 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.save, "save", "", "put what was measured into benchmarks.json of this folder, and make benchmarks.md and its plots from it")
 	flags.BoolVar(&o.render, "render", false, "measure nothing: only make the page from what is saved")
 	flags.StringVar(&o.guard, "guard", "", "a short run that fails when a ratio is far below the one in this file")
+	flags.BoolVar(&o.every, "every", false, "with -guard: a ratio that cannot be judged for want of a server is a failure")
+	flags.IntVar(&o.million, "million", 1_000_000, "tasks of the part million")
 	flags.BoolVar(&o.update, "update", false, "with -guard: write the ratios of this run to the file")
 	grown := flags.String("grown", "10000000,1000000", "of the part growth: how many COMPLETED and how many future tasks are there")
 	flags.DurationVar(&o.held, "held", 2*time.Minute, "of the part growth: how long a transaction is held open")
@@ -77,7 +82,7 @@ func parse(args []string) (options, error) {
 		o.parts = allParts
 	}
 	if o.smoke {
-		o.n, o.rounds, o.held, *grown = 1000, 1, time.Second, "5000,500"
+		o.n, o.rounds, o.million, o.held, *grown = 1000, 1, 2000, time.Second, "5000,500"
 	}
 	for _, p := range o.parts {
 		if !slices.Contains(allParts, p) {
@@ -91,11 +96,11 @@ func parse(args []string) (options, error) {
 	if errors.Join(err1, err2) != nil || min(o.grownDone, o.grownFuture) < 1 {
 		return o, fmt.Errorf("-grown %s: two numbers such as 10000000,1000000", *grown)
 	}
-	if o.n < 1 || o.rounds < 1 || flags.NArg() > 0 {
-		return o, fmt.Errorf("-n and -rounds are at least 1, and there are no arguments but flags")
+	if min(o.n, o.million) < 1 || o.rounds < 1 || flags.NArg() > 0 {
+		return o, fmt.Errorf("-n, -million and -rounds are at least 1, and there are no arguments but flags")
 	}
-	if o.render && o.save == "" || o.update && o.guard == "" {
-		return o, fmt.Errorf("-render is for -save, and -update for -guard")
+	if o.render && o.save == "" || (o.update || o.every) && o.guard == "" {
+		return o, fmt.Errorf("-render is for -save, and -every and -update are for -guard")
 	}
 	var err error
 	o.only, err = regexp.Compile(*only)
@@ -185,6 +190,9 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 	switch name {
 	case partThroughput:
 		err = taken.throughput(ctx, entries, o.n, o.rounds)
+	case partMillion:
+		p.Command = fmt.Sprintf("go run . -part %s -million %d -rounds %d", name, o.million, o.rounds)
+		err = taken.throughput(ctx, longRun(entries), o.million, o.rounds)
 	case partProcesses:
 		err = taken.processes(ctx, s, entries, o.n, o.rounds)
 	case partCost:

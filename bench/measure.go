@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,6 +111,16 @@ func inTurns(ctx context.Context, what string, entries []*entry, rounds int, f f
 // throughput is the part of the figures that any contender has.
 func (s samples) throughput(ctx context.Context, entries []*entry, n, rounds int) error {
 	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error { return s.round(ctx, e, n) })
+}
+
+// longRun are the contenders that a run with very many tasks measures: the main ones, and the floor, in bulk alone. Those that are too slow
+// for all tasks are left out.
+func longRun(entries []*entry) []*entry {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.share > 1 || !e.meanwhile && e.role != floor })
+	for _, e := range entries {
+		e.singles, e.meanwhile = false, false
+	}
+	return entries
 }
 
 func (s samples) round(ctx context.Context, e *entry, n int) error {

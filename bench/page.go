@@ -63,7 +63,7 @@ func render(folder string) error {
 }
 
 var partTitles = map[string]string{
-	partThroughput: "Throughput", partProcesses: "Several processes", partCost: "What a task costs", partPickup: "Pick-up latency", partGrowth: "Growth",
+	partThroughput: "Throughput", partMillion: "Throughput with many tasks", partProcesses: "Several processes", partCost: "What a task costs", partPickup: "Pick-up latency", partGrowth: "Growth",
 }
 
 var partNotes = map[string]string{
