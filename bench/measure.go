@@ -65,9 +65,13 @@ const (
 	mixBatch     = 500  // and of an enqueue while others drain
 	singleShare  = 50   // of the tasks, each producer enqueues 1/singleShare one by one
 	leastSingles = 20
-	// phaseTimeout bounds each step, so that a contender that hangs is a failure and not a wait.
-	phaseTimeout = 3 * time.Minute
+	// leastTimeout and taskTimeout for each task bound each step, so that a contender that hangs is a failure and not a wait.
+	leastTimeout = 3 * time.Minute
+	taskTimeout  = time.Millisecond
 )
+
+// phaseTimeout bounds each step of this run.
+var phaseTimeout = leastTimeout
 
 // samples are the values of a contender, one of each round, and how many tasks each is of.
 type samples map[*entry]map[figure]*sample

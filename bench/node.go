@@ -61,7 +61,7 @@ func nodeEntries(p *pgPlace, node *nodeRuntime) []*entry {
 	const group = "PostgreSQL"
 	return []*entry{
 		{contender: graphile, group: group, name: graphile.peer, role: peer, deletes: true, alone: true, singles: true, meanwhile: true, child: true},
-		{contender: boss, group: group, name: "pg-boss, loop", role: peer, singles: true, meanwhile: true, child: true},
+		{contender: boss, group: group, name: "pg-boss, loop", role: peer, singles: true, meanwhile: true, child: true, share: 5},
 	}
 }
 

@@ -23,8 +23,8 @@ what else was tried, is in [performance.md](performance.md).
 - **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch each 2 ms, InsertManyFast (COPY) for bulk. Its driver for SQLite
   could not be had in this version.
 - **graphile-worker** v0.17 runs with the settings of its own benchmark, too: localQueue 500, completeJobBatchDelay 0, 24 jobs at once. It deletes what is completed.
-- **pg-boss, loop** is pg-boss v10 (the last for Node.js 20) by its fetch and complete in batches of 500, in 4 loops: its own workers pause between two fetches. Both run in a process of
-  Node.js.
+- **pg-boss, loop** is pg-boss v10 (the last for Node.js 20) by its fetch and complete in batches of 500, in 4 loops: its own workers pause between two fetches. It has a
+  fifth of the tasks: its fetch sorts all that wait, so fewer are faster. Both run in a process of Node.js.
 - **backlite** v0.6 runs with %d workers on one connection, the best found, and with a tenth of the tasks: its claim sorts all that wait, so fewer
   are faster.
 - **goqite's technique** is one UPDATE … RETURNING and one DELETE for each message; **Solid Queue's technique** is its tables and statements with claims of %d in %d loops. Both are
