@@ -1,4 +1,4 @@
-.PHONY: test check engines clusters restarts bench-smoke
+.PHONY: test check engines clusters restarts bench-smoke bench-guard
 
 test: ## all tests, on every engine found here; needs only Go
 	@ci/test.sh
@@ -17,3 +17,6 @@ restarts: ## servers that are restarted and killed while work goes on (Debian, a
 
 bench-smoke: ## that the benchmarks run, not how fast
 	cd bench && go run . -smoke
+
+bench-guard: ## that no ratio of bench/guard.json has fallen far; about a minute, on the servers that DBQ_TEST_*_DSN name
+	cd bench && go run . -guard guard.json $(BENCHFLAGS)

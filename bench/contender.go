@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue.
+// A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue, also while Drain runs.
 type contender interface {
 	// Prepare makes empty tables, whatever was there before.
 	Prepare(ctx context.Context) error
@@ -24,6 +24,34 @@ type contender interface {
 	Close(ctx context.Context) error
 }
 
+// A laborer works until it is told to stop.
+type laborer interface {
+	// Work calls handled for each task that it works, by many goroutines at once, until stop is closed; then it stores what is completed.
+	// end is when the last completion was stored.
+	Work(ctx context.Context, stop <-chan struct{}, handled func(number int)) (end time.Time, err error)
+}
+
+// drainAll is Drain for a laborer.
+func drainAll(ctx context.Context, w laborer, n int, done *ledger) (time.Duration, error) {
+	stop := make(chan struct{})
+	start := time.Now()
+	end, err := w.Work(ctx, stop, func(number int) {
+		if done.enter(number) == n {
+			close(stop)
+		}
+	})
+	return end.Sub(start), err
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // role is what a contender is measured for.
 type role string
 
@@ -36,15 +64,27 @@ const (
 // An entry is a contender in the tables.
 type entry struct {
 	contender
-	group   string // contenders of a group are compared: the same engine with the same settings
-	name    string
-	role    role
-	deletes bool // removes what is completed, else keeps it
-	singles bool // measure enqueueing one by one, too
-	share   int  // works 1/share of the tasks, for what is too slow for all; 0 is 1
+	group     string // contenders of a group are compared: the same engine with the same settings
+	name      string
+	role      role
+	deletes   bool // removes what is completed, else keeps it
+	alone     bool // deletes, and has no twin that keeps: its enqueues are measured, too
+	singles   bool // measure enqueueing one by one, too
+	meanwhile bool // measure enqueueing while draining, and what a task costs
+	child     bool // can drain in several processes
+	share     int  // works 1/share of the tasks, for what is too slow for all; 0 is 1
 }
 
 func (e *entry) tasks(n int) int { return max(n/max(e.share, 1), 1) }
+
+// key tells entries apart.
+func (e *entry) key() string {
+	key := e.group + ": " + e.name
+	if e.deletes {
+		key += ", deleting"
+	}
+	return key
+}
 
 // payloadSize is the size of every task's payload, as JSON.
 const payloadSize = 200
@@ -71,6 +111,13 @@ func (p payload) encode() []byte {
 	return b
 }
 
+// numberOf decodes a payload.
+func numberOf(b []byte) (int, error) {
+	var p payload
+	err := json.Unmarshal(b, &p)
+	return p.Number, err
+}
+
 // ledger counts how often each task was handled.
 type ledger struct {
 	handled []atomic.Int32
@@ -85,15 +132,6 @@ func (l *ledger) enter(number int) int {
 		l.handled[number].Add(1)
 	}
 	return int(l.total.Add(1))
-}
-
-// enterJSON decodes a payload and enters it.
-func (l *ledger) enterJSON(b []byte) (int, error) {
-	var p payload
-	if err := json.Unmarshal(b, &p); err != nil {
-		return 0, err
-	}
-	return l.enter(p.Number), nil
 }
 
 // enterAll is for set-based statements, which have no handler.
@@ -114,8 +152,8 @@ func (l *ledger) check() error {
 			again++
 		}
 	}
-	if never > 0 || again > 0 {
-		return fmt.Errorf("of %d tasks %d were never handled and %d more than once", len(l.handled), never, again)
+	if never > 0 || again > 0 || int(l.total.Load()) != len(l.handled) {
+		return fmt.Errorf("of %d tasks %d were never handled and %d more than once, in %d handlings", len(l.handled), never, again, l.total.Load())
 	}
 	return nil
 }

@@ -5,19 +5,22 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
 	_ "github.com/dbq-go/dbq/dialect/postgres"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	loopGoroutines = 4   // of the bare loop
-	loopBatch      = 500 // tasks in one checkout
-	handlers       = 100 // of the worker
+	loopGoroutines = 4                    // of the bare loop
+	loopBatch      = 500                  // tasks in one checkout
+	loopPause      = 5 * time.Millisecond // after a checkout that found nothing
+	handlers       = 100                  // of the worker
 	lease          = 5 * time.Minute
 )
 
@@ -25,34 +28,68 @@ const (
 type place interface {
 	// Clear leaves nothing of an earlier round.
 	Clear(ctx context.Context) error
-	// Open opens a dbq client there, migrated.
+	// Open opens a dbq client there.
 	Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error)
 }
 
-// mode is how dbq drains.
-type mode int
-
-const (
-	loop         mode = iota // Checkout and CompleteMany in a bare loop
-	loopDelete               // the same, with CompletedAndDeleted
-	inWorker                 // package worker
-	workerDelete             // the same, with worker.Delete
-)
-
+// dbqTasks is dbq: Checkout and Settle in a bare loop, or package worker.
 type dbqTasks struct {
-	place place
-	mode  mode
-	opts  []dbq.Option
-	c     *dbq.Client
-	q     *dbq.Queue
+	place    place
+	strategy dialect.Strategy // "" is the engine's default
+	worker   bool
+	history  dbq.History // of the worker
+	deletes  bool
+	c        *dbq.Client
+	q        *dbq.Queue
+	empty    atomic.Int64 // checkouts that found nothing, since Prepare
 }
 
-func (d *dbqTasks) Prepare(ctx context.Context) (err error) {
+// ourEntries are dbq in a group: a bare loop and a worker for each strategy (none: the engine has one), the first of them also with deletion
+// and with what recording attempts costs.
+func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry {
+	var all []*entry
+	add := func(e entry, d *dbqTasks) {
+		d.place, d.deletes = p, e.deletes
+		e.group, e.role, e.contender = group, ours, d
+		all = append(all, &e)
+	}
+	if len(strategies) == 0 {
+		strategies = []dialect.Strategy{""}
+	}
+	for i, s := range strategies {
+		label := ""
+		if s != "" {
+			label = " " + string(s)
+		}
+		first := i == 0 // enqueues are the same under each strategy
+		add(entry{name: "dbq" + label + ", loop", singles: first, meanwhile: first, child: first}, &dbqTasks{strategy: s})
+		add(entry{name: "dbq" + label + ", worker", meanwhile: first, child: first}, &dbqTasks{strategy: s, worker: true})
+	}
+	add(entry{name: "dbq, worker, history of failures"}, &dbqTasks{worker: true, history: dbq.HistoryFailures})
+	add(entry{name: "dbq, worker, no history"}, &dbqTasks{worker: true, history: dbq.HistoryNone})
+	add(entry{name: "dbq, loop", deletes: true}, &dbqTasks{})
+	add(entry{name: "dbq, worker", deletes: true}, &dbqTasks{worker: true})
+	add(entry{name: "dbq, worker, no history", deletes: true}, &dbqTasks{worker: true, history: dbq.HistoryNone})
+	return all
+}
+
+func (d *dbqTasks) Prepare(ctx context.Context) error {
 	if err := d.Close(ctx); err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	d.c, err = d.place.Open(ctx, append(d.opts, dbq.WithMigrate(), dbq.WithLogger(logger))...)
+	return d.open(ctx, dbq.WithMigrate())
+}
+
+// Attach opens what another process has prepared.
+func (d *dbqTasks) Attach(ctx context.Context) error { return d.open(ctx) }
+
+func (d *dbqTasks) open(ctx context.Context, opts ...dbq.Option) (err error) {
+	opts = append(opts, dbq.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	if d.strategy != "" {
+		opts = append(opts, dbq.WithStrategy(d.strategy))
+	}
+	d.empty.Store(0)
+	d.c, err = d.place.Open(ctx, opts...)
 	if err == nil {
 		d.q = d.c.Queue("bench")
 	}
@@ -75,38 +112,40 @@ func (d *dbqTasks) Enqueue(ctx context.Context, from, to, batch int) error {
 }
 
 func (d *dbqTasks) Drain(ctx context.Context, n int, done *ledger) (time.Duration, error) {
-	if d.mode == inWorker || d.mode == workerDelete {
-		return d.runWorker(ctx, n, done)
-	}
-	start := time.Now()
-	errs := make(chan error, loopGoroutines)
-	var group sync.WaitGroup
-	for range loopGoroutines {
-		group.Go(func() { errs <- d.loop(ctx, done) })
-	}
-	group.Wait()
-	took := time.Since(start)
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return 0, err
-		}
-	}
-	return took, nil
+	return drainAll(ctx, d, n, done)
 }
 
-func (d *dbqTasks) loop(ctx context.Context, done *ledger) error {
-	for {
+func (d *dbqTasks) Work(ctx context.Context, stop <-chan struct{}, handled func(int)) (time.Time, error) {
+	if d.worker {
+		return d.runWorker(ctx, stop, handled)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for range loopGoroutines {
+		group.Go(func() error { return d.loop(ctx, stop, handled) })
+	}
+	err := group.Wait()
+	return time.Now(), err
+}
+
+func (d *dbqTasks) loop(ctx context.Context, stop <-chan struct{}, handled func(int)) error {
+	for !closed(stop) {
 		tasks, err := d.q.Checkout(ctx, loopBatch, lease)
-		if err != nil || len(tasks) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(tasks) == 0 {
+			d.empty.Add(1)
+			time.Sleep(loopPause)
+			continue
 		}
 		ends := make([]dbq.Settlement, len(tasks))
 		for i, t := range tasks {
-			if _, err := done.enterJSON(t.Payload); err != nil {
+			number, err := numberOf(t.Payload)
+			if err != nil {
 				return err
 			}
-			if d.mode == loopDelete {
+			handled(number)
+			if d.deletes {
 				ends[i] = dbq.CompletedAndDeleted(t.Lease)
 			} else {
 				ends[i] = dbq.Completed(t.Lease, nil)
@@ -122,27 +161,40 @@ func (d *dbqTasks) loop(ctx context.Context, done *ledger) error {
 			}
 		}
 	}
+	return nil
 }
 
-func (d *dbqTasks) runWorker(ctx context.Context, n int, done *ledger) (time.Duration, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled func(int)) (time.Time, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-stop:
+			cancel() // Run then waits for the handlers and settles all
+		case <-ctx.Done():
+		}
+	}()
 	w := worker.Worker{
-		Queue: d.q, Concurrency: handlers, Lease: lease,
+		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history,
+		Observe: func(e worker.Event) {
+			if e.Kind == worker.Polled && e.N == 0 {
+				d.empty.Add(1)
+			}
+		},
 		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
-			total, err := done.enterJSON(t.Payload)
-			if total == n {
-				stop() // Run then waits for the handlers and settles all
+			number, err := numberOf(t.Payload)
+			if err != nil {
+				return nil, err
 			}
-			if err == nil && d.mode == workerDelete {
-				err = worker.Delete
+			handled(number)
+			if d.deletes {
+				return nil, worker.Delete
 			}
-			return nil, err
+			return nil, nil
 		}),
 	}
-	start := time.Now()
 	err := w.Run(ctx)
-	return time.Since(start), err
+	return time.Now(), err
 }
 
 func (d *dbqTasks) Stored(ctx context.Context) (completed, others int, err error) {
@@ -162,12 +214,22 @@ func (d *dbqTasks) Stored(ctx context.Context) (completed, others int, err error
 	return completed, others, nil
 }
 
+// Detach closes the client, and leaves the tables.
+func (d *dbqTasks) Detach() error {
+	if d.c == nil {
+		return nil
+	}
+	c := d.c
+	d.c = nil
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("closing the client: %w", err)
+	}
+	return nil
+}
+
 func (d *dbqTasks) Close(ctx context.Context) error {
-	if d.c != nil {
-		if err := d.c.Close(); err != nil {
-			return fmt.Errorf("closing the client: %w", err)
-		}
-		d.c = nil
+	if err := d.Detach(); err != nil {
+		return err
 	}
 	return d.place.Clear(ctx)
 }

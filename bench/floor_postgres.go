@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/dbq-go/dbq"
 )
 
 // pgFloor moves rows of dbq's own table, with its indexes, by three statements: insert all, mark all, finish all.
@@ -18,7 +16,7 @@ type pgFloor struct {
 const (
 	// The ids are made as a client's: ordered by time, with version and variant.
 	pgInsert = `INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due, created, updated, payload)
-SELECT CAST(lpad(to_hex({now} / 1000), 12, '0') || '70008000' || lpad(to_hex(i), 12, '0') AS uuid), 'bench', '', 0, 0, 10, {now}, {now}, {now},
+SELECT CAST(lpad(to_hex({now} / 1000), 12, '0') || '70008000' || lpad(to_hex(i), 12, '0') AS uuid), 'bench', '', {state}, 0, 10, {due}, {now}, {now},
        convert_to(rpad('{"number":' || i || ',"text":"', 198, 'x') || '"}', 'UTF8')
   FROM generate_series(CAST($1 AS integer), CAST($2 AS integer)) AS i ORDER BY i`
 	pgMark = `UPDATE {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + 300000000,
@@ -32,19 +30,19 @@ func (f *pgFloor) text(s string) string {
 	return strings.NewReplacer("{task}", f.place.schema+".dbq_task", "{now}", pgNow).Replace(s)
 }
 
-func (f *pgFloor) Prepare(ctx context.Context) error {
-	if err := f.place.Clear(ctx); err != nil {
-		return err
-	}
-	c, err := f.place.Open(ctx, dbq.WithMigrate())
-	if err != nil {
-		return err
-	}
-	return c.Close()
-}
+func (f *pgFloor) Prepare(ctx context.Context) error { return migrated(ctx, f.place) }
 
 func (f *pgFloor) Enqueue(ctx context.Context, from, to, _ int) error {
-	return f.all(ctx, pgInsert, to-from, from, to-1)
+	return f.insert(ctx, from, to, "0", "{now}")
+}
+
+func (f *pgFloor) insert(ctx context.Context, from, to int, state, due string) error {
+	return f.all(ctx, strings.NewReplacer("{state}", state, "{due}", due).Replace(pgInsert), to-from, from, to-1)
+}
+
+func (f *pgFloor) tidy(ctx context.Context) error {
+	_, err := f.place.pool.Exec(ctx, f.text("VACUUM ANALYZE {task}"))
+	return err
 }
 
 func (f *pgFloor) Drain(ctx context.Context, n int, done *ledger) (time.Duration, error) {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/dbq-go/dbq"
 )
 
 // sqliteFloor moves rows of dbq's own table, with its indexes, by three statements: insert all, mark all, finish all.
@@ -20,7 +18,7 @@ type sqliteFloor struct {
 const (
 	sqliteInsert = `INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, payload)
 WITH RECURSIVE g (i) AS (SELECT ? UNION ALL SELECT i + 1 FROM g WHERE i < ?)
-SELECT unhex(printf('%012x70008000%012x', {now} / 1000, i)), 'bench', '', 0, 0, 10, {now}, {now}, {now},
+SELECT unhex(printf('%012x70008000%012x', {now} / 1000, i)), 'bench', '', {state}, 0, 10, {due}, {now}, {now},
        CAST('{"number":' || i || ',"text":"' || printf('%.*c', 179 - length(i), 'x') || '"}' AS BLOB) FROM g`
 	sqliteMark = `UPDATE dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + 300000000,
   holder = 'floor', updated = {now} WHERE queue = 'bench' AND due <= {now}`
@@ -30,12 +28,9 @@ SELECT unhex(printf('%012x70008000%012x', {now} / 1000, i)), 'bench', '', 0, 0, 
 )
 
 func (f *sqliteFloor) Prepare(ctx context.Context) error {
-	if err := f.Close(ctx); err != nil {
-		return err
-	}
-	c, err := f.place.Open(ctx, dbq.WithMigrate())
+	err := f.Close(ctx)
 	if err == nil {
-		err = c.Close()
+		err = migrated(ctx, f.place)
 	}
 	if err == nil {
 		f.db, err = f.place.db(1)
@@ -44,7 +39,15 @@ func (f *sqliteFloor) Prepare(ctx context.Context) error {
 }
 
 func (f *sqliteFloor) Enqueue(ctx context.Context, from, to, _ int) error {
-	return f.all(ctx, sqliteInsert, to-from, from, to-1)
+	return f.insert(ctx, from, to, "0", "{now}")
+}
+
+func (f *sqliteFloor) insert(ctx context.Context, from, to int, state, due string) error {
+	return f.all(ctx, strings.NewReplacer("{state}", state, "{due}", due).Replace(sqliteInsert), to-from, from, to-1)
+}
+
+func (f *sqliteFloor) tidy(context.Context) error {
+	return nil
 }
 
 func (f *sqliteFloor) Drain(ctx context.Context, n int, done *ledger) (time.Duration, error) {

@@ -1,17 +1,18 @@
 // Command bench measures dbq beside other task queues and beside the floor, what the database itself can do: in one run, on the same
 // server, with the same payload, the contenders taking turns in every round. It fails when a contender lost a task or worked it twice.
 //
-//	go run . [-dsn postgres://...] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-out ../docs/benchmarks.md]
-//	go run . -pickup [-dsn postgres://...] [-rounds 5]
+//	go run . [-part throughput,million,processes,cost,pickup,growth] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
+//	go run . -save ../docs -render
+//	go run . -guard guard.json [-every] [-update]
 //	go run . -smoke
 //
-// It makes its tables in a schema of its own and drops it at the end. Judge by the ratios.
+// Servers are named by -postgres, -mysql and -mariadb, or by variables; one that is not named is left out. It makes its tables in a schema
+// of its own and drops it at the end. Judge by the ratios.
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,46 +20,88 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// dsnVariables are where the DSN comes from without -dsn.
-var dsnVariables = []string{"DBQ_BENCH_POSTGRES_DSN", "DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_TEST_POSTGRES18_DSN"}
+// parts of a run, in the order of the page.
+const (
+	partThroughput = "throughput"
+	partMillion    = "million"
+	partProcesses  = "processes"
+	partCost       = "cost"
+	partPickup     = "pickup"
+	partGrowth     = "growth"
+)
+
+var allParts = []string{partThroughput, partMillion, partProcesses, partCost, partPickup, partGrowth}
 
 type options struct {
-	dsn    string
-	n      int
-	rounds int
-	only   *regexp.Regexp
-	json   bool
-	out    string
-	pickup bool
+	servers     serverDSNs
+	parts       []string
+	n           int
+	rounds      int
+	only        *regexp.Regexp
+	json        bool
+	save        string
+	render      bool
+	guard       string
+	update      bool
+	every       bool
+	million     int
+	grownDone   int
+	grownFuture int
+	held        time.Duration
+	smoke       bool
 }
 
 func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&o.dsn, "dsn", "", "PostgreSQL's DSN; without it, the first set of "+strings.Join(dsnVariables, ", "))
+	o.servers.flags(flags)
+	parts := flags.String("part", partThroughput, "what to measure, of "+strings.Join(allParts, ", ")+", or all")
 	flags.IntVar(&o.n, "n", 50_000, "tasks in each round")
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds")
 	only := flags.String("only", "", "only contenders whose \"group: name\" matches this regular expression")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
-	flags.StringVar(&o.out, "out", "", "write the report as Markdown to this file")
-	flags.BoolVar(&o.pickup, "pickup", false, "measure pick-up latency and what notifications cost instead")
-	smoke := flags.Bool("smoke", false, "a short run that tells whether counts are right, not how fast it is: -n 2000 -rounds 2")
+	flags.StringVar(&o.save, "save", "", "put what was measured into benchmarks.json of this folder, and make benchmarks.md and its plots from it")
+	flags.BoolVar(&o.render, "render", false, "measure nothing: only make the page from what is saved")
+	flags.StringVar(&o.guard, "guard", "", "a short run that fails when a ratio is far below the one in this file")
+	flags.BoolVar(&o.every, "every", false, "with -guard: a ratio that cannot be judged for want of a server is a failure")
+	flags.IntVar(&o.million, "million", 1_000_000, "tasks of the part million")
+	flags.BoolVar(&o.update, "update", false, "with -guard: write the ratios of this run to the file")
+	grown := flags.String("grown", "10000000,1000000", "of the part growth: how many COMPLETED and how many future tasks are there")
+	flags.DurationVar(&o.held, "held", 2*time.Minute, "of the part growth: how long a transaction is held open")
+	flags.BoolVar(&o.smoke, "smoke", false, "a short run that tells whether counts are right, not how fast it is: all parts but million, -n 1000 -rounds 1")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if *smoke {
-		o.n, o.rounds = 2000, 2
+	if o.parts = strings.Split(*parts, ","); *parts == "all" {
+		o.parts = allParts
 	}
-	if o.n < 1 || o.rounds < 1 || flags.NArg() > 0 {
-		return o, fmt.Errorf("-n and -rounds are at least 1, and there are no arguments but flags")
+	if o.smoke { // without what takes long and is measured like another part
+		o.parts = slices.DeleteFunc(slices.Clone(allParts), func(p string) bool { return p == partMillion })
+		o.n, o.rounds, o.million, o.held, *grown = 1000, 1, 2000, time.Second, "5000,500"
 	}
-	for _, name := range dsnVariables {
-		o.dsn = cmp.Or(o.dsn, os.Getenv(name))
+	for _, p := range o.parts {
+		if !slices.Contains(allParts, p) {
+			return o, fmt.Errorf("-part %s: use %s, or all", p, strings.Join(allParts, ", "))
+		}
+	}
+	done, future, _ := strings.Cut(*grown, ",")
+	var err1, err2 error
+	o.grownDone, err1 = strconv.Atoi(done)
+	o.grownFuture, err2 = strconv.Atoi(future)
+	if errors.Join(err1, err2) != nil || min(o.grownDone, o.grownFuture) < 1 {
+		return o, fmt.Errorf("-grown %s: two numbers such as 10000000,1000000", *grown)
+	}
+	if min(o.n, o.million) < 1 || o.rounds < 1 || flags.NArg() > 0 {
+		return o, fmt.Errorf("-n, -million and -rounds are at least 1, and there are no arguments but flags")
+	}
+	if o.render && o.save == "" || (o.update || o.every) && o.guard == "" {
+		return o, fmt.Errorf("-render is for -save, and -every and -update are for -guard")
 	}
 	var err error
 	o.only, err = regexp.Compile(*only)
@@ -68,74 +111,107 @@ func parse(args []string) (options, error) {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, o)
+	var err error
+	if len(os.Args) == 2 && os.Args[1] == childFlag {
+		err = child(ctx)
+	} else {
+		var o options
+		if o, err = parse(os.Args[1:]); err == nil {
+			err = run(ctx, o)
+		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options) (err error) {
+	if o.render {
+		return render(o.save)
+	}
 	folder, err := os.MkdirTemp("", "dbq-bench-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if o.pickup {
-		return pickup(ctx, o, folder)
-	}
-	r := report{
-		When: time.Now().UTC().Format("2006-01-02"), Rounds: o.rounds, Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
-		Command: fmt.Sprintf("go run . -n %d -rounds %d", o.n, o.rounds),
-	}
-	sqlite, err := sqliteVersion(ctx)
+	s, err := openServers(ctx, o.servers, schemaName(), folder)
 	if err != nil {
 		return err
 	}
-	r.Engines = []string{sqlite}
-	entries := sqliteEntries(folder)
-	if o.dsn == "" {
-		fmt.Fprintln(os.Stderr, "PostgreSQL is skipped: no -dsn, and none of these is set:", strings.Join(dsnVariables, ", "))
-	} else {
-		p, err := openPostgres(ctx, o.dsn)
+	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
+	if o.guard == "" {
+		s.addNode(ctx)
+	}
+	for _, reason := range s.skipped {
+		fmt.Fprintln(os.Stderr, "skipped:", reason)
+	}
+	if o.guard != "" {
+		return guard(ctx, o, s)
+	}
+	r := report{}
+	for _, name := range o.parts {
+		p, err := measurePart(ctx, o, s, name)
 		if err != nil {
 			return err
 		}
-		defer p.pool.Close()
-		facts, err := p.facts(ctx)
-		if err != nil {
-			return err
+		if len(p.Results) == 0 {
+			fmt.Fprintf(os.Stderr, "nothing of the part %s can be measured with these servers and -only\n", name)
+			continue
 		}
-		r.Engines = []string{"PostgreSQL: " + facts, sqlite}
-		entries = append(postgresEntries(p), entries...)
-	}
-	entries = slices.DeleteFunc(entries, func(e *entry) bool { return !o.only.MatchString(e.group + ": " + e.name) })
-	if len(entries) == 0 {
-		return fmt.Errorf("-only leaves nothing to measure")
-	}
-	taken, err := measure(ctx, entries, o.n, o.rounds)
-	if err != nil {
-		return err
-	}
-	r.Results = results(entries, taken, o.n)
-	return r.write(o)
-}
-
-func (r *report) write(o options) error {
-	if o.out != "" {
-		var b bytes.Buffer
-		if err := r.writeMarkdown(&b); err != nil {
-			return err
+		r.Parts = append(r.Parts, p)
+		if o.save != "" { // each as soon as it is there: a whole run takes long
+			if err := save(o.save, p); err != nil {
+				return err
+			}
 		}
-		if err := os.WriteFile(o.out, b.Bytes(), 0o644); err != nil {
-			return err
-		}
+	}
+	if len(r.Parts) == 0 {
+		return errors.New("there was nothing to measure")
 	}
 	if o.json {
 		return r.writeJSON(os.Stdout)
 	}
 	return r.writeText(os.Stdout)
+}
+
+func measurePart(ctx context.Context, o options, s *servers, name string) (part, error) {
+	p := part{
+		Name: name, When: time.Now().UTC().Format("2006-01-02"), Rounds: o.rounds, Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		Command: fmt.Sprintf("go run . -part %s -n %d -rounds %d", name, o.n, o.rounds), Skipped: s.skipped,
+	}
+	engines, err := s.settings(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.Engines = engines
+	entries := slices.DeleteFunc(s.entries(), func(e *entry) bool { return !o.only.MatchString(e.group + ": " + e.name) })
+	begin := time.Now()
+	taken := samples{}
+	switch name {
+	case partThroughput:
+		err = taken.throughput(ctx, entries, o.n, o.rounds)
+	case partMillion:
+		phaseTimeout = max(leastTimeout, time.Duration(o.million)*taskTimeout)
+		defer func() { phaseTimeout = leastTimeout }()
+		p.Command = fmt.Sprintf("go run . -part %s -million %d -rounds %d", name, o.million, o.rounds)
+		err = taken.throughput(ctx, longRun(entries), o.million, o.rounds)
+	case partProcesses:
+		err = taken.processes(ctx, s, entries, o.n, o.rounds)
+	case partCost:
+		p.Results, err = costs(ctx, s, o)
+	case partPickup:
+		p.Results, err = pickup(ctx, o, s)
+	case partGrowth:
+		p.Command += fmt.Sprintf(" -grown %d,%d -held %v", o.grownDone, o.grownFuture, o.held)
+		p.Results, err = growth(ctx, o, s)
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", name, err)
+	}
+	if p.Results == nil {
+		p.Results = results(entries, taken)
+	}
+	p.Took = time.Since(begin).Round(time.Second).String()
+	return p, nil
 }

@@ -4,60 +4,127 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
+	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// figure is what is measured, in tasks per second.
+// figure is what is measured.
 type figure string
 
 const (
 	bulk        figure = "bulk enqueue"
-	single      figure = "single enqueue, 1 producer"
-	singles     figure = "single enqueue, 4 producers"
 	drain       figure = "drain, history kept"
 	drainDelete figure = "drain, completed and deleted"
-	wholeLife   figure = "enqueue and drain, history kept"
+	meanwhile   figure = "enqueue while draining, both together"
+	clientCPU   figure = "drain, client's CPU"
 )
 
-// figures are in the order of the report.
-var figures = []figure{bulk, single, singles, drain, drainDelete, wholeLife}
-
-const (
-	bulkBatch     = 5000 // tasks in one transaction of a bulk enqueue
-	singleShare   = 50   // of the tasks, 1/singleShare is enqueued one by one
-	leastSingles  = 20
-	manyProducers = 4
-	// phaseTimeout bounds each step, so that a contender that hangs is a failure and not a wait.
-	phaseTimeout = 3 * time.Minute
-)
-
-// samples are the rates of a contender, one of each round.
-type samples map[*entry]map[figure][]float64
-
-func (s samples) add(e *entry, f figure, n int, took time.Duration) {
-	if s[e] == nil {
-		s[e] = map[figure][]float64{}
-	}
-	rate := float64(n) / took.Seconds()
-	s[e][f] = append(s[e][f], rate)
-	fmt.Fprintf(os.Stderr, "  %-28s %-20s %-32s %10.0f/s\n", e.group, e.name, f, rate)
+// singleFigure is for producers that enqueue one by one, and processFigure for a drain by several processes.
+func singleFigure(producers int) figure {
+	return figure(plural("single enqueue, %d producer%s", producers))
 }
 
-// measure runs the rounds, each contender once in each, beginning with another one each time.
-func measure(ctx context.Context, entries []*entry, n, rounds int) (samples, error) {
-	out := samples{}
+func processFigure(processes int) figure { return figure(plural("drain by %d process%s", processes)) }
+
+func plural(format string, n int) string {
+	end := ""
+	if n > 1 && strings.Contains(format, "process") {
+		end = "es"
+	} else if n > 1 {
+		end = "s"
+	}
+	return fmt.Sprintf(format, n, end)
+}
+
+// unit is what a figure is counted in. Of rates more is better, of all else less.
+func (f figure) unit() string {
+	switch f {
+	case clientCPU:
+		return "µs a task"
+	case statements:
+		return "a task"
+	case written:
+		return "bytes a task"
+	case emptyCheckouts, conflicts:
+		return "a run"
+	case pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99:
+		return "ms"
+	}
+	return "tasks/s"
+}
+
+func (f figure) moreIsBetter() bool { return f.unit() == "tasks/s" }
+
+var producerCounts = []int{1, 2, 8}
+
+const (
+	bulkBatch    = 5000 // tasks in one transaction of a bulk enqueue
+	mixBatch     = 500  // and of an enqueue while others drain
+	singleShare  = 50   // of the tasks, each producer enqueues 1/singleShare one by one
+	leastSingles = 20
+	// leastTimeout and taskTimeout for each task bound each step, so that a contender that hangs is a failure and not a wait.
+	leastTimeout = 3 * time.Minute
+	taskTimeout  = time.Millisecond
+)
+
+// phaseTimeout bounds each step of this run.
+var phaseTimeout = leastTimeout
+
+// samples are the values of a contender, one of each round, and how many tasks each is of.
+type samples map[*entry]map[figure]*sample
+
+type sample struct {
+	tasks  int
+	values []float64
+}
+
+func (s samples) add(e *entry, f figure, tasks int, value float64) {
+	if s[e] == nil {
+		s[e] = map[figure]*sample{}
+	}
+	if s[e][f] == nil {
+		s[e][f] = &sample{tasks: tasks}
+	}
+	s[e][f].values = append(s[e][f].values, value)
+	fmt.Fprintf(os.Stderr, "  %-30s %-34s %-38s %10.1f %s\n", e.group, e.name, f, value, f.unit())
+}
+
+func (s samples) addRate(e *entry, f figure, n int, took time.Duration) {
+	s.add(e, f, n, float64(n)/took.Seconds())
+}
+
+// inTurns runs the rounds: each contender once in each, beginning with another one each time.
+func inTurns(ctx context.Context, what string, entries []*entry, rounds int, f func(ctx context.Context, e *entry) error) error {
+	begin := time.Now()
 	for round := range rounds {
-		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
+		fmt.Fprintf(os.Stderr, "%s, round %d of %d, after %v\n", what, round+1, rounds, time.Since(begin).Round(time.Second))
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
-			if err := out.round(ctx, e, n); err != nil {
+			if err := f(ctx, e); err != nil {
 				_ = e.Close(context.WithoutCancel(ctx)) // the first error is the one to tell
-				return out, fmt.Errorf("%s, %s: %w", e.group, e.name, err)
+				return fmt.Errorf("%s: %w", e.key(), err)
 			}
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// throughput is the part of the figures that any contender has.
+func (s samples) throughput(ctx context.Context, entries []*entry, n, rounds int) error {
+	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error { return s.round(ctx, e, n) })
+}
+
+// longRun are the contenders that a run with very many tasks measures: the main ones, and the floor, in bulk alone. Those that are too slow
+// for all tasks are left out.
+func longRun(entries []*entry) []*entry {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.share > 1 || !e.meanwhile && e.role != floor })
+	for _, e := range entries {
+		e.singles, e.meanwhile = false, false
+	}
+	return entries
 }
 
 func (s samples) round(ctx context.Context, e *entry, n int) error {
@@ -67,71 +134,105 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 		}
 	}
 	n = e.tasks(n)
-	if err := phase(ctx, e.Prepare); err != nil {
-		return fmt.Errorf("preparing: %w", err)
-	}
-	start := time.Now()
-	err := phase(ctx, func(ctx context.Context) error { return e.Enqueue(ctx, 0, n, bulkBatch) })
-	enqueued := time.Since(start)
+	enqueued, err := fill(ctx, e, n)
 	if err != nil {
-		return fmt.Errorf("enqueueing: %w", err)
-	}
-	done := newLedger(n)
-	var drained time.Duration
-	err = phase(ctx, func(ctx context.Context) (err error) {
-		drained, err = e.Drain(ctx, n, done)
 		return err
-	})
+	}
+	if !e.deletes || e.alone {
+		s.addRate(e, bulk, n, enqueued)
+	}
+	before := cpuTime()
+	drained, err := empty(ctx, e, n)
 	if err != nil {
-		return fmt.Errorf("draining: %w", err)
-	}
-	if err := phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) }); err != nil {
 		return err
+	}
+	used := cpuTime() - before
+	if r, ok := e.contender.(interface{ CPU() time.Duration }); ok {
+		used = r.CPU()
 	}
 	if e.deletes {
-		s.add(e, drainDelete, n, drained)
+		s.addRate(e, drainDelete, n, drained)
 	} else {
-		s.add(e, bulk, n, enqueued)
-		s.add(e, drain, n, drained)
-		s.add(e, wholeLife, n, enqueued+drained)
+		s.addRate(e, drain, n, drained)
+	}
+	if e.role != floor {
+		s.add(e, clientCPU, n, float64(used.Microseconds())/float64(n))
+	}
+	if e.meanwhile {
+		took, err := both(ctx, e, n)
+		if err != nil {
+			return fmt.Errorf("enqueueing while draining: %w", err)
+		}
+		s.addRate(e, meanwhile, n, took)
 	}
 	return phase(ctx, e.Close)
 }
 
+// fill makes empty tables and enqueues n tasks in bulk. It returns the time of the latter.
+func fill(ctx context.Context, e *entry, n int) (time.Duration, error) {
+	if err := phase(ctx, e.Prepare); err != nil {
+		return 0, fmt.Errorf("preparing: %w", err)
+	}
+	start := time.Now()
+	if err := phase(ctx, func(ctx context.Context) error { return e.Enqueue(ctx, 0, n, bulkBatch) }); err != nil {
+		return 0, fmt.Errorf("enqueueing: %w", err)
+	}
+	return time.Since(start), nil
+}
+
+// empty drains the n tasks that are there, and checks the counts.
+func empty(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
+	done := newLedger(n)
+	err = phase(ctx, func(ctx context.Context) (err error) {
+		took, err = e.Drain(ctx, n, done)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("draining: %w", err)
+	}
+	return took, phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) })
+}
+
+// both enqueues n tasks while they are drained.
+func both(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
+	if err := phase(ctx, e.Prepare); err != nil {
+		return 0, fmt.Errorf("preparing: %w", err)
+	}
+	done := newLedger(n)
+	err = phase(ctx, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return e.Enqueue(ctx, 0, n, mixBatch) })
+		group.Go(func() (err error) {
+			took, err = e.Drain(ctx, n, done)
+			return err
+		})
+		return group.Wait()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return took, phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) })
+}
+
 func (s samples) enqueueSingles(ctx context.Context, e *entry, n int) error {
-	for _, f := range []figure{single, singles} {
-		producers := 1
-		if f == singles {
-			producers = manyProducers
-		}
+	for _, producers := range producerCounts {
 		if err := phase(ctx, e.Prepare); err != nil {
 			return err
 		}
-		errs := make([]error, producers)
 		start := time.Now()
 		err := phase(ctx, func(ctx context.Context) error {
-			var group sync.WaitGroup
+			group, ctx := errgroup.WithContext(ctx)
 			for p := range producers {
-				group.Go(func() { errs[p] = e.Enqueue(ctx, p*n, (p+1)*n, 1) })
+				group.Go(func() error { return e.Enqueue(ctx, p*n, (p+1)*n, 1) })
 			}
-			group.Wait()
-			return first(errs)
+			return group.Wait()
 		})
 		if err != nil {
 			return err
 		}
-		s.add(e, f, producers*n, time.Since(start))
+		s.addRate(e, singleFigure(producers), producers*n, time.Since(start))
 		if completed, others, err := e.Stored(ctx); err != nil || completed != 0 || others != producers*n {
 			return fmt.Errorf("%d tasks enqueued, the database holds %d and %d completed (%v)", producers*n, others, completed, err)
-		}
-	}
-	return nil
-}
-
-func first(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
 		}
 	}
 	return nil

@@ -7,83 +7,207 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/worker"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	pickups       = 100                   // in a round
+	pickupP50 figure = "pick-up, idle queue, p50"
+	pickupP95 figure = "pick-up, idle queue, p95"
+	pickupP99 figure = "pick-up, idle queue, p99"
+	loadedP50 figure = "pick-up, half load, p50"
+	loadedP95 figure = "pick-up, half load, p95"
+	loadedP99 figure = "pick-up, half load, p99"
+
+	pickups       = 200                   // in a round
 	pickupPause   = 15 * time.Millisecond // between two, so that the queue is idle
 	pickupTimeout = 10 * time.Second
+	loadProducers = 4
+	loadTime      = 3 * time.Second
 	bellTasks     = 2000 // enqueued one by one in a round of the cost of notifications
+	settleIn      = 500 * time.Millisecond
 )
 
-// pickup measures the time from when an enqueue is acknowledged to its handler's start, on an idle queue, and what notifications cost
-// those who enqueue. The ways take turns in every round.
-func pickup(ctx context.Context, o options, folder string) error {
-	p := &sqlitePlace{folder: folder, synchronous: "full"}
-	ways := []*way{{name: "SQLite, in the process", place: p}}
-	var costs []*cost
-	if o.dsn != "" {
-		pg, err := openPostgres(ctx, o.dsn)
-		if err != nil {
-			return err
-		}
-		defer pg.pool.Close()
-		defer func() { _ = pg.Clear(context.WithoutCancel(ctx)) }() // the first error is the one to tell
-		ways = append(ways,
-			&way{name: "PostgreSQL, in the process", place: pg},
-			&way{name: "PostgreSQL, by notification", place: pg, apart: true},
-			&way{name: "PostgreSQL, by polling alone", place: pg, apart: true, opts: []dbq.Option{dbq.WithoutNotify()}})
-		for _, producers := range []int{1, 4, 16} {
-			costs = append(costs, &cost{place: pg, producers: producers}, &cost{place: pg, producers: producers, notify: true})
-		}
-	}
-	for range o.rounds {
-		for _, w := range ways {
-			if err := w.round(ctx); err != nil {
-				return fmt.Errorf("%s: %w", w.name, err)
-			}
-		}
-		for _, c := range costs {
-			if err := c.round(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "pick-up on an idle queue\tp50\tp90\tp99")
-	for _, w := range ways {
-		slices.Sort(w.took)
-		at := func(q float64) time.Duration {
-			return w.took[int(float64(len(w.took)-1)*q)].Round(10 * time.Microsecond)
-		}
-		fmt.Fprintf(out, "%s\t%v\t%v\t%v\n", w.name, at(.5), at(.9), at(.99))
-	}
-	fmt.Fprintln(out, "\nenqueues one by one, with a listener\twithout\twith notifications\tratio")
-	for i := 0; i < len(costs); i += 2 {
-		without, with := middle(costs[i].rates), middle(costs[i+1].rates)
-		fmt.Fprintf(out, "%d producers\t%.0f/s\t%.0f/s\t%.2f\n", costs[i].producers, without, with, with/without)
-	}
-	return out.Flush()
-}
-
-func middle(rates []float64) float64 {
-	slices.Sort(rates)
-	return rates[len(rates)/2]
+// costFigure is how fast producers enqueue one by one while a worker listens.
+func costFigure(producers int) figure {
+	return figure(plural("single enqueue, %d producer%s, with a listener", producers))
 }
 
 // way is one way for an enqueue to reach a worker.
 type way struct {
-	name  string
-	place place
-	apart bool // the enqueuing client shares no bells with the worker's, as if it were in another process
-	opts  []dbq.Option
-	took  []time.Duration
+	*entry
+	// start starts a worker, which tells when it starts a task; enqueue enqueues one.
+	start func(ctx context.Context, started func(number int, at time.Time)) (enqueue func(ctx context.Context, number int) error, stop func() error, err error)
+}
+
+// pickup measures the time from when an enqueue is acknowledged to its handler's start, on an idle queue and at half load, and what
+// notifications cost those who enqueue. Half load is the same rate for all on a server: half of what the slowest keeps up with.
+func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
+	taken := samples{}
+	var entries []*entry
+	for _, ways := range s.ways() {
+		ways = slices.DeleteFunc(ways, func(w *way) bool { return !o.only.MatchString(w.group + ": " + w.name) })
+		if len(ways) == 0 {
+			continue
+		}
+		limit := 0.0
+		for _, w := range ways {
+			entries = append(entries, w.entry)
+			took, err := w.full(ctx, o)
+			if err != nil {
+				return nil, fmt.Errorf("%s, full load: %w", w.key(), err)
+			}
+			fmt.Fprintf(os.Stderr, "  %s keeps up with %.0f tasks/s\n", w.key(), took)
+			if limit == 0 || took < limit {
+				limit = took
+			}
+		}
+		for round := range o.rounds {
+			fmt.Fprintf(os.Stderr, "pickup, %s, round %d of %d\n", ways[0].group, round+1, o.rounds)
+			for _, w := range ways {
+				if err := taken.pickup(ctx, w, o, limit/2); err != nil {
+					return nil, fmt.Errorf("%s: %w", w.key(), err)
+				}
+			}
+		}
+	}
+	if s.pg != nil {
+		quiet := &entry{contender: &pgFloor{place: s.pg}, group: "PostgreSQL", name: "dbq without notifications", role: ours}
+		rings := &entry{contender: quiet.contender, group: "PostgreSQL", name: "dbq with notifications", role: ours}
+		entries = append(entries, quiet, rings)
+		for range o.rounds {
+			for _, producers := range []int{1, 4, 16} {
+				for _, e := range []*entry{quiet, rings} {
+					rate, err := enqueueRate(ctx, s.pg, producers, e == rings)
+					if err != nil {
+						return nil, fmt.Errorf("%s: %w", e.key(), err)
+					}
+					taken.add(e, costFigure(producers), bellTasks, rate)
+				}
+			}
+		}
+	}
+	return results(entries, taken), nil
+}
+
+// ways are grouped by server.
+func (s *servers) ways() [][]*way {
+	mine := func(group, name string, p place, apart bool, opts ...dbq.Option) *way {
+		return &way{&entry{contender: &dbqTasks{place: p}, group: group, name: name, role: ours}, dbqPickup(p, apart, opts)}
+	}
+	full := &sqlitePlace{folder: s.folder, synchronous: "full"}
+	all := [][]*way{{mine("SQLite, synchronous=full", "dbq in the process", full, false)}}
+	for group, p := range map[string]*mysqlPlace{"MySQL": s.mysql, "MariaDB": s.mariadb} {
+		if p != nil {
+			all = append(all, []*way{mine(group, "dbq in the process", p, false)})
+		}
+	}
+	if s.pg == nil {
+		return all
+	}
+	const group = "PostgreSQL"
+	ways := []*way{
+		mine(group, "dbq in the process", s.pg, false),
+		mine(group, "dbq by notification", s.pg, true),
+		mine(group, "dbq by polling alone", s.pg, true, dbq.WithoutNotify()),
+		{&entry{contender: &riverJobs{place: s.pg}, group: group, name: "River", role: peer}, riverPickup(s.pg)},
+	}
+	if s.node != nil {
+		n := nodeEntries(s.pg, s.node)[0]
+		ways = append(ways, &way{&entry{contender: n.contender, group: group, name: n.name, role: peer}, nodePickup(n.contender.(*nodeQueue))})
+	}
+	return append(all, ways)
+}
+
+type starter = func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error)
+
+func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
+	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
+		if err := p.Clear(ctx); err != nil {
+			return nil, nil, err
+		}
+		c, err := p.Open(ctx, append(opts, dbq.WithMigrate())...)
+		if err != nil {
+			return nil, nil, err
+		}
+		from := c
+		if apart {
+			if from, err = elsewhere(ctx, p, opts...); err != nil {
+				return nil, nil, err
+			}
+		}
+		run := worker.Worker{Queue: c.Queue("bench"), Concurrency: handlers, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+			at := time.Now()
+			number, err := numberOf(t.Payload)
+			started(number, at)
+			return nil, err
+		})}
+		working, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- run.Run(working) }()
+		enqueue := func(ctx context.Context, number int) error {
+			_, err := from.Queue("bench").Enqueue(ctx, dbq.NewTask{Payload: newPayload(number).encode()})
+			return err
+		}
+		return enqueue, func() error {
+			stop()
+			err := <-done
+			for _, c := range slices.Compact([]*dbq.Client{from, c}) {
+				if closing := c.Close(); err == nil {
+					err = closing
+				}
+			}
+			return err
+		}, nil
+	}
+}
+
+func riverPickup(p *pgPlace) starter {
+	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
+		r := &riverJobs{place: p}
+		if err := r.Prepare(ctx); err != nil {
+			return nil, nil, err
+		}
+		c, err := r.client(func(number int) { started(number, time.Now()) })
+		if err == nil {
+			err = c.Start(ctx)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		enqueue := func(ctx context.Context, number int) error {
+			_, err := c.Insert(ctx, newPayload(number), nil)
+			return err
+		}
+		return enqueue, func() error {
+			err := c.Stop(ctx)
+			if closing := r.Detach(); err == nil {
+				err = closing
+			}
+			return err
+		}, nil
+	}
+}
+
+func nodePickup(n *nodeQueue) starter {
+	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
+		if err := n.Prepare(ctx); err != nil {
+			return nil, nil, err
+		}
+		n.r.onStarted(started)
+		if _, err := n.r.call(ctx, request{Op: "work", Trace: true}); err != nil {
+			return nil, nil, err
+		}
+		enqueue := func(ctx context.Context, number int) error { return n.Enqueue(ctx, number, number+1, 1) }
+		return enqueue, func() error {
+			_, err := n.r.call(ctx, request{Op: "stop"})
+			return err
+		}, nil
+	}
 }
 
 // elsewhere opens a client that dbq takes for another process's: its DSN is spelled in another way.
@@ -101,99 +225,213 @@ func elsewhere(ctx context.Context, p place, opts ...dbq.Option) (*dbq.Client, e
 	return other.Open(ctx, opts...)
 }
 
-func (w *way) round(ctx context.Context) error {
+// times are when tasks were acknowledged and when they were started.
+type times struct {
+	mu       sync.Mutex
+	acked    map[int]time.Time
+	started  map[int]time.Time
+	starting chan int
+}
+
+func newTimes() *times {
+	return &times{acked: map[int]time.Time{}, started: map[int]time.Time{}, starting: make(chan int, 1<<20)}
+}
+
+func (t *times) start(number int, at time.Time) {
+	t.mu.Lock()
+	t.started[number] = at
+	t.mu.Unlock()
+	t.starting <- number
+}
+
+func (t *times) ack(number int) {
+	at := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acked[number] = at
+}
+
+// await waits until n tasks in all were started.
+func (t *times) await(ctx context.Context, n int) error {
+	timeout := time.After(pickupTimeout)
+	for {
+		t.mu.Lock()
+		have := len(t.started)
+		t.mu.Unlock()
+		if have >= n {
+			return nil
+		}
+		select {
+		case <-t.starting:
+		case <-timeout:
+			return fmt.Errorf("%d of %d tasks were started within %v", have, n, pickupTimeout)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// waits are from the acknowledgement to the start, sorted. A worker may be faster than the answer: that is 0.
+func (t *times) waits() []time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []time.Duration
+	for number, acked := range t.acked {
+		all = append(all, max(t.started[number].Sub(acked), 0))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// use runs f while a worker works.
+func (w *way) use(ctx context.Context, f func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error) (*times, error) {
 	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)
 	defer cancel()
-	if err := w.place.Clear(ctx); err != nil {
-		return err
+	t := newTimes()
+	enqueue, stop, err := w.start(ctx, t.start)
+	if err != nil {
+		return nil, err
 	}
-	c, err := w.place.Open(ctx, append(w.opts, dbq.WithMigrate())...)
+	time.Sleep(settleIn) // the worker has begun to listen
+	err = f(ctx, enqueue, t)
+	if stopping := stop(); err == nil {
+		err = stopping
+	}
+	if closing := w.Close(context.WithoutCancel(ctx)); err == nil {
+		err = closing
+	}
+	return t, err
+}
+
+// full is how many tasks a second are enqueued one by one, and started, when nobody waits.
+func (w *way) full(ctx context.Context, o options) (float64, error) {
+	var rate float64
+	_, err := w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
+		begin := time.Now()
+		n, err := produce(ctx, enqueue, t, o.loadTime(), 0)
+		if err == nil {
+			err = t.await(ctx, n)
+		}
+		rate = float64(n) / time.Since(begin).Seconds()
+		return err
+	})
+	return rate, err
+}
+
+func (o options) loadTime() time.Duration {
+	if o.smoke {
+		return loadTime / 10
+	}
+	return loadTime
+}
+
+// produce enqueues one by one for a while, perSecond tasks or, if that is 0, as fast as it goes. It returns how many.
+func produce(ctx context.Context, enqueue func(context.Context, int) error, t *times, during time.Duration, perSecond float64) (int, error) {
+	begin := time.Now()
+	until := begin.Add(during)
+	counts := make([]int, loadProducers)
+	group, ctx := errgroup.WithContext(ctx)
+	for p := range loadProducers {
+		group.Go(func() error {
+			for i := 0; time.Now().Before(until); i++ {
+				if perSecond > 0 { // who is late catches up
+					time.Sleep(time.Until(begin.Add(time.Duration(float64(i*loadProducers+p) / perSecond * float64(time.Second)))))
+				}
+				number := i*loadProducers + p
+				if err := enqueue(ctx, number); err != nil {
+					return err
+				}
+				t.ack(number)
+				counts[p]++
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	return total, err
+}
+
+// pickup is a round of a way, at rest and at perSecond tasks.
+func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float64) error {
+	add := func(t *times, figures ...figure) {
+		waits := t.waits()
+		for i, q := range []float64{.50, .95, .99} {
+			s.add(w.entry, figures[i], len(waits), float64(waits[int(float64(len(waits)-1)*q)].Microseconds())/1000)
+		}
+	}
+	n := pickups
+	if o.smoke {
+		n = 20
+	}
+	t, err := w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
+		for i := range n {
+			time.Sleep(pickupPause)
+			if err := enqueue(ctx, i); err != nil {
+				return err
+			}
+			t.ack(i)
+			if err := t.await(ctx, i+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	from := c
-	if w.apart {
-		if from, err = elsewhere(ctx, w.place, w.opts...); err != nil {
+	add(t, pickupP50, pickupP95, pickupP99)
+	t, err = w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
+		n, err := produce(ctx, enqueue, t, o.loadTime(), perSecond)
+		if err != nil {
 			return err
 		}
-		defer from.Close()
+		return t.await(ctx, n)
+	})
+	if err != nil {
+		return err
 	}
-	started := make(chan time.Time, 1)
-	run := worker.Worker{Queue: c.Queue("bench"), Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
-		started <- time.Now()
-		return nil, nil
-	})}
-	working, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- run.Run(working) }()
-	defer func() {
-		stop()
-		<-done
-	}()
-	time.Sleep(500 * time.Millisecond) // the worker has begun to listen
-	for range pickups {
-		time.Sleep(pickupPause)
-		if _, err := from.Queue("bench").Enqueue(ctx, dbq.NewTask{}); err != nil {
-			return err
-		}
-		acknowledged := time.Now()
-		select {
-		case at := <-started:
-			w.took = append(w.took, max(at.Sub(acknowledged), 0)) // a worker may be faster than the answer
-		case <-time.After(pickupTimeout):
-			return fmt.Errorf("a task was not picked up within %v", pickupTimeout)
-		}
-	}
+	add(t, loadedP50, loadedP95, loadedP99)
 	return nil
 }
 
-// cost is how fast producers enqueue one by one, with or without notifications.
-type cost struct {
-	place     place
-	producers int
-	notify    bool
-	rates     []float64
-}
-
-func (c *cost) round(ctx context.Context) error {
+// enqueueRate is how fast producers enqueue one by one, with or without notifications.
+func enqueueRate(ctx context.Context, p *pgPlace, producers int, notify bool) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)
 	defer cancel()
-	if err := c.place.Clear(ctx); err != nil {
-		return err
+	if err := p.Clear(ctx); err != nil {
+		return 0, err
 	}
 	var opts []dbq.Option
-	if !c.notify {
+	if !notify {
 		opts = append(opts, dbq.WithoutNotify())
 	}
-	client, err := c.place.Open(ctx, append(opts, dbq.WithMigrate())...)
+	client, err := p.Open(ctx, append(opts, dbq.WithMigrate(), dbq.WithStrategy(dialect.SkipLocked))...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer client.Close()
-	listener, err := elsewhere(ctx, c.place, opts...)
+	listener, err := elsewhere(ctx, p, opts...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer listener.Close()
 	defer listener.Queue("bench").Bell().Close()
-	var group sync.WaitGroup
-	var failed atomic.Pointer[error]
 	begin := time.Now()
-	for range c.producers {
-		group.Go(func() {
-			for range bellTasks / c.producers {
+	group, ctx := errgroup.WithContext(ctx)
+	for range producers {
+		group.Go(func() error {
+			for range bellTasks / producers {
 				if _, err := client.Queue("bench").Enqueue(ctx, dbq.NewTask{}); err != nil {
-					failed.Store(&err)
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	group.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	c.rates = append(c.rates, bellTasks/time.Since(begin).Seconds())
-	return nil
+	err = group.Wait()
+	return bellTasks / time.Since(begin).Seconds(), err
 }

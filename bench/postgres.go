@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/dbq-go/dbq"
@@ -21,8 +20,8 @@ type pgPlace struct {
 	pool   *pgxpool.Pool // for the floor, and for questions
 }
 
-func openPostgres(ctx context.Context, dsn string) (*pgPlace, error) {
-	p := &pgPlace{dsn: dsn, schema: fmt.Sprintf("dbqbench%d", os.Getpid())}
+func openPostgres(ctx context.Context, dsn, schema string) (*pgPlace, error) {
+	p := &pgPlace{dsn: dsn, schema: schema}
 	var err error
 	p.pool, err = p.newPool(ctx)
 	return p, err
@@ -50,8 +49,8 @@ func (p *pgPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, er
 	return dbq.Open(ctx, p.dsn, append(opts, dbq.WithSchema(p.schema))...)
 }
 
-// facts are the settings that a figure cannot be read without.
-func (p *pgPlace) facts(ctx context.Context) (string, error) {
+// settings are those without which a figure cannot be read.
+func (p *pgPlace) settings(ctx context.Context) (string, error) {
 	names := []string{"server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level", "shared_buffers", "max_wal_size"}
 	facts := make([]string, len(names))
 	for i, name := range names {
@@ -64,23 +63,17 @@ func (p *pgPlace) facts(ctx context.Context) (string, error) {
 	return strings.Join(facts, ", "), nil
 }
 
+// written is what the server has written to its WAL, in bytes.
+func (p *pgPlace) written(ctx context.Context) (bytes int64, err error) {
+	err = p.pool.QueryRow(ctx, "SELECT CAST(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bigint)").Scan(&bytes)
+	return bytes, err
+}
+
 func postgresEntries(p *pgPlace) []*entry {
 	const group = "PostgreSQL"
-	var all []*entry
-	add := func(name string, r role, c contender) *entry {
-		e := &entry{contender: c, group: group, name: name, role: r}
-		all = append(all, e)
-		return e
-	}
-	for i, s := range []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS} {
-		e := add(fmt.Sprintf("dbq %s, loop", s), ours, &dbqTasks{place: p, mode: loop, opts: []dbq.Option{dbq.WithStrategy(s)}})
-		e.singles = i == 0 // a strategy is one of checkout
-	}
-	add("dbq, worker", ours, &dbqTasks{place: p, mode: inWorker})
-	add("River", peer, &riverJobs{place: p}).singles = true
-	add("floor", floor, &pgFloor{place: p})
-	add("dbq, loop", ours, &dbqTasks{place: p, mode: loopDelete}).deletes = true
-	add("dbq, worker", ours, &dbqTasks{place: p, mode: workerDelete}).deletes = true
-	add("floor", floor, &pgFloor{place: p, deletes: true}).deletes = true
-	return all
+	all := ourEntries(group, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
+	return append(all,
+		&entry{contender: &riverJobs{place: p}, group: group, name: "River", role: peer, singles: true, meanwhile: true, child: true},
+		&entry{contender: &pgFloor{place: p}, group: group, name: "floor", role: floor},
+		&entry{contender: &pgFloor{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true})
 }

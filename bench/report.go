@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -12,36 +14,95 @@ import (
 type result struct {
 	Group     string  `json:"group"`
 	Figure    figure  `json:"figure"`
+	Unit      string  `json:"unit"`
 	Contender string  `json:"contender"`
 	Role      role    `json:"role"`
 	Tasks     int     `json:"tasks"`
-	Median    float64 `json:"median_per_second"`
-	Min       float64 `json:"min_per_second"`
-	Max       float64 `json:"max_per_second"`
-	// PerPeer and PerFloor are the median divided by that of the fastest peer, and of the floor; 0 when there is none.
+	Median    float64 `json:"median"`
+	Min       float64 `json:"min"`
+	Max       float64 `json:"max"`
+	// PerPeer and PerFloor are the median divided by that of the best peer, and of the floor; PerBase, by the first line's of the figure. 0 is
+	// none.
 	PerPeer  float64 `json:"per_best_peer,omitempty"`
 	PerFloor float64 `json:"per_floor,omitempty"`
+	PerBase  float64 `json:"per_base,omitempty"`
 }
 
-// report is a run and what it ran on.
-type report struct {
+// part is a part of the figures, and what it was measured on.
+type part struct {
+	Name    string   `json:"name"`
 	When    string   `json:"when"`
+	Took    string   `json:"took"`
 	Command string   `json:"command"`
 	Machine string   `json:"machine"`
 	Engines []string `json:"engines"`
+	Skipped []string `json:"skipped,omitempty"`
 	Rounds  int      `json:"rounds"`
 	Results []result `json:"results"`
 }
 
+type report struct {
+	Parts []part `json:"parts"`
+}
+
+const savedName = "benchmarks.json"
+
+// save replaces a part in what a folder holds, and makes the page anew.
+func save(folder string, p part) error {
+	r, err := saved(folder)
+	if err != nil {
+		return err
+	}
+	r.Parts = append(slices.DeleteFunc(r.Parts, func(old part) bool { return old.Name == p.Name }), p)
+	slices.SortFunc(r.Parts, func(a, b part) int { return slices.Index(allParts, a.Name) - slices.Index(allParts, b.Name) })
+	var b strings.Builder
+	if err := r.writeJSON(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, savedName), []byte(b.String()), 0o644); err != nil {
+		return err
+	}
+	return render(folder)
+}
+
+// saved is what a folder holds, nothing at first.
+func saved(folder string) (r report, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, savedName))
+	if os.IsNotExist(err) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	return r, err
+}
+
+// figures are in the order of the report.
+func figures() []figure {
+	all := []figure{bulk}
+	for _, n := range producerCounts {
+		all = append(all, singleFigure(n))
+	}
+	all = append(all, drain, drainDelete, meanwhile, clientCPU)
+	for _, n := range processCounts {
+		all = append(all, processFigure(n))
+	}
+	all = append(all, statements, written, emptyCheckouts, conflicts, pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99)
+	for _, n := range []int{1, 4, 16} {
+		all = append(all, costFigure(n))
+	}
+	return append(all, grownDrain, heldDrain)
+}
+
 // results are in the order of groups, figures and contenders.
-func results(entries []*entry, s samples, n int) []result {
+func results(entries []*entry, s samples) []result {
 	var all []result
 	for _, group := range groupsOf(entries) {
-		for _, f := range figures {
-			rows := rowsOf(entries, s, n, group, f)
+		for _, f := range figures() {
+			rows := rowsOf(entries, s, group, f)
 			best, low := bestOf(rows, peer), bestOf(rows, floor)
-			if f == drainDelete && best == 0 { // no peer deletes: what they keep is what there is to compare with
-				best = bestOf(rowsOf(entries, s, n, group, drain), peer)
+			if f == drainDelete { // a peer that keeps what is completed is one to compare with, too
+				best = max(best, bestOf(rowsOf(entries, s, group, drain), peer))
 			}
 			for _, r := range rows {
 				if best > 0 && r.Role != floor {
@@ -67,22 +128,19 @@ func groupsOf(entries []*entry) []string {
 	return groups
 }
 
-func rowsOf(entries []*entry, s samples, n int, group string, f figure) []result {
+func rowsOf(entries []*entry, s samples, group string, f figure) []result {
 	var rows []result
 	for _, e := range entries {
-		rates := slices.Sorted(slices.Values(s[e][f]))
-		if e.group != group || len(rates) == 0 {
+		if e.group != group || s[e] == nil || s[e][f] == nil {
 			continue
 		}
-		tasks := e.tasks(n)
-		switch f {
-		case single:
-			tasks = max(tasks/singleShare, leastSingles)
-		case singles:
-			tasks = max(tasks/singleShare, leastSingles) * manyProducers
+		values := slices.Sorted(slices.Values(s[e][f].values))
+		name := e.name
+		if e.deletes && f != drainDelete && f != bulk && !strings.HasPrefix(string(f), "single") {
+			name += ", deleting"
 		}
-		rows = append(rows, result{Group: group, Figure: f, Contender: e.name, Role: e.role, Tasks: tasks,
-			Median: median(rates), Min: rates[0], Max: rates[len(rates)-1]})
+		rows = append(rows, result{Group: group, Figure: f, Unit: f.unit(), Contender: name, Role: e.role, Tasks: s[e][f].tasks,
+			Median: median(values), Min: values[0], Max: values[len(values)-1]})
 	}
 	return rows
 }
@@ -95,11 +153,12 @@ func median(sorted []float64) float64 {
 	return sorted[mid]
 }
 
+// bestOf is the best median of a role, 0 if there is none.
 func bestOf(rows []result, r role) float64 {
 	best := 0.0
 	for _, row := range rows {
-		if row.Role == r {
-			best = max(best, row.Median)
+		if row.Role == r && (best == 0 || row.Figure.moreIsBetter() == (row.Median > best)) {
+			best = row.Median
 		}
 	}
 	return best
@@ -113,19 +172,36 @@ func (r *report) writeJSON(w io.Writer) error {
 
 // writeText is for a terminal.
 func (r *report) writeText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s\n%s\n", r.Machine, strings.Join(r.Engines, "\n"))
-	last := ""
-	for _, row := range r.Results {
-		if title := row.Group + ": " + string(row.Figure); title != last && err == nil {
-			last = title
-			_, err = fmt.Fprintf(w, "\n%-50s %9s  %17s  %6s  %6s\n", title, "tasks/s", "min - max", "x peer", "x floor")
-		}
-		if err == nil {
-			_, err = fmt.Fprintf(w, "  %-48s %9.0f  %8.0f -%7.0f  %6s  %6s\n", row.Contender, row.Median, row.Min, row.Max,
-				ratio(row.PerPeer), ratio(row.PerFloor))
+	var b strings.Builder
+	for _, p := range r.Parts {
+		fmt.Fprintf(&b, "\n%s: %s, %s, %d rounds in %s\n%s\n", p.Name, p.Command, p.Machine, p.Rounds, p.Took, strings.Join(p.Engines, "\n"))
+		last := ""
+		for _, row := range p.Results {
+			if title := row.Group + ": " + string(row.Figure); title != last {
+				last = title
+				fmt.Fprintf(&b, "\n%-72s %12s  %20s  %6s  %7s\n", title, row.Unit, "min - max", "x peer", "x floor")
+			}
+			fmt.Fprintf(&b, "  %-70s %12s  %20s  %6s  %7s\n", row.Contender, amount(row.Median), amount(row.Min)+" - "+amount(row.Max),
+				ratio(row.PerPeer), ratio(max(row.PerFloor, row.PerBase)))
 		}
 	}
+	fmt.Fprint(&b, "\ngoals\n")
+	for _, g := range r.goals() {
+		fmt.Fprintf(&b, "  %-11s  %s: %s, %s wanted\n", g.verdict(), g.text, g.gotText(), g.wantText())
+	}
+	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// amount has about three digits or more.
+func amount(x float64) string {
+	switch {
+	case x >= 100 || x == 0:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 1:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.3f", x)
 }
 
 func ratio(x float64) string {
@@ -133,50 +209,4 @@ func ratio(x float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.2f", x)
-}
-
-const intro = `<!-- Written by: %s. Do not edit. -->
-# Benchmarks
-
-Measured in one run, on one machine that ran the client and the server, with the contenders taking turns in each of %d rounds. Figures are
-tasks per second: the median, with the least and the most of the rounds. **x peer** is the median divided by that of the fastest peer, **x floor** by that of the floor.
-Ratios carry over to other machines better than figures do. Every task has a payload of %d bytes of JSON, which every handler decodes and then
-does nothing; every round checks that each task was handled and stored as completed exactly once.
-
-- **dbq, loop** is Checkout of %d and Settle in %d goroutines; **dbq, worker** is package worker with %d handlers.
-- **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing that handles tasks one
-  by one can be faster. Its drain is the last two.
-- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch each 2 ms, InsertManyFast (COPY) for bulk. It has no
-  complete-and-delete, so that is compared with its drain.
-- **backlite** v0.6 runs with %d workers on one connection, the best found, and with a tenth of the tasks: its claim sorts all that wait, so fewer
-  are faster.
-
-- %s
-- %s
-- %s, %d rounds
-`
-
-// writeMarkdown is docs/benchmarks.md.
-func (r *report) writeMarkdown(w io.Writer) error {
-	_, err := fmt.Fprintf(w, intro, r.Command, r.Rounds, payloadSize, loopBatch, loopGoroutines, handlers, backliteWorkers,
-		r.Machine, strings.Join(r.Engines, "\n- "), r.When, r.Rounds)
-	group, f := "", figure("")
-	for _, row := range r.Results {
-		if err != nil {
-			return err
-		}
-		if row.Group != group {
-			group, f = row.Group, ""
-			_, err = fmt.Fprintf(w, "\n## %s\n", group)
-		}
-		if row.Figure != f && err == nil {
-			f = row.Figure
-			_, err = fmt.Fprintf(w, "\n| %s | tasks/s | min - max | x peer | x floor | tasks |\n|---|--:|--:|--:|--:|--:|\n", f)
-		}
-		if err == nil {
-			_, err = fmt.Fprintf(w, "| %s | %.0f | %.0f - %.0f | %s | %s | %d |\n", row.Contender, row.Median, row.Min, row.Max,
-				ratio(row.PerPeer), ratio(row.PerFloor), row.Tasks)
-		}
-	}
-	return err
 }

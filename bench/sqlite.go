@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,9 +15,10 @@ import (
 type sqlitePlace struct {
 	folder      string
 	synchronous string
+	name        string // of the file, bench if it is ""
 }
 
-func (p *sqlitePlace) file() string { return filepath.Join(p.folder, "bench.db") }
+func (p *sqlitePlace) file() string { return filepath.Join(p.folder, cmp.Or(p.name, "bench")+".db") }
 
 func (p *sqlitePlace) Clear(context.Context) error {
 	for _, end := range []string{"", "-wal", "-shm"} {
@@ -56,20 +58,15 @@ func sqliteEntries(folder string) []*entry {
 	var all []*entry
 	for _, synchronous := range []string{"full", "normal"} {
 		p := &sqlitePlace{folder: folder, synchronous: synchronous}
-		add := func(name string, r role, c contender) *entry {
-			e := &entry{contender: c, group: "SQLite, synchronous=" + synchronous, name: name, role: r}
-			all = append(all, e)
-			return e
-		}
-		add("dbq, loop", ours, &dbqTasks{place: p, mode: loop}).singles = true
-		add("dbq, worker", ours, &dbqTasks{place: p, mode: inWorker})
-		b := add("backlite", peer, &backliteTasks{place: p})
-		b.singles, b.share = true, 10
-		add("floor", floor, &sqliteFloor{place: p})
-		add("dbq, loop", ours, &dbqTasks{place: p, mode: loopDelete}).deletes = true
-		b = add("backlite", peer, &backliteTasks{place: p, deletes: true})
-		b.deletes, b.share = true, 10
-		add("floor", floor, &sqliteFloor{place: p, deletes: true}).deletes = true
+		group := "SQLite, synchronous=" + synchronous
+		all = append(all, ourEntries(group, p)...)
+		all = append(all,
+			&entry{contender: &backliteTasks{place: p}, group: group, name: "backlite", role: peer, singles: true, share: 10},
+			&entry{contender: &backliteTasks{place: p, deletes: true}, group: group, name: "backlite", role: peer, deletes: true, share: 10},
+			&entry{contender: &goqiteLoop{place: p}, group: group, name: "goqite's technique", role: peer, deletes: true, alone: true,
+				singles: true, meanwhile: true, share: 5},
+			&entry{contender: &sqliteFloor{place: p}, group: group, name: "floor", role: floor},
+			&entry{contender: &sqliteFloor{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true})
 	}
 	return all
 }

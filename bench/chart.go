@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"strings"
+)
+
+// Measures of a chart, in pixels.
+const (
+	chartWidth = 860
+	chartLeft  = 330 // where bars begin
+	chartRight = 110 // for the numbers
+	barHeight  = 14
+	rowHeight  = 20
+	headHeight = 34
+)
+
+var colors = map[role]string{ours: "#2563eb", peer: "#d97706", floor: "#9ca3af"}
+
+// chart draws the figures of a group as bars, one panel for each, with a line from the least to the most.
+func chart(rows []result) string {
+	var b strings.Builder
+	y, f, scale := 8, figure(""), 0.0
+	for i, row := range rows {
+		if row.Figure != f {
+			f, scale = row.Figure, 0
+			for _, other := range rows[i:] {
+				if other.Figure == f {
+					scale = max(scale, other.Max)
+				}
+			}
+			y += headHeight
+			fmt.Fprintf(&b, `<text x="8" y="%d" font-weight="bold">%s (%s)</text>`+"\n", y-12, html.EscapeString(string(f)), html.EscapeString(row.Unit))
+		}
+		at := func(v float64) float64 {
+			if scale == 0 {
+				return chartLeft
+			}
+			return chartLeft + v/scale*(chartWidth-chartLeft-chartRight)
+		}
+		middle := y + barHeight/2
+		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", chartLeft-8, y+barHeight-3, html.EscapeString(row.Contender))
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", chartLeft, y, at(row.Median)-chartLeft, barHeight, colors[row.Role])
+		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#111827"/>`+"\n", at(row.Min), middle, at(row.Max), middle)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", at(row.Max)+6, y+barHeight-3, amount(row.Median))
+		y += rowHeight
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">
+<rect width="100%%" height="100%%" fill="white"/>
+%s</svg>
+`, chartWidth, y+8, chartWidth, y+8, b.String())
+}

@@ -1,0 +1,131 @@
+package main
+
+import "fmt"
+
+// A goal is a ratio that is to be reached, or an absolute time in ms.
+type goal struct {
+	text   string
+	got    float64 // 0: not measured
+	want   float64
+	atMost bool
+	unit   string
+}
+
+func (g goal) verdict() string {
+	switch {
+	case g.got == 0:
+		return "not measured"
+	case g.atMost == (g.got <= g.want) || g.got == g.want:
+		return "reached"
+	}
+	return "not reached"
+}
+
+func (g goal) gotText() string {
+	if g.got == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f%s", g.got, g.unit)
+}
+
+func (g goal) wantText() string {
+	if g.atMost {
+		return fmt.Sprintf("at most %g%s", g.want, g.unit)
+	}
+	return fmt.Sprintf("at least %g%s", g.want, g.unit)
+}
+
+const (
+	worker1    = "dbq skip-locked, worker"
+	loop1      = "dbq skip-locked, loop"
+	solid      = "Solid Queue's technique"
+	postgresDB = "PostgreSQL"
+)
+
+// goals are those that dbq set itself, with what the parts say of them.
+func (r *report) goals() []goal {
+	find := func(group string, f figure, contender string) result {
+		for _, p := range r.Parts {
+			for _, row := range p.Results {
+				if row.Group == group && row.Figure == f && row.Contender == contender {
+					return row
+				}
+			}
+		}
+		return result{}
+	}
+	best := func(group string, f figure) float64 {
+		var rows []result
+		for _, p := range r.Parts {
+			for _, row := range p.Results {
+				if row.Group == group && row.Figure == f {
+					rows = append(rows, row)
+				}
+			}
+		}
+		return bestOf(rows, peer)
+	}
+	over := func(a, b float64) float64 {
+		if b == 0 {
+			return 0
+		}
+		return a / b
+	}
+	var all []goal
+	least := func(text string, got, want float64) { all = append(all, goal{text: text, got: got, want: want}) }
+	most := func(text string, got, want float64, unit string) {
+		all = append(all, goal{text: text, got: got, want: want, atMost: true, unit: unit})
+	}
+	kept := find(postgresDB, drain, worker1)
+	least("PostgreSQL: drain through the worker (its history recorded) to the fastest peer's, tasks kept", kept.PerPeer, 2)
+	least("… without recording attempts", find(postgresDB, drain, "dbq, worker, no history").PerPeer, 2)
+	least("PostgreSQL: drain through the worker to the fastest peer's, completed and deleted", find(postgresDB, drainDelete, "dbq, worker").PerPeer, 2.5)
+	least("… without recording attempts", find(postgresDB, drainDelete, "dbq, worker, no history").PerPeer, 2.5)
+	least("PostgreSQL: drain through the worker to the floor", kept.PerFloor, 0.7)
+	least("… by the bare loop", find(postgresDB, drain, loop1).PerFloor, 0.7)
+	least("PostgreSQL: bulk enqueue to the fastest peer's", find(postgresDB, bulk, loop1).PerPeer, 1.5)
+	for _, n := range producerCounts {
+		least(plural("PostgreSQL: single enqueue by %d producer%s to the fastest peer's", n), find(postgresDB, singleFigure(n), loop1).PerPeer, 1.2)
+	}
+	most("PostgreSQL: pick-up p50, idle queue, by notification", find(postgresDB, pickupP50, "dbq by notification").Median, 2, " ms")
+	most("PostgreSQL: pick-up p99, idle queue, by notification", find(postgresDB, pickupP99, "dbq by notification").Median, 20, " ms")
+	for _, q := range []struct {
+		name string
+		f    figure
+	}{{"p50", loadedP50}, {"p95", loadedP95}, {"p99", loadedP99}} {
+		most("PostgreSQL: pick-up "+q.name+" at half load to the fastest peer's", over(find(postgresDB, q.f, "dbq by notification").Median, best(postgresDB, q.f)), 1, "")
+	}
+	for _, s := range []struct {
+		synchronous string
+		want        float64
+	}{{"normal", 4}, {"full", 10}} {
+		group := "SQLite, synchronous=" + s.synchronous
+		fastest := max(best(group, drain), best(group, drainDelete))
+		least(group+": drain by the loop, tasks kept, to the fastest peer's", over(find(group, drain, "dbq, loop").Median, fastest), s.want)
+		least(group+": drain by the loop, completed and deleted, to the fastest peer's", over(find(group, drainDelete, "dbq, loop").Median, fastest), s.want)
+	}
+	for _, group := range []string{"MySQL", "MariaDB"} {
+		loop := find(group, drain, loop1)
+		least(group+": drain by the loop to that on PostgreSQL", over(loop.Median, find(postgresDB, drain, loop1).Median), 0.6)
+		least(group+": drain by the loop to Solid Queue's technique", over(loop.Median, find(group, drain, solid).Median), 2)
+	}
+	for _, p := range r.Parts {
+		for _, row := range p.Results {
+			switch {
+			case row.PerBase > 0 && row.Figure == grownDrain:
+				least(row.Group+": "+row.Contender+" to an empty table", row.PerBase, 0.85)
+			case row.PerBase > 0 && row.Figure == heldDrain:
+				most(row.Group+": none held open to "+row.Contender, 1/row.PerBase, 1.5, "")
+			}
+		}
+	}
+	for _, group := range []string{postgresDB, "MySQL", "MariaDB"} {
+		least(group+": 4 worker processes to 1", over(find(group, processFigure(4), worker1).Median, find(group, processFigure(1), worker1).Median), 1)
+	}
+	for _, group := range []string{postgresDB, "MySQL", "MariaDB"} {
+		most(group+": statements for a task, by the worker, to the best peer's", over(find(group, statements, worker1).Median, best(group, statements)), 1, "")
+		most(group+": bytes of WAL or redo log for a task, by the worker, to the best peer's", over(find(group, written, worker1).Median, best(group, written)), 1, "")
+		most("… by the loop", over(find(group, written, loop1).Median, best(group, written)), 1, "")
+	}
+	return all
+}

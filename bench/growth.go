@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	grownDrain figure = "drain, beside what is there"
+	heldDrain  figure = "drain, after a while of enqueueing and draining"
+	growStep          = 500_000 // rows in one statement, so that each is done within phaseTimeout
+)
+
+// A grower fills dbq's table without enqueueing. Its state and due time are SQL.
+type grower interface {
+	contender
+	insert(ctx context.Context, from, to int, state, due string) error
+	// tidy is what the server does by itself some time after such a change.
+	tidy(ctx context.Context) error
+}
+
+// ground is where growth is measured: an empty table and a grown one.
+type ground struct {
+	group        string
+	empty, grown place
+	floor        grower  // of the grown one
+	db           *sql.DB // for a transaction that is held open; nil where that is not measured
+	table        string  // the empty one's
+}
+
+// growth measures the drain beside many COMPLETED and future tasks, and beside a transaction that is held open, each beside the same without.
+func growth(ctx context.Context, o options, s *servers) ([]result, error) {
+	taken := samples{}
+	var entries []*entry
+	for _, g := range s.grounds() {
+		if !o.only.MatchString(g.group + ": dbq") {
+			continue
+		}
+		all, err := taken.grow(ctx, o, g)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g.group, err)
+		}
+		entries = append(entries, all...)
+		if g.db == nil {
+			continue
+		}
+		if all, err = taken.hold(ctx, o, g); err != nil {
+			return nil, fmt.Errorf("%s, with a transaction held open: %w", g.group, err)
+		}
+		entries = append(entries, all...)
+	}
+	out := results(entries, taken)
+	for i := range out { // the first of each figure is what the others are compared with
+		first := slices.IndexFunc(out, func(r result) bool { return r.Group == out[i].Group && r.Figure == out[i].Figure })
+		if first != i {
+			out[i].PerBase = out[i].Median / out[first].Median
+		}
+	}
+	return out, nil
+}
+
+func (s *servers) grounds() []*ground {
+	var all []*ground
+	if s.pg != nil {
+		grown := *s.pg
+		grown.schema += "g"
+		all = append(all, &ground{group: "PostgreSQL", empty: s.pg, grown: &grown, floor: &pgFloor{place: &grown}, db: stdlib.OpenDBFromPool(s.pg.pool), table: s.pg.schema + ".dbq_task"})
+	}
+	for _, m := range []struct {
+		group string
+		place *mysqlPlace
+	}{{"MySQL", s.mysql}, {"MariaDB", s.mariadb}} {
+		if m.place != nil {
+			grown := *m.place
+			grown.schema += "g"
+			all = append(all, &ground{group: m.group, empty: m.place, grown: &grown, floor: &mysqlFloor{place: &grown}, db: m.place.db, table: m.place.schema + ".dbq_task"})
+		}
+	}
+	empty := &sqlitePlace{folder: s.folder, synchronous: "full"}
+	grown := &sqlitePlace{folder: s.folder, synchronous: "full", name: "grown"}
+	return append(all, &ground{group: "SQLite, synchronous=full", empty: empty, grown: grown, floor: &sqliteFloor{place: grown}})
+}
+
+// grow fills the grown table and lets both be drained in turns.
+func (s samples) grow(ctx context.Context, o options, g *ground) (all []*entry, err error) {
+	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), g.floor.Close)) }()
+	if err := phase(ctx, g.floor.Prepare); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	for _, rows := range []struct {
+		from, to   int
+		state, due string
+	}{{0, o.grownDone, "2", "NULL"}, {o.grownDone, o.grownDone + o.grownFuture, "0", "{now} + 86400000000"}} {
+		err := ranges(rows.from, rows.to, growStep, func(from, to int) error {
+			fmt.Fprintf(os.Stderr, "growth, %s: %d rows of %d, after %v\n", g.group, from, o.grownDone+o.grownFuture, time.Since(begin).Round(time.Second))
+			return phase(ctx, func(ctx context.Context) error { return g.floor.insert(ctx, from, to, rows.state, rows.due) })
+		})
+		if err != nil {
+			return nil, fmt.Errorf("filling: %w", err)
+		}
+	}
+	if err := phase(ctx, g.floor.tidy); err != nil {
+		return nil, fmt.Errorf("tidying up: %w", err)
+	}
+	empty := &dbqTasks{place: g.empty}
+	grown := &dbqTasks{place: g.grown}
+	if err := phase(ctx, grown.Attach); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, grown.Detach()) }()
+	all = []*entry{
+		{contender: empty, group: g.group, name: "dbq, loop, an empty table", role: ours},
+		{contender: grown, group: g.group, name: fmt.Sprintf("dbq, loop, %d COMPLETED and %d future tasks", o.grownDone, o.grownFuture), role: ours},
+	}
+	for round := range o.rounds {
+		fmt.Fprintf(os.Stderr, "growth, %s, round %d of %d\n", g.group, round+1, o.rounds)
+		if err := phase(ctx, empty.Prepare); err != nil {
+			return nil, err
+		}
+		for _, e := range all {
+			took, err := enqueueAndDrain(ctx, e, o.n)
+			if err != nil {
+				return nil, err
+			}
+			s.addRate(e, grownDrain, o.n, took)
+		}
+	}
+	return all, phase(ctx, empty.Close)
+}
+
+// enqueueAndDrain times the drain of n tasks, beside what is there.
+func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
+	if err := phase(ctx, func(ctx context.Context) error { return e.Enqueue(ctx, 0, n, bulkBatch) }); err != nil {
+		return 0, fmt.Errorf("enqueueing: %w", err)
+	}
+	done := newLedger(n)
+	err = phase(ctx, func(ctx context.Context) (err error) {
+		took, err = e.Drain(ctx, n, done)
+		return err
+	})
+	return took, errors.Join(err, done.check())
+}
+
+// hold enqueues and drains again and again, first beside nothing and then, as often, beside a transaction that is held open all the time,
+// and keeps the last rounds of each.
+func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, error) {
+	tasks := &dbqTasks{place: g.empty}
+	free := &entry{contender: tasks, group: g.group, name: "dbq, loop, no transaction held open", role: ours}
+	held := &entry{contender: tasks, group: g.group, name: fmt.Sprintf("dbq, loop, a transaction held open for %v", o.held), role: ours}
+	rounds, err := s.cycle(ctx, free, o, g, 0)
+	if err == nil {
+		_, err = s.cycle(ctx, held, o, g, rounds)
+	}
+	return []*entry{free, held}, err
+}
+
+// cycle makes as many rounds as fit into o.held, or as many as it is told, then beside a transaction that has read the table and stays open.
+func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, rounds int) (made int, err error) {
+	if err := phase(ctx, e.Prepare); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), e.Close)) }()
+	if rounds > 0 {
+		tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = tx.Rollback() }() // it has read, and nothing else
+		var n int
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+g.table).Scan(&n); err != nil {
+			return 0, err
+		}
+	}
+	var rates []time.Duration
+	begin := time.Now()
+	for ; rounds == 0 && (time.Since(begin) < o.held || made < o.rounds) || made < rounds; made++ {
+		if made%10 == 0 {
+			fmt.Fprintf(os.Stderr, "growth, %s, %s: %d times, after %v\n", e.group, e.name, made, time.Since(begin).Round(time.Second))
+		}
+		took, err := enqueueAndDrain(ctx, e, o.n)
+		if err != nil {
+			return made, err
+		}
+		rates = append(rates, took)
+	}
+	for _, took := range rates[len(rates)-min(o.rounds, len(rates)):] {
+		s.addRate(e, heldDrain, o.n, took)
+	}
+	return made, nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/mysql"
+)
+
+// mysqlPlace is a database of its own on a MySQL or MariaDB server, which the contenders use in turn.
+type mysqlPlace struct {
+	dsn    string
+	schema string
+	db     *sql.DB // for the floor, for Solid Queue's technique, and for questions: dbq's own pool, with its settings
+}
+
+func openMySQL(ctx context.Context, dsn, schema string) (*mysqlPlace, error) {
+	pool, err := mysql.Open(ctx, dsn)
+	if err != nil {
+		return nil, dialect.Scrub(err, dsn)
+	}
+	p := &mysqlPlace{dsn: dsn, schema: schema, db: pool.Write}
+	if err := p.db.PingContext(ctx); err != nil {
+		_ = p.db.Close() // the first error is the one to tell
+		return nil, dialect.Scrub(err, dsn)
+	}
+	return p, nil
+}
+
+func (p *mysqlPlace) Clear(ctx context.Context) error {
+	_, err := p.db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+p.schema)
+	return err
+}
+
+func (p *mysqlPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error) {
+	// The dialect takes a database that is not there for a server that is not.
+	if p.db != nil { // else another process has made it
+		if _, err := p.db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+p.schema); err != nil {
+			return nil, err
+		}
+	}
+	return dbq.Open(ctx, p.dsn, append(opts, dbq.WithSchema(p.schema))...)
+}
+
+// settings are those without which a figure cannot be read.
+func (p *mysqlPlace) settings(ctx context.Context) (string, error) {
+	facts := make([]string, 0, 5)
+	for _, name := range []string{"version", "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog", "innodb_buffer_pool_size"} {
+		var value string
+		if err := p.db.QueryRowContext(ctx, "SELECT @@"+name).Scan(&value); err != nil {
+			return "", err
+		}
+		facts = append(facts, name+" "+value)
+	}
+	return strings.Join(facts, ", "), nil
+}
+
+// written is what the server has written to its redo log, in bytes.
+func (p *mysqlPlace) written(ctx context.Context) (int64, error) {
+	var name string
+	var bytes int64
+	err := p.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'").Scan(&name, &bytes)
+	return bytes, err
+}
+
+// schemaName is nobody else's while this process runs.
+func schemaName() string { return fmt.Sprintf("dbqbench%d", os.Getpid()) }
+
+// mysqlEntries are the contenders on a server; group is "MySQL" or "MariaDB".
+func mysqlEntries(p *mysqlPlace, group string) []*entry {
+	all := ourEntries(group, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
+	return append(all,
+		&entry{contender: &solidQueue{place: p}, group: group, name: "Solid Queue's technique", role: peer, singles: true, meanwhile: true, share: 5},
+		&entry{contender: &mysqlFloor{place: p}, group: group, name: "floor", role: floor},
+		&entry{contender: &mysqlFloor{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true})
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const intro = `<!-- Written by bench out of benchmarks.json. Do not edit. -->
+# Benchmarks
+
+Each part was measured in one run, on one machine that ran the clients and the servers, with the contenders taking turns in each round. A figure is
+the median of the rounds, with the least and the most of them. **x peer** is the median divided by that of the best peer, **x floor** by that of the floor;
+of times, statements and bytes less is better, of all else more. Ratios carry over to other machines better than figures do. Every task has a payload of %d bytes of JSON,
+which every handler decodes and then does nothing; every run checks that each task was handled and stored as completed exactly once. What it all means, and
+what else was tried, is in [performance.md](performance.md).
+
+- **dbq, loop** is Checkout of %d and Settle in %d goroutines; **dbq, worker** is package worker with %d handlers, which records each attempt unless said otherwise.
+  A strategy is named where the engine has several; without one it is the engine's default.
+- **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing that handles tasks one
+  by one can be faster. Its drain is the last two.
+- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch each 2 ms, InsertManyFast (COPY) for bulk. Its driver for SQLite
+  could not be had in this version.
+- **graphile-worker** v0.17 runs with the settings of its own benchmark, too: localQueue 500, completeJobBatchDelay 0, 24 jobs at once. It deletes what is completed.
+- **pg-boss, loop** is pg-boss v10 (the last for Node.js 20) by its fetch and complete in batches of 500, in 4 loops: its own workers pause between two fetches. It has a
+  fifth of the tasks: its fetch sorts all that wait, so fewer are faster. Both run in a process of Node.js.
+- **backlite** v0.6 runs with %d workers on one connection, the best found, and with a tenth of the tasks: its claim sorts all that wait, so fewer
+  are faster.
+- **goqite's technique** is one UPDATE … RETURNING and one DELETE for each message; **Solid Queue's technique** is its tables and statements with claims of %d in %d loops. Both are
+  plain loops in Go, with a fifth of the tasks.
+- A figure of completed and deleted tasks is compared with the fastest peer, also one that keeps them.
+`
+
+// render makes the page of a folder, and its plots, from what is saved there.
+func render(folder string) error {
+	r, err := saved(folder)
+	if err != nil {
+		return err
+	}
+	if len(r.Parts) == 0 {
+		return fmt.Errorf("%s holds nothing: measure with -save first", filepath.Join(folder, savedName))
+	}
+	plots := filepath.Join(folder, "benchmarks")
+	if err := os.RemoveAll(plots); err != nil {
+		return err
+	}
+	if err := os.Mkdir(plots, 0o755); err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, intro, payloadSize, loopBatch, loopGoroutines, handlers, backliteWorkers, solidClaim, solidThreads)
+	b.WriteString("\n## Goals\n\n| | measured | goal | |\n|---|--:|--:|---|\n")
+	for _, g := range r.goals() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.text, g.gotText(), g.wantText(), g.verdict())
+	}
+	for _, p := range r.Parts {
+		if err := p.page(&b, plots); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(b.String()), 0o644)
+}
+
+var partTitles = map[string]string{
+	partThroughput: "Throughput", partMillion: "Throughput with many tasks", partProcesses: "Several processes", partCost: "What a task costs", partPickup: "Pick-up latency", partGrowth: "Growth",
+}
+
+var partNotes = map[string]string{
+	partProcesses: "Each process is one of its own with its own connections, all on the same machine.",
+	partCost: "Statements are counted between client and server, BEGIN and COMMIT too; bytes are what the server wrote to its WAL or redo log meanwhile. Both are of a bulk " +
+		"enqueue and the drain, divided by the tasks. Enqueues are in batches of 5000.",
+	partPickup: "From when an enqueue is acknowledged to when its handler starts. Half load is the same rate for all on a server: half of what the slowest of them keeps up " +
+		"with, enqueued one by one by 4 producers. \"By notification\" enqueues by another client than the worker's.",
+	partGrowth: "\"x floor\" is here the ratio to the first line.",
+}
+
+func (p part) page(b *strings.Builder, plots string) error {
+	fmt.Fprintf(b, "\n## %s\n\n", partTitles[p.Name])
+	if note := partNotes[p.Name]; note != "" {
+		fmt.Fprintf(b, "%s\n\n", note)
+	}
+	fmt.Fprintf(b, "`%s`, %s, %d rounds in %s, %s\n\n", p.Command, p.When, p.Rounds, p.Took, p.Machine)
+	for _, line := range p.Engines {
+		fmt.Fprintf(b, "- %s\n", line)
+	}
+	for _, line := range p.Skipped {
+		fmt.Fprintf(b, "- not measured: %s\n", line)
+	}
+	for i := 0; i < len(p.Results); {
+		group := p.Results[i].Group
+		end := i
+		for end < len(p.Results) && p.Results[end].Group == group {
+			end++
+		}
+		rows := p.Results[i:end]
+		i = end
+		name := p.Name + "-" + slug(group) + ".svg"
+		if err := os.WriteFile(filepath.Join(plots, name), []byte(chart(rows)), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "\n### %s: %s\n\n![%s](benchmarks/%s)\n", partTitles[p.Name], group, group, name)
+		tables(b, rows)
+	}
+	return nil
+}
+
+func tables(b *strings.Builder, rows []result) {
+	f := figure("")
+	for _, row := range rows {
+		if row.Figure != f {
+			f = row.Figure
+			fmt.Fprintf(b, "\n| %s | %s | min - max | x peer | x floor | tasks |\n|---|--:|--:|--:|--:|--:|\n", f, row.Unit)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s - %s | %s | %s | %d |\n", row.Contender, amount(row.Median), amount(row.Min), amount(row.Max),
+			ratio(row.PerPeer), ratio(max(row.PerFloor, row.PerBase)), row.Tasks)
+	}
+}
+
+// slug is a group as part of a file's name.
+func slug(group string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		}
+		return '-'
+	}, strings.ReplaceAll(strings.ToLower(group), ", synchronous=", "-")), "-")
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// serverDSNs are the servers to measure on; "" leaves one out.
+type serverDSNs struct {
+	Postgres string `json:"postgres"`
+	MySQL    string `json:"mysql"`
+	MariaDB  string `json:"mariadb"`
+}
+
+// dsnVariables are where the DSNs come from without flags: the first that is set.
+var dsnVariables = map[string][]string{
+	"postgres": {"DBQ_BENCH_POSTGRES_DSN", "DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES18_DSN", "DBQ_TEST_POSTGRES15_DSN"},
+	"mysql":    {"DBQ_BENCH_MYSQL_DSN", "DBQ_TEST_MYSQL_DSN", "DBQ_TEST_MYSQL97_DSN"},
+	"mariadb":  {"DBQ_BENCH_MARIADB_DSN", "DBQ_TEST_MARIADB_DSN", "DBQ_TEST_MARIADB118_DSN"},
+}
+
+func (d *serverDSNs) flags(set *flag.FlagSet) {
+	for name, to := range map[string]*string{"postgres": &d.Postgres, "mysql": &d.MySQL, "mariadb": &d.MariaDB} {
+		value := ""
+		for _, variable := range dsnVariables[name] {
+			if value == "" {
+				value = os.Getenv(variable)
+			}
+		}
+		*to = value
+		set.Func(name, "DSN of a server; without it, the first set of "+strings.Join(dsnVariables[name], ", ")+"; \"none\" leaves it out", func(s string) error {
+			if *to = s; s == "none" {
+				*to = ""
+			}
+			return nil
+		})
+	}
+}
+
+// servers are what a run measures on.
+type servers struct {
+	dsns    serverDSNs
+	schema  string
+	folder  string // of SQLite's files
+	pg      *pgPlace
+	mysql   *mysqlPlace
+	mariadb *mysqlPlace
+	node    *nodeRuntime
+	skipped []string
+}
+
+func openServers(ctx context.Context, d serverDSNs, schema, folder string) (s *servers, err error) {
+	s = &servers{dsns: d, schema: schema, folder: folder}
+	skip := func(what, flag string) {
+		s.skipped = append(s.skipped, fmt.Sprintf("%s: no -%s, and none of these is set: %s", what, flag, strings.Join(dsnVariables[flag], ", ")))
+	}
+	if d.Postgres == "" {
+		skip("PostgreSQL", "postgres")
+	} else if s.pg, err = openPostgres(ctx, d.Postgres, schema); err != nil {
+		return s, errors.Join(fmt.Errorf("PostgreSQL: %w", err), s.close(ctx))
+	}
+	if d.MySQL == "" {
+		skip("MySQL", "mysql")
+	} else if s.mysql, err = openMySQL(ctx, d.MySQL, schema); err != nil {
+		return s, errors.Join(fmt.Errorf("MySQL: %w", err), s.close(ctx))
+	}
+	if d.MariaDB == "" {
+		skip("MariaDB", "mariadb")
+	} else if s.mariadb, err = openMySQL(ctx, d.MariaDB, schema); err != nil {
+		return s, errors.Join(fmt.Errorf("MariaDB: %w", err), s.close(ctx))
+	}
+	return s, nil
+}
+
+// addNode adds the contenders that run in Node.js, where there is one.
+func (s *servers) addNode(ctx context.Context) {
+	reason := "they need PostgreSQL"
+	if s.pg != nil {
+		s.node, reason = findNode(ctx)
+	}
+	if reason != "" {
+		s.skipped = append(s.skipped, "graphile-worker and pg-boss: "+reason)
+	}
+}
+
+// entries are new contenders on all servers.
+func (s *servers) entries() []*entry {
+	var all []*entry
+	if s.pg != nil {
+		all = append(all, postgresEntries(s.pg)...)
+		if s.node != nil {
+			all = append(all, nodeEntries(s.pg, s.node)...)
+		}
+	}
+	if s.mysql != nil {
+		all = append(all, mysqlEntries(s.mysql, "MySQL")...)
+	}
+	if s.mariadb != nil {
+		all = append(all, mysqlEntries(s.mariadb, "MariaDB")...)
+	}
+	return append(all, sqliteEntries(s.folder)...)
+}
+
+// settings are one line for each server.
+func (s *servers) settings(ctx context.Context) ([]string, error) {
+	sqlite, err := sqliteVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	if s.pg != nil {
+		line, err := s.pg.settings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, "PostgreSQL: "+line)
+	}
+	for _, m := range []struct {
+		name  string
+		place *mysqlPlace
+	}{{"MySQL", s.mysql}, {"MariaDB", s.mariadb}} {
+		if m.place == nil {
+			continue
+		}
+		line, err := m.place.settings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, m.name+": "+line)
+	}
+	return append(lines, sqlite), nil
+}
+
+// close removes what the run has made, and disconnects.
+func (s *servers) close(ctx context.Context) error {
+	var errs []error
+	if s.pg != nil {
+		errs = append(errs, phase(ctx, s.pg.Clear))
+		s.pg.pool.Close()
+	}
+	for _, m := range []*mysqlPlace{s.mysql, s.mariadb} {
+		if m != nil {
+			errs = append(errs, phase(ctx, m.Clear), m.db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
