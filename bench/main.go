@@ -209,6 +209,9 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)
 	}
+	if only := o.only.String(); only != "" {
+		p.Command += fmt.Sprintf(" -only '%s'", only)
+	}
 	if p.Results == nil {
 		p.Results = results(entries, taken)
 	}

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/worker"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -35,13 +33,6 @@ const (
 // costFigure is how fast producers enqueue one by one while a worker listens.
 func costFigure(producers int) figure {
 	return figure(plural("single enqueue, %d producer%s, with a listener", producers))
-}
-
-// way is one way for an enqueue to reach a worker.
-type way struct {
-	*entry
-	// start starts a worker, which tells when it starts a task; enqueue enqueues one.
-	start func(ctx context.Context, started func(number int, at time.Time)) (enqueue func(ctx context.Context, number int) error, stop func() error, err error)
 }
 
 // pickup measures the time from when an enqueue is acknowledged to its handler's start, on an idle queue and at half load, and what
@@ -92,137 +83,6 @@ func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 		}
 	}
 	return results(entries, taken), nil
-}
-
-// ways are grouped by server.
-func (s *servers) ways() [][]*way {
-	mine := func(group, name string, p place, apart bool, opts ...dbq.Option) *way {
-		return &way{&entry{contender: &dbqTasks{place: p}, group: group, name: name, role: ours}, dbqPickup(p, apart, opts)}
-	}
-	full := &sqlitePlace{folder: s.folder, synchronous: "full"}
-	all := [][]*way{{mine("SQLite, synchronous=full", "dbq in the process", full, false)}}
-	for group, p := range map[string]*mysqlPlace{"MySQL": s.mysql, "MariaDB": s.mariadb} {
-		if p != nil {
-			all = append(all, []*way{mine(group, "dbq in the process", p, false)})
-		}
-	}
-	if s.pg == nil {
-		return all
-	}
-	const group = "PostgreSQL"
-	ways := []*way{
-		mine(group, "dbq in the process", s.pg, false),
-		mine(group, "dbq by notification", s.pg, true),
-		mine(group, "dbq by polling alone", s.pg, true, dbq.WithoutNotify()),
-		{&entry{contender: &riverJobs{place: s.pg}, group: group, name: "River", role: peer}, riverPickup(s.pg)},
-	}
-	if s.node != nil {
-		n := nodeEntries(s.pg, s.node)[0]
-		ways = append(ways, &way{&entry{contender: n.contender, group: group, name: n.name, role: peer}, nodePickup(n.contender.(*nodeQueue))})
-	}
-	return append(all, ways)
-}
-
-type starter = func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error)
-
-func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
-	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
-		if err := p.Clear(ctx); err != nil {
-			return nil, nil, err
-		}
-		c, err := p.Open(ctx, append(opts, dbq.WithMigrate())...)
-		if err != nil {
-			return nil, nil, err
-		}
-		from := c
-		if apart {
-			if from, err = elsewhere(ctx, p, opts...); err != nil {
-				return nil, nil, err
-			}
-		}
-		run := worker.Worker{Queue: c.Queue("bench"), Concurrency: handlers, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
-			at := time.Now()
-			number, err := numberOf(t.Payload)
-			started(number, at)
-			return nil, err
-		})}
-		working, stop := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func() { done <- run.Run(working) }()
-		enqueue := func(ctx context.Context, number int) error {
-			_, err := from.Queue("bench").Enqueue(ctx, dbq.NewTask{Payload: newPayload(number).encode()})
-			return err
-		}
-		return enqueue, func() error {
-			stop()
-			err := <-done
-			for _, c := range slices.Compact([]*dbq.Client{from, c}) {
-				if closing := c.Close(); err == nil {
-					err = closing
-				}
-			}
-			return err
-		}, nil
-	}
-}
-
-func riverPickup(p *pgPlace) starter {
-	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
-		r := &riverJobs{place: p}
-		if err := r.Prepare(ctx); err != nil {
-			return nil, nil, err
-		}
-		c, err := r.client(func(number int) { started(number, time.Now()) })
-		if err == nil {
-			err = c.Start(ctx)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		enqueue := func(ctx context.Context, number int) error {
-			_, err := c.Insert(ctx, newPayload(number), nil)
-			return err
-		}
-		return enqueue, func() error {
-			err := c.Stop(ctx)
-			if closing := r.Detach(); err == nil {
-				err = closing
-			}
-			return err
-		}, nil
-	}
-}
-
-func nodePickup(n *nodeQueue) starter {
-	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
-		if err := n.Prepare(ctx); err != nil {
-			return nil, nil, err
-		}
-		n.r.onStarted(started)
-		if _, err := n.r.call(ctx, request{Op: "work", Trace: true}); err != nil {
-			return nil, nil, err
-		}
-		enqueue := func(ctx context.Context, number int) error { return n.Enqueue(ctx, number, number+1, 1) }
-		return enqueue, func() error {
-			_, err := n.r.call(ctx, request{Op: "stop"})
-			return err
-		}, nil
-	}
-}
-
-// elsewhere opens a client that dbq takes for another process's: its DSN is spelled in another way.
-func elsewhere(ctx context.Context, p place, opts ...dbq.Option) (*dbq.Client, error) {
-	pg, ok := p.(*pgPlace)
-	if !ok {
-		return nil, fmt.Errorf("only PostgreSQL has notifications")
-	}
-	sign := "?"
-	if strings.Contains(pg.dsn, "?") {
-		sign = "&"
-	}
-	other := *pg
-	other.dsn += sign + "application_name=elsewhere"
-	return other.Open(ctx, opts...)
 }
 
 // times are when tasks were acknowledged and when they were started.
