@@ -195,3 +195,26 @@ func TestSchemeOfTheOtherProduct(t *testing.T) {
 		}
 	})
 }
+
+// A schema that is not there yet is made by the migration; before that the tables are not there, and the database is.
+func TestSchemaIsMadeByTheMigration(t *testing.T) {
+	onMySQL(t, func(t *testing.T, dsn string) {
+		schema := fmt.Sprintf("pool%x", uuid.New().ID())
+		if _, err := dbq.Open(t.Context(), dsn, dbq.WithSchema(schema)); !errors.Is(err, dbq.ErrNotMigrated) {
+			t.Errorf("got %v, want ErrNotMigrated", err)
+		}
+		c, err := dbq.Open(t.Context(), dsn, dbq.WithSchema(schema), dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		defer func() {
+			if _, err := c.DB().ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+schema); err != nil {
+				t.Errorf("left behind: %v", err)
+			}
+		}()
+		if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+			t.Error(err)
+		}
+	})
+}

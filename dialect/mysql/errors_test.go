@@ -54,7 +54,7 @@ func TestClassifyRealErrors(t *testing.T) {
 				_, err := s.Pool.Write.ExecContext(ctx, "SELECT 1")
 				return err
 			}, dialect.Unknown},
-			{"no such database", connect(dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Unavailable},
+			{"no such database", connect(dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Missing},
 			{"no such user", connect(dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
 			{"a right that is missing", func(t *testing.T) error { return withoutRights(t, s, dsn) }, dialect.Denied},
 		} {

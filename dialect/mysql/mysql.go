@@ -176,12 +176,12 @@ func (Dialect) Classify(err error) dialect.Class {
 		1317, 3024, 1969, // killed query, statement timeouts
 		8002, 8022, 8028, 9007: // TiDB's
 		return dialect.Conflict
-	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 1049, 9001, 9002, 9003, 9004, 9005, // full, shutting down, read-only, killed, idle, not ready
+	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 9001, 9002, 9003, 9004, 9005, // full, shutting down, read-only, killed, idle, not ready
 		3100, 3796, 3797, 3798, 3799: // a group's member that cannot commit, or begin
 		return dialect.Unavailable
 	case 1158, 1159, 1160, 1161:
 		return dialect.Ambiguous
-	case 1146, 1054:
+	case 1146, 1054, 1049: // 1049: the schema is not there
 		return dialect.Missing
 	case 1044, 1045, 1142, 1143, 1227, 1370, 1698:
 		return dialect.Denied
