@@ -25,7 +25,7 @@ type WorkerInfo struct {
 	Done        int64     `json:"done"`                  // attempts it ended, since it started
 	Failed      int64     `json:"failed"`                // of these, those that failed
 	Program     string    `json:"program,omitempty"`     // such as the program's version
-	// Seen is when it said so last, by the database's clock; Alive whether it was due to say so again by now and has not.
+	// Seen is when it said so last, by the database's clock. Alive is false when it was due to say so again by now, and has not.
 	Seen  time.Time `json:"seen"`
 	Alive bool      `json:"alive"`
 }
@@ -48,6 +48,9 @@ const forgetEvery = time.Hour
 
 // orderTime is how long an order waits for its worker.
 const orderTime = 10 * time.Minute
+
+// orderTaken stands in place of an order that its worker has fetched.
+const orderTaken = "taken"
 
 // Announce says that a worker is alive for a time to live (ttl), and brings back the order that an operator gave it, once; "" is none.
 // A worker calls it well before the ttl is over. Workers that have not been heard of for a day are forgotten.
@@ -108,7 +111,12 @@ func (c *Client) takeOrder(ctx context.Context, id string) (Order, error) {
 	if err != nil || !exists {
 		return "", err
 	}
-	if err := c.dropNote(ctx, noteOrder, id); err != nil || ended(n) {
+	if ended(n) || n.Value == orderTaken {
+		return "", nil
+	}
+	// Not by removing it, which would remove a later order too that came in between.
+	taken, err := c.setNote(ctx, n, true, noteOrder, id, orderTaken, orderTime)
+	if err != nil || !taken {
 		return "", err
 	}
 	return Order(n.Value), nil
@@ -143,8 +151,7 @@ func (c *Client) Workers(ctx context.Context) ([]WorkerInfo, error) {
 }
 
 // OrderWorker gives one worker an order, which it obeys when it announces itself next; the OperatorBell of its queue tells it to do so at
-// once. No such worker alive is ErrNotFound. An order that
-// is not fetched within 10 minutes is void; a later one replaces it.
+// once. No such worker alive is ErrNotFound. An order that is not fetched within 10 minutes is void; a later one replaces it.
 func (c *Client) OrderWorker(ctx context.Context, id string, o Order) error {
 	err := func() error {
 		if o != OrderPause && o != OrderResume && o != OrderStop {

@@ -88,7 +88,7 @@ func keepingTakenOver(t *T) {
 	}
 }
 
-// ended makes tasks of every state in a queue: completed, poison, parked, and those that have not ended.
+// mixed makes tasks of every state in a queue: completed, poison, parked, and those that have not ended.
 func (t *T) mixed(q *dbq.Queue) (completed, poison, parked uuid.UUID, living []uuid.UUID) {
 	settle := func(s func(l dbq.Lease) dbq.Settlement, nt dbq.NewTask) uuid.UUID {
 		task := t.takeNew(q, nt, long)

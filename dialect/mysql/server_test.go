@@ -12,7 +12,7 @@ import (
 )
 
 // servers are the variables that name servers to test on.
-var servers = []string{"DBQ_TEST_MYSQL97_DSN", "DBQ_TEST_MARIADB118_DSN"}
+var servers = []string{"DBQ_TEST_MYSQL97_DSN", "DBQ_TEST_MARIADB1011_DSN", "DBQ_TEST_MARIADB118_DSN"}
 
 // onEachServer runs f on each server that the environment names, and skips with the reason when it names none.
 func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {

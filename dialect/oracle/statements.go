@@ -114,13 +114,7 @@ UNION ALL SELECT MIN(lease_until) AS due FROM {task} WHERE busy_queue = :queue) 
 
 // moves are the operator's events. Their guards are the state table's.
 func moves(t func(string) string) map[state.Event]dialect.Batch {
-	set := map[state.Event]string{
-		state.Reject:     "state = 3, due = NULL, updated = {now}",
-		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
-		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
-		state.Quarantine: "state = 4, due = NULL, updated = {now}",
-		state.Restore:    "state = 3, due = NULL, updated = {now}",
-	}
+	set := dialect.MoveSets()
 	out := map[state.Event]dialect.Batch{}
 	for _, tr := range state.ByOperator() {
 		guard := " AND " + state.Guard(tr, "due")

@@ -110,13 +110,7 @@ UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROU
 
 // moves are the operator's events. Their guards are the state table's.
 func moves(batch func(string) dialect.Batch) map[state.Event]dialect.Batch {
-	set := map[state.Event]string{
-		state.Reject:     "state = 3, due = NULL, updated = {now}",
-		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
-		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
-		state.Quarantine: "state = 4, due = NULL, updated = {now}",
-		state.Restore:    "state = 3, due = NULL, updated = {now}",
-	}
+	set := dialect.MoveSets()
 	out := map[state.Event]dialect.Batch{}
 	for _, t := range state.ByOperator() {
 		pick := ` WHERE t.id = ANY (CAST(:id AS uuid[])) AND ` + state.Guard(t, "due") + ` RETURNING t.id`

@@ -135,13 +135,7 @@ func eachPriority(search string) string {
 
 // moves are the operator's events. Their guards are the state table's.
 func moves(batch func(s, row string) dialect.Batch) map[state.Event]dialect.Batch {
-	set := map[state.Event]string{
-		state.Reject:     "state = 3, due = NULL, updated = {now}",
-		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = {now}",
-		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, updated = {now}",
-		state.Quarantine: "state = 4, due = NULL, updated = {now}",
-		state.Restore:    "state = 3, due = NULL, updated = {now}",
-	}
+	set := dialect.MoveSets()
 	out := map[state.Event]dialect.Batch{}
 	for _, t := range state.ByOperator() {
 		pick := ` WHERE {task}.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1) AND ` + state.Guard(t, "due")
