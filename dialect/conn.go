@@ -19,6 +19,20 @@ type Conn interface {
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
 }
 
+// A Reader is a Conn whose rows are read within the call, as a driver that is reached beneath database/sql wants it. It is asked
+// instead of Query.
+type Reader interface {
+	Conn
+	// Read runs a statement and passes on its rows, which are good until read returns.
+	Read(ctx context.Context, query string, args []any, read func(Rows) error) error
+}
+
+// Native is implemented by a dialect whose driver is faster beneath database/sql than through it.
+type Native interface {
+	// NativeConn is what statements run on; std runs them through database/sql.
+	NativeConn(conn *sql.Conn, std Conn) Conn
+}
+
 // Rows are rows being read, as in *sql.Rows, which implements it.
 type Rows interface {
 	Columns() ([]string, error)

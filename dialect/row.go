@@ -94,7 +94,13 @@ type AttemptRow struct {
 var mapper = reflectx.NewMapper("db")
 
 // Scan reads all rows into structs by their db tags, and closes the rows. The fields are looked up once, not for each row.
-func Scan[T any](rows Rows) ([]T, error) {
+func Scan[T any](rows Rows) ([]T, error) { return scan[T](rows, 0) }
+
+// leastRoom and mostRoom bound what is set aside for rows before they are read.
+const leastRoom, mostRoom = 8, 1000
+
+// scan is Scan for rows that are likely to be no more than atMost.
+func scan[T any](rows Rows, atMost int) ([]T, error) {
 	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {
@@ -111,7 +117,7 @@ func Scan[T any](rows Rows) ([]T, error) {
 		}
 		fields[i] = reflect.ValueOf(&row).Elem().FieldByIndex(path).Addr().Interface()
 		if text, ok := fields[i].(*string); ok {
-			fields[i] = textOrNull{text}
+			fields[i] = TextOrNull{text}
 		}
 	}
 	var out []T
@@ -120,18 +126,22 @@ func Scan[T any](rows Rows) ([]T, error) {
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err
 		}
+		if len(out) == leastRoom && atMost > leastRoom { // it is not just a look that finds little
+			out = append(make([]T, 0, min(atMost, mostRoom)), out...)
+		}
 		out = append(out, row)
 	}
 	return out, rows.Err()
 }
 
-// textOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a *string.
-type textOrNull struct{ to *string }
+// TextOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a *string.
+type TextOrNull struct{ To *string }
 
-func (t textOrNull) Scan(v any) error {
+// Scan is called by database/sql.
+func (t TextOrNull) Scan(v any) error {
 	var s sql.NullString
 	err := s.Scan(v)
-	*t.to = s.String
+	*t.To = s.String
 	return err
 }
 

@@ -31,6 +31,7 @@ type Session struct {
 	Statements Statements
 
 	binder binder
+	native Native // nil for most
 }
 
 // NewSession prepares a dialect's statements for a server.
@@ -40,6 +41,7 @@ func NewSession(d Dialect, pool Pool, server Server, names Names) *Session {
 	if v, ok := d.(ValueBinder); ok {
 		s.binder.value = v.BindValue
 	}
+	s.native, _ = d.(Native)
 	return s
 }
 
@@ -89,18 +91,35 @@ func QueryAs[T any](ctx context.Context, s *Session, c Conn, text string, args A
 	if err != nil {
 		return nil, err
 	}
-	return scanAs[T](c.Query(ctx, q, values...))
+	atMost, _ := args["limit"].(int)
+	return readAs[T](ctx, c, q, values, atMost)
 }
 
-func scanAs[T any](rows Rows, err error) ([]T, error) {
-	if err != nil {
-		return nil, err
+// readAs runs a query and reads its rows, which are likely to be no more than atMost.
+func readAs[T any](ctx context.Context, c Conn, query string, values []any, atMost int) (out []T, err error) {
+	if reader, ok := c.(Reader); ok {
+		err = reader.Read(ctx, query, values, func(rows Rows) (err error) {
+			out, err = scan[T](rows, atMost)
+			return err
+		})
+	} else {
+		var rows Rows
+		if rows, err = c.Query(ctx, query, values...); err == nil {
+			out, err = scan[T](rows, atMost)
+		}
 	}
-	out, err := Scan[T](rows)
 	if tasks, ok := any(out).([]Row); ok {
 		restoreAllEmpty(tasks)
 	}
 	return out, err
+}
+
+// on is what statements run on that go to one connection.
+func (s *Session) on(conn sqlConn) Conn {
+	if one, ok := conn.(*sql.Conn); ok && s.native != nil {
+		return s.native.NativeConn(one, stdConn{conn})
+	}
+	return stdConn{conn}
 }
 
 // QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.
@@ -123,7 +142,7 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 		if err != nil {
 			return nil, err
 		}
-		return scanAs[Row](c.Query(ctx, q, values...))
+		return readAs[Row](ctx, c, q, values, to-from)
 	}
 	if b.First == "" && b.After == "" {
 		return query(b.SQL, b.Row)
@@ -191,7 +210,7 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 	defer conn.Close()
 	inner, stop := Linger(ctx)
 	defer stop()
-	err = f(inner, stdConn{conn})
+	err = f(inner, s.on(conn))
 	if err != nil && inner.Err() != nil { // it was cut off in the middle
 		err = &TxError{Committing: true, Err: err}
 	}
@@ -243,7 +262,7 @@ func (s *Session) LockedTx(ctx context.Context, lock Lock, f func(ctx context.Co
 			_ = tx.end(ctx, tx.rollback) // the connection is thrown away when this fails
 		}
 	}()
-	if err = f(ctx, stdConn{tx.on}); err != nil {
+	if err = f(ctx, s.on(tx.on)); err != nil {
 		return &TxError{Err: err}
 	}
 	finished = true

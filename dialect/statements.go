@@ -34,6 +34,9 @@ type Statements struct {
 	// :delay from now when :at is null. The size is null for no payload. It returns the id of each row really added. A row whose id or (reference, queue)
 	// exists is left out, and the surrounding transaction stays usable.
 	Insert Batch
+	// InsertAlike is Insert for new rows without a reference, which share all values but :id, :payload and :payload_size, which alone are
+	// columns. It returns nothing; a row whose id exists is an error of class Duplicate. It may be empty.
+	InsertAlike Batch
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It takes rows that are PROCESSING under this
 	// fence, and returns their id, fence and new state. The row is due at :at, or :after from now, or parked when both are null.
 	// State ERROR with a due time becomes POISON when attempt >= max_attempts. :uncount is taken off the attempts. A null

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -20,8 +21,11 @@ const (
 
 // ready is a search for due tasks: one ordered descent of the index for each priority, in order, until there are enough. Ordering
 // by priority and due time at once would walk every future row of the better priorities before PostgreSQL 18.
-const ready = `SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due FROM {task} t
+//
+// It tells where each row is, so that the update need not look it up again. A row that somebody has changed in between is elsewhere, and
+// is left out.
+const ready = `SELECT x.id, x.fence, x.due, x.place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid AS place FROM {task} t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND ` + unpaused + `
      ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
@@ -32,10 +36,12 @@ const expired = `SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_
    WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND ` + unpaused + ` LIMIT :limit {lock}`
 
+// take does not send back what this call sets itself; see took.
 const take = `UPDATE {task} t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
-RETURNING {columns}, t.payload, pick.due AS was_due, clock.now`
+  FROM pick, clock WHERE {which} AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+  pick.due AS was_due, clock.now`
 
 const takeOver = `UPDATE {task} t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
@@ -55,7 +61,8 @@ const before = ", pick.was_holder, pick.was_taken, pick.was_until"
 // once for each outer row: pick is materialized.
 func addCheckout(st *dialect.Statements, t func(string) string, batch func(string) dialect.Batch) {
 	pick := func(search, update, lock string) string {
-		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.Replace(search, "{lock}", lock, 1) + ")\n" + update)
+		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.Replace(search, "{lock}", lock, 1) + ")\n" +
+			strings.Replace(update, "{which}", "t.ctid = pick.place AND t.id = pick.id", 1))
 	}
 	given := `WITH {clock}, pick AS MATERIALIZED (
   SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
@@ -67,11 +74,11 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		"queue lock":    `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
 		"ready alone":   pick(ready, take, ""),
 		"expired alone": pick(expired, takeOver+before, ""),
-		"see ready":     t("WITH " + clock + "\n" + strings.Replace(ready, "{lock}", "", 1)),
+		"see ready":     t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", ", x.place", "", ", t.ctid AS place", "").Replace(ready)),
 		"see expired":   t("WITH " + clock + "\n" + strings.Replace(expired, "{lock}", "", 1)),
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready":   batch(given + take),
+		"take ready":   batch(given + strings.Replace(take, "{which}", "t.id = pick.id", 1)),
 		"take expired": batch(given + takeOver),
 	}
 }
@@ -144,9 +151,22 @@ func (c *checkout) args(limit int) dialect.Args {
 // statement runs one search that takes what it finds.
 func (c *checkout) statement(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
 	err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = c.s.Query(ctx, conn, c.s.Statements.Checkout[name], c.args(limit))
+		rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name], c.args(limit)))
 		return err
 	})
+	return rows, err
+}
+
+// took gives rows what take does not send back: all that this call has set. Rows that were taken over have come whole.
+func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
+	for i := range rows {
+		r := &rows[i]
+		if r.State != state.Created { // the zero value: no row that was taken is CREATED
+			continue
+		}
+		until := r.Now + c.r.Lease.Microseconds()
+		r.Queue, r.State, r.Holder, r.LeaseUntil, r.Updated = c.r.Queue, state.Processing, &c.r.Holder, &until, r.Now
+	}
 	return rows, err
 }
 
@@ -159,7 +179,7 @@ func (c *checkout) advisory(ctx context.Context) error {
 			return err
 		}
 		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
-			return c.s.Query(ctx, conn, c.s.Statements.Checkout[name+" alone"], c.args(limit))
+			return c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name+" alone"], c.args(limit)))
 		})
 	})
 }
@@ -185,7 +205,7 @@ func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (r
 		}
 		args["id"], args["fence"], args["due"] = ids, fences, due
 		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["take "+name], args, len(ids))
+			rows, err = c.took(c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["take "+name], args, len(ids)))
 			return err
 		})
 		if err != nil || len(rows) > 0 {

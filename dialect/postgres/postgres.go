@@ -64,7 +64,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
 		s.Product, s.Strategies, s.Notifies = "CockroachDB", []dialect.Strategy{dialect.CAS}, false
 	case strings.Contains(version, "-YB-"):
-		s.Product, s.Strategies, s.Notifies = "YugabyteDB", []dialect.Strategy{dialect.SkipLocked, dialect.CAS}, false
+		s.Product, s.Strategies, s.Notifies = "YugabyteDB", []dialect.Strategy{dialect.CAS}, false // it has no ctid, which the others use
 	}
 	return s, nil
 }

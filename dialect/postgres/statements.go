@@ -59,6 +59,12 @@ SELECT d.id, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_att
        AS d (id, reference, kind, priority, max_attempts, at, delay, headers, payload)
 ON CONFLICT DO NOTHING
 RETURNING id`),
+		// No ON CONFLICT: it would insert each row speculatively, and log that it stays. SELECT unnest does without a tuplestore.
+		InsertAlike: batch(`WITH {clock}
+INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0, CAST(:priority AS smallint), CAST(:max_attempts AS smallint),
+       coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)), clock.now, clock.now, CAST(:headers AS text), d.payload
+  FROM clock, (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d`),
 		Settle: batch(`WITH {clock}
 UPDATE {task} t SET
   state = CASE WHEN d.state = 3 AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts THEN 4 ELSE d.state END,
@@ -70,6 +76,9 @@ UPDATE {task} t SET
        unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state`),
+		Complete: batch(`UPDATE {task} t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT {now}), result = NULL
+ WHERE t.id = ANY (CAST(:id AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+RETURNING t.id`),
 		Remove: batch(`DELETE FROM {task} t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1

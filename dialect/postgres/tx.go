@@ -35,22 +35,5 @@ func (t Transaction) Query(ctx context.Context, query string, args ...any) (dial
 	if err != nil {
 		return nil, err
 	}
-	return pgxRows{rows}, nil
-}
-
-// pgxRows gives pgx.Rows the methods of *sql.Rows.
-type pgxRows struct{ pgx.Rows }
-
-func (r pgxRows) Columns() ([]string, error) {
-	fields := r.FieldDescriptions()
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.Name
-	}
-	return names, nil
-}
-
-func (r pgxRows) Close() error {
-	r.Rows.Close()
-	return r.Err()
+	return &pgxRows{Rows: rows}, nil
 }

@@ -112,6 +112,14 @@ SELECT d.id, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_att
 ON CONFLICT DO NOTHING
 RETURNING id;
 
+-- InsertAlike. Adds new tasks without a reference that share all but their ids and payloads.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
+INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0, CAST(:priority AS smallint), CAST(:max_attempts AS smallint),
+       coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)), clock.now, clock.now, CAST(:headers AS text), d.payload
+  FROM clock, (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
+
 -- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
@@ -125,6 +133,12 @@ UPDATE dbq_task t SET
        unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state;
+
+-- Complete. Ends attempts that completed without a result, if their common fence is still valid.
+-- At most 5000 rows.
+UPDATE dbq_task t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)), result = NULL
+ WHERE t.id = ANY (CAST(:id AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+RETURNING t.id;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 5000 rows.
@@ -283,27 +297,29 @@ SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0));
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due FROM dbq_task t
+  SELECT x.id, x.fence, x.due, x.place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid AS place FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, pick.due AS was_due, clock.now;
+  FROM pick, clock WHERE t.ctid = pick.place AND t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+  pick.due AS was_due, clock.now;
 
 -- Checkout ready alone. Strategy advisory: leases due tasks under the queue's lock.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due FROM dbq_task t
+  SELECT x.id, x.fence, x.due, x.place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid AS place FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, pick.due AS was_due, clock.now;
+  FROM pick, clock WHERE t.ctid = pick.place AND t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+  pick.due AS was_due, clock.now;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
@@ -343,4 +359,5 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
 UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, pick.due AS was_due, clock.now;
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+  pick.due AS was_due, clock.now;

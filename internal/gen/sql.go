@@ -31,6 +31,7 @@ var comments = map[string]string{
 	"MigrationTable": "Makes the table of applied migrations.",
 	"Drop":           "Removes everything, for tests and for leaving.",
 	"Insert":         "Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.",
+	"InsertAlike":    "Adds new tasks without a reference that share all but their ids and payloads.",
 	"Settle":         "Ends attempts (complete, fail, poison, release), if their fences are still valid.",
 	"Complete":       "Ends attempts that completed without a result, if their common fence is still valid.",
 	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
@@ -140,7 +141,7 @@ func (p *printer) statements(st dialect.Statements) {
 				p.text(name, comments[name], f...)
 			}
 		case dialect.Batch:
-			if f.SQL != "" || name != "Complete" { // it may be empty
+			if f.SQL != "" || name != "Complete" && name != "InsertAlike" { // these may be empty
 				p.batch(name, comments[name], f)
 			}
 		case map[state.Event]dialect.Batch:
