@@ -9,9 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// expiredEvery is how often a busy client looks for leases that ran out. A checkout that does not fill up looks every time;
-// under load a look costs a visit of each task in work, so a client looks at least this often instead of always.
-const expiredEvery = time.Second
+// expiredEvery is how often a busy client looks for leases that ran out: ten times within a lease, but not more often than once in
+// lookLeast and not less often than once in lookMost. A checkout that does not fill up looks every time. Under load a look costs a visit
+// of each task in work, and on PostgreSQL of each that has been since the last look or vacuum: a look each second was a ninth of its work
+// in a drain of 300,000 tasks.
+func expiredEvery(lease time.Duration) time.Duration { return min(max(lease/10, lookLeast), lookMost) }
+
+const lookLeast, lookMost = time.Second, 10 * time.Second
 
 // looks remembers, for each queue, when this client last looked for leases that ran out.
 type looks struct {
@@ -19,10 +23,10 @@ type looks struct {
 	last map[string]time.Time
 }
 
-func (l *looks) due(queue string, now time.Time) bool {
+func (l *looks) due(queue string, now time.Time, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t, ok := l.last[queue]; ok && now.Sub(t) < expiredEvery {
+	if t, ok := l.last[queue]; ok && now.Sub(t) < every {
 		return false
 	}
 	if l.last == nil {
@@ -34,7 +38,9 @@ func (l *looks) due(queue string, now time.Time) bool {
 
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
-// others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error.
+// others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts fill up
+// looks for leases that have run out ten times within a lease like the one it asks for, but once in 1 to 10 seconds; one whose checkouts
+// do not fill up looks each time.
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
@@ -70,7 +76,7 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		var err error
 		rows, err = c.s.Dialect.Checkout(ctx, c.s, dialect.CheckoutRequest{
 			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: mark,
-			Expired: c.looks.due(q.name, time.Now()),
+			Expired: c.looks.due(q.name, time.Now(), expiredEvery(lease)),
 		})
 		if c.s.Class(err) != dialect.Ambiguous {
 			return false, err

@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,27 +62,74 @@ func (q *Queue) Record(ctx context.Context, as []Attempt) error {
 	if err == nil && len(as) > 0 {
 		err = checkCount(len(as), MaxBulk)
 	}
-	if err == nil && len(as) > 0 {
-		var args dialect.Args
-		if args, err = q.attemptArgs(as); err == nil {
-			err = q.c.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-				_, err := q.c.s.ExecBatch(ctx, conn, q.c.s.Statements.Record, args, len(as))
-				return err
-			})
+	if err == nil {
+		// By task and fence, so that two who record the same wait for each other in one direction only.
+		as = slices.Clone(as)
+		slices.SortFunc(as, func(a, b Attempt) int {
+			return cmp.Or(slices.Compare(a.Task[:], b.Task[:]), cmp.Compare(a.Fence, b.Fence))
+		})
+		alike, rest := q.c.alike(as)
+		if err = q.recordAlike(ctx, alike); err == nil {
+			err = q.record(ctx, rest)
 		}
 	}
 	return q.c.wrap("record", q.name, uuid.Nil, err)
 }
 
-func (q *Queue) attemptArgs(as []Attempt) (dialect.Args, error) {
-	// By task and fence, so that two who record the same wait for each other in one direction only.
-	as = slices.Clone(as)
-	slices.SortFunc(as, func(a, b Attempt) int {
-		if c := slices.Compare(a.Task[:], b.Task[:]); c != 0 {
-			return c
+// alike parts attempts that share the outcome, the worker, and that they have no error, when there are enough of them for a statement of
+// their own and the engine has one.
+func (c *Client) alike(as []Attempt) (alike, rest []Attempt) {
+	if c.s.Statements.RecordAlike.SQL == "" || len(as) < alikeLeast {
+		return nil, as
+	}
+	for _, a := range as {
+		if a.Outcome == as[0].Outcome && a.Worker == as[0].Worker && a.Error == "" {
+			alike = append(alike, a)
+		} else {
+			rest = append(rest, a)
 		}
-		return int(a.Fence - b.Fence)
+	}
+	if len(alike) < alikeLeast {
+		return nil, as
+	}
+	return alike, rest
+}
+
+// recordAlike records what is most likely new. When some of it is there already, all are recorded one by one.
+func (q *Queue) recordAlike(ctx context.Context, as []Attempt) error {
+	if len(as) == 0 {
+		return nil
+	}
+	args, err := q.attemptArgs(as)
+	if err != nil {
+		return err
+	}
+	args["outcome"], args["worker"] = string(as[0].Outcome), as[0].Worker
+	err = q.c.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		_, err := q.c.s.ExecBatch(ctx, conn, q.c.s.Statements.RecordAlike, args, len(as))
+		return err
 	})
+	if q.c.s.Class(err) == dialect.Duplicate { // and nothing was added
+		err = q.record(ctx, as)
+	}
+	return err
+}
+
+func (q *Queue) record(ctx context.Context, as []Attempt) error {
+	if len(as) == 0 {
+		return nil
+	}
+	args, err := q.attemptArgs(as)
+	if err != nil {
+		return err
+	}
+	return q.c.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		_, err := q.c.s.ExecBatch(ctx, conn, q.c.s.Statements.Record, args, len(as))
+		return err
+	})
+}
+
+func (q *Queue) attemptArgs(as []Attempt) (dialect.Args, error) {
 	n := len(as)
 	id, fence, attempt := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	outcome, worker := make(dialect.Col[string], n), make(dialect.Col[string], n)

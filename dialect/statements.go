@@ -78,8 +78,9 @@ type Statements struct {
 
 	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :started :ended :worker :error. One that is there is
 	// left out. It returns nothing. Attempts returns AttemptRows of the task :id in order, at most :limit. ExpireAttempts removes at most
-	// :limit of :queue that ended at least :age ago.
-	Record                   Batch
+	// :limit of :queue that ended at least :age ago. RecordAlike is Record for attempts without an error that share :outcome and :worker, which are no
+	// columns; one that is there is an error of class Duplicate. It may be empty.
+	Record, RecordAlike      Batch
 	Attempts, ExpireAttempts string
 	// Archive copies rows given by :id into the archive, if Purge would remove them, and locks them: Purge follows in the same transaction. A
 	// row that is in the archive already stays as it is. It returns nothing, but where it has a First. ListArchive is List for the archive.

@@ -29,8 +29,9 @@ func (r *run) fetch(ctx context.Context) error {
 		start := time.Now()
 		tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.now().lease)
 		r.foundCrashed(tasks, spent)
-		for _, t := range tasks {
-			r.ready <- r.held.add(t) // there is room: waitHungry's target is no more than what the channel holds
+		jobs := r.held.add(tasks)
+		for i := range jobs {
+			r.ready <- &jobs[i] // there is room: waitHungry's target is no more than what the channel holds
 		}
 		for _, t := range spent {
 			r.poisoned(t, nil)
@@ -61,40 +62,32 @@ func (r *run) fetch(ctx context.Context) error {
 
 // supply is what fetch knows about the pace of things.
 type supply struct {
-	rest     time.Duration // the next pause of an idle worker
-	since    time.Time     // when pace was reckoned last
-	pace     float64       // tasks that handlers begin in a second
-	prefetch int           // tasks that should wait for handlers
+	rest  time.Duration // the next pause of an idle worker
+	since time.Time     // when pace was reckoned last
+	pace  float64       // tasks that handlers begin in a second
 }
 
-// reckon fits the prefetch to what the handlers get done in a while, so that slow tasks are left for other workers.
-func (s *supply) reckon(begun int64, most int) {
+// reckon fits the prefetch, the tasks that should wait for handlers, to what the handlers get done in a while, so that slow tasks are
+// left for other workers.
+func (s *supply) reckon(begun int64, most int) (prefetch int) {
 	now := time.Now()
-	took := now.Sub(s.since).Seconds()
-	if took <= 0 {
-		return
-	}
+	took := max(now.Sub(s.since), time.Microsecond).Seconds()
 	s.since = now
 	if took > 1 {
 		s.pace = 0 // of another time
 	}
 	s.pace = (s.pace + float64(begun)/took) / 2
-	s.prefetch = min(int(s.pace*ahead.Seconds()), most)
+	return min(int(s.pace*ahead.Seconds()), most)
 }
 
 // waitHungry waits until a full batch, or half of what the handlers should have, is missing, and returns how much is. It is false when
 // ctx has ended.
 func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
-	s.reckon(r.begun.Swap(0), 2*r.now().batch) // one batch to begin with while the next is fetched
-	each := 1
-	if r.cfg.BatchHandler != nil {
-		each = r.cfg.BatchSize
-	}
+	// One batch to begin with while the next is fetched.
+	r.prefetch.Store(int64(s.reckon(r.begun.Swap(0), 2*r.now().batch)))
 	for {
-		target := int(r.idle.Load())*each + s.prefetch
-		want = target - len(r.ready)
-		if want >= max(1, min(target/2, r.now().batch)) {
-			return min(want, r.now().batch), ctx.Err() == nil
+		if want = r.wanted(); want > 0 {
+			return want, ctx.Err() == nil
 		}
 		select {
 		case <-r.hungry:
@@ -104,8 +97,25 @@ func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
 	}
 }
 
-// tellHungry tells fetch that a handler wants something, or that one has taken something.
+// wanted is how many tasks are missing, at most a batch; 0 is too few to ask for.
+func (r *run) wanted() int {
+	each, batch := 1, r.now().batch
+	if r.cfg.BatchHandler != nil {
+		each = r.cfg.BatchSize
+	}
+	target := int(r.idle.Load())*each + int(r.prefetch.Load())
+	want := target - len(r.ready)
+	if want < max(1, min(target/2, batch)) {
+		return 0
+	}
+	return min(want, batch)
+}
+
+// tellHungry wakes fetch when enough is missing, after a handler has begun to wait or has taken something.
 func (r *run) tellHungry() {
+	if r.wanted() == 0 {
+		return
+	}
 	select {
 	case r.hungry <- struct{}{}:
 	default: // it has been told already

@@ -103,13 +103,13 @@ type Limiter interface {
 }
 
 // limits are those that hold for a task.
-func (r *run) limits(t dbq.Task) Limits {
+func (r *run) limits(t *dbq.Task) Limits {
 	l := Limits{r.cfg.Timeout, r.now().maxAttempts, r.cfg.Backoff}
 	limiter, ok := r.cfg.Handler.(Limiter)
 	if !ok {
 		return l
 	}
-	own := limiter.Limits(t)
+	own := limiter.Limits(*t)
 	if own.Timeout > 0 {
 		l.Timeout = own.Timeout
 	}
@@ -125,26 +125,33 @@ func (r *run) limits(t dbq.Task) Limits {
 // conclude passes on how an attempt ended. cause is why the handler's context ended, nil when it did not.
 func (r *run) conclude(j *job, o Outcome, cause error, took time.Duration) {
 	var chosen *outcome // how the handler says that it is to end
-	errors.As(o.Err, &chosen)
+	if o.Err != nil {
+		errors.As(o.Err, &chosen)
+	}
+	l, isLost := j.current()
 	switch {
 	case errors.Is(o.Err, Settled):
-		r.observe(Event{Kind: Ended, Task: j.task, Outcome: "settled", Duration: took})
+		if r.observed() {
+			r.observe(Event{Kind: Ended, Task: j.task, Outcome: "settled", Duration: took})
+		}
 		r.record(j, dbq.OutcomeSettled, nil)
 		r.held.remove(j)
-	case j.isLost():
+	case isLost:
 		r.leaseLost(j, "a lease was lost while its task was worked on")
 	case o.Err != nil && chosen == nil && errors.Is(cause, ErrShutdown):
-		r.settle(j, dbq.Released(j.currentLease(), 0), o.Err, took)
+		r.settle(j, dbq.Released(l, 0), o.Err, took)
 	default:
 		if o.Err != nil && chosen == nil && errors.Is(cause, ErrTimeout) && !errors.Is(o.Err, ErrTimeout) {
 			o.Err = fmt.Errorf("%w: %w", ErrTimeout, o.Err)
 		}
-		r.settle(j, r.settlement(j, o, chosen), o.Err, took)
+		r.settle(j, r.settlement(j, l, o, chosen), o.Err, took)
 	}
 }
 
 func (r *run) settle(j *job, s dbq.Settlement, err error, took time.Duration) {
-	r.observe(Event{Kind: Ended, Task: j.task, Outcome: string(s.Event()), Duration: took, Err: err})
+	if r.observed() {
+		r.observe(Event{Kind: Ended, Task: j.task, Outcome: string(s.Event()), Duration: took, Err: err})
+	}
 	r.settler.add(j, s, err)
 }
 
@@ -155,11 +162,11 @@ func (r *run) leaseLost(j *job, text string) {
 }
 
 // settlement is how an attempt ends.
-func (r *run) settlement(j *job, o Outcome, chosen *outcome) dbq.Settlement {
-	l, limits := j.currentLease(), r.limits(j.task)
+func (r *run) settlement(j *job, l dbq.Lease, o Outcome, chosen *outcome) dbq.Settlement {
 	if o.Err == nil {
 		return dbq.Completed(l, o.Result)
 	}
+	limits := r.limits(&j.task)
 	if chosen != nil {
 		s := chosen.settle(l, o)
 		if chosen.repeats && limits.MaxAttempts > 0 && j.task.Attempt >= limits.MaxAttempts {

@@ -34,8 +34,11 @@ type Event struct {
 	Err      error
 }
 
+// observed reports whether anybody wants events. Where there is one for each task, it is asked first: an event is large.
+func (r *run) observed() bool { return r.cfg.Observe != nil }
+
 func (r *run) observe(e Event) {
-	if r.cfg.Observe != nil {
+	if r.observed() {
 		e.Queue = r.cfg.Queue.Name()
 		r.cfg.Observe(e)
 	}

@@ -13,8 +13,10 @@ type poisoning struct {
 }
 
 // report passes on what became of a settlement.
-func (r *run) report(st settlement, out dbq.Settled) {
-	r.observe(Event{Kind: Recorded, Task: st.job.task, State: out.State, Err: out.Err})
+func (r *run) report(st *settlement, out dbq.Settled) {
+	if r.observed() {
+		r.observe(Event{Kind: Recorded, Task: st.job.task, State: out.State, Err: out.Err})
+	}
 	if out.Err == nil {
 		r.recordSettled(st, out)
 	}

@@ -34,7 +34,7 @@ var outcomes = map[state.Event]dbq.Outcome{
 }
 
 // recordSettled notes an attempt that was settled, unless its handler was never called.
-func (r *run) recordSettled(st settlement, out dbq.Settled) {
+func (r *run) recordSettled(st *settlement, out dbq.Settled) {
 	outcome := outcomes[st.s.Event()]
 	if outcome == dbq.OutcomeFailed {
 		r.failed.Add(1)

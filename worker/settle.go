@@ -42,6 +42,11 @@ func newSettler(r *run) *settler {
 func (s *settler) add(j *job, st dbq.Settlement, err error) {
 	select {
 	case s.in <- settlement{j, st, err}:
+		return
+	default: // it is full
+	}
+	select {
+	case s.in <- settlement{j, st, err}:
 	case <-s.stopped: // by a handler that Run did not wait for: its lease runs out
 	}
 }
@@ -69,10 +74,16 @@ func (s *settler) run() {
 
 // collect waits a little for more to settle in the same call.
 func (s *settler) collect(first settlement) []settlement {
-	batch := []settlement{first}
+	batch := append(make([]settlement, 0, 64), first)
 	timer := time.NewTimer(settleWait)
 	defer timer.Stop()
 	for len(batch) < settleMost {
+		select {
+		case st := <-s.in:
+			batch = append(batch, st)
+			continue
+		default: // a select of one channel is the fast one
+		}
 		select {
 		case st := <-s.in:
 			batch = append(batch, st)
@@ -113,8 +124,13 @@ func (s *settler) flush(batch []settlement) {
 }
 
 func (s *settler) report(batch []settlement, out []dbq.Settled) {
-	for i, st := range batch {
-		s.held.remove(st.job)
+	jobs := make([]*job, len(batch))
+	for i := range batch {
+		jobs[i] = batch[i].job
+	}
+	s.held.remove(jobs...)
+	for i := range batch {
+		st := &batch[i]
 		s.r.report(st, out[i])
 		if err := out[i].Err; err != nil {
 			s.cfg.Logger.Warn("worker: an attempt could not be settled",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -16,6 +17,7 @@ import (
 type slot struct {
 	r         *run
 	goroutine int // its number, to find its stack by
+	jobs      []*job // room for what it takes next
 }
 
 // work hands tasks to the handler until the worker drains.
@@ -36,24 +38,15 @@ func (r *run) next(s *slot) bool {
 	if r.leaveIfMany() {
 		return false
 	}
-	r.idle.Add(1)
-	r.tellHungry()
-	var jobs []*job
-	select {
-	case <-r.quit:
-		r.idle.Add(-1)
-		r.leave()
-		return false
-	case j := <-r.ready:
-		jobs = append(jobs, j)
-	case <-r.fewer: // look again whether this one is wanted
-		r.idle.Add(-1)
-		return true
+	j, ok := r.take()
+	if j == nil {
+		return ok
 	}
-	r.idle.Add(-1)
+	jobs := append(s.jobs[:0], j)
 	if r.cfg.BatchHandler != nil {
 		jobs = r.fill(jobs)
 	}
+	s.jobs = jobs
 	r.begun.Add(int64(len(jobs)))
 	r.tellHungry()
 	if r.handle(s, jobs) {
@@ -61,6 +54,27 @@ func (r *run) next(s *slot) bool {
 	}
 	r.zombies.Add(-1)
 	return r.enter() // nobody took its place, perhaps
+}
+
+// take waits for a task. Without one, ok says whether the slot is to look again.
+func (r *run) take() (j *job, ok bool) {
+	select {
+	case j = <-r.ready:
+		return j, true
+	default:
+	}
+	r.idle.Add(1)
+	defer r.idle.Add(-1)
+	r.tellHungry()
+	select {
+	case <-r.quit:
+		r.leave()
+		return nil, false
+	case j = <-r.ready:
+		return j, true
+	case <-r.fewer: // look again whether this one is wanted
+		return nil, true
+	}
 }
 
 // fill makes a batch, and waits a little for it to fill up.
@@ -84,7 +98,7 @@ func (r *run) fill(jobs []*job) []*job {
 func (r *run) handle(s *slot, jobs []*job) bool {
 	timeout := r.cfg.Timeout
 	if r.cfg.BatchHandler == nil {
-		timeout = r.limits(jobs[0].task).Timeout
+		timeout = r.limits(&jobs[0].task).Timeout
 	}
 	f, gone := r.held.begin(r.base, s, jobs, timeout)
 	for _, j := range gone { // lost, or out of time
@@ -95,7 +109,9 @@ func (r *run) handle(s *slot, jobs []*job) bool {
 	}
 	var out []Outcome
 	for _, j := range f.jobs {
-		r.observe(Event{Kind: Started, Task: j.task, Duration: j.task.Waited + f.start.Sub(j.taken)})
+		if r.observed() {
+			r.observe(Event{Kind: Started, Task: j.task, Duration: j.task.Waited + f.start.Sub(j.taken)})
+		}
 	}
 	if r.cfg.BatchHandler != nil {
 		tasks := make([]dbq.Task, len(f.jobs))
@@ -153,7 +169,7 @@ func (r *run) spawn() {
 // slots counts those that the worker waits for when it drains.
 type slots struct {
 	mu       sync.Mutex
-	n        int
+	n        atomic.Int64 // written under mu
 	stopping bool
 	drained  chan struct{} // closed when it is stopping and none is left
 }
@@ -162,31 +178,34 @@ type slots struct {
 func (r *run) enter() bool {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
-	if r.slots.stopping || r.slots.n >= r.now().concurrency {
+	if r.slots.stopping || r.slots.n.Load() >= int64(r.now().concurrency) {
 		return false
 	}
-	r.slots.n++
+	r.slots.n.Add(1)
 	return true
 }
 
 // leaveIfMany ends a slot when an operator wants fewer.
 func (r *run) leaveIfMany() bool {
-	r.slots.mu.Lock()
-	defer r.slots.mu.Unlock()
-	if r.slots.stopping || r.slots.n <= r.now().concurrency {
+	if r.slots.n.Load() <= int64(r.now().concurrency) { // as almost always
 		return false
 	}
-	r.slots.n--
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	if r.slots.stopping || r.slots.n.Load() <= int64(r.now().concurrency) {
+		return false
+	}
+	r.slots.n.Add(-1)
 	return true
 }
 
-func (r *run) leave() { r.slots.change(func(s *slots) { s.n-- }) }
+func (r *run) leave() { r.slots.change(func(s *slots) { s.n.Add(-1) }) }
 
 func (s *slots) change(f func(s *slots)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s)
-	if s.stopping && s.n == 0 {
+	if s.stopping && s.n.Load() == 0 {
 		close(s.drained)
 	}
 }

@@ -154,8 +154,8 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 		return t, false, err
 	}
 	jobs := make([]*job, len(tasks))
-	for i := range tasks {
-		jobs[i] = r.held.add(tasks[i])
+	for i, held := 0, r.held.add(tasks); i < len(held); i++ {
+		jobs[i] = &held[i]
 	}
 	detach := context.AfterFunc(ctx, func() { r.held.cancelAll(ErrShutdown) })
 	defer detach()
@@ -182,6 +182,7 @@ func (r *run) start() (stop func()) {
 		close(r.poison)
 		r.recorder.stop()
 		background.Wait()
+		r.held.close()
 	}
 }
 
@@ -205,12 +206,14 @@ type run struct {
 	done         atomic.Int64 // attempts that were settled
 	failed       atomic.Int64 // of these, those that failed
 
-	ready   chan *job     // leased, not started
-	hungry  chan struct{} // told when ready runs low
-	idle    atomic.Int64  // handlers that wait for a task
-	begun   atomic.Int64  // tasks that handlers took, since it was asked last
-	zombies atomic.Int64  // handlers that ignore the end of their context
-	quit    chan struct{} // closed when no more is to be started
+	ready  chan *job     // leased, not started
+	hungry chan struct{} // told when ready runs low
+	idle   atomic.Int64  // handlers that wait for a task
+	// prefetch is how many tasks should wait for handlers.
+	prefetch atomic.Int64
+	begun    atomic.Int64  // tasks that handlers took, since it was asked last
+	zombies  atomic.Int64  // handlers that ignore the end of their context
+	quit     chan struct{} // closed when no more is to be started
 }
 
 func (w *Worker) newRun(ctx context.Context) (*run, error) {

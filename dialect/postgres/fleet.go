@@ -26,6 +26,10 @@ SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.e
   FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]), CAST(:started AS bigint[]),
        CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[])) AS d (id, fence, attempt, outcome, started, ended, worker, error)
 ON CONFLICT DO NOTHING`)
+	st.RecordAlike = batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, CAST(:outcome AS text), d.started, d.ended, CAST(:worker AS text)
+  FROM (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:fence AS bigint[])) AS fence, unnest(CAST(:attempt AS smallint[])) AS attempt,
+               unnest(CAST(:started AS bigint[])) AS started, unnest(CAST(:ended AS bigint[])) AS ended) AS d`)
 	st.Attempts = t(`SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM {attempt} WHERE task = :id ORDER BY fence LIMIT :limit`)
 	st.ExpireAttempts = t(`DELETE FROM {attempt} WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM {attempt} WHERE queue = :queue AND ended <= {now} - CAST(:age AS bigint) ORDER BY ended LIMIT :limit))`)

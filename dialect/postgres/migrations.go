@@ -36,7 +36,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   headers text,
   payload bytea,
   result bytea
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05)`, state.Literals(state.All()...))),
 			t(`CREATE UNIQUE INDEX ` + name + `_reference ON {task} (reference, queue) WHERE reference IS NOT NULL`),
 			t(`CREATE INDEX ` + name + `_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL`),

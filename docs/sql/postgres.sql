@@ -31,7 +31,7 @@ CREATE TABLE dbq_task (
   headers text,
   payload bytea,
   result bytea
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
@@ -244,6 +244,13 @@ SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.e
   FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]), CAST(:started AS bigint[]),
        CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[])) AS d (id, fence, attempt, outcome, started, ended, worker, error)
 ON CONFLICT DO NOTHING;
+
+-- RecordAlike. Adds attempts to the history that ended alike, without an error, and are most likely new.
+-- At most 5000 rows.
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, CAST(:outcome AS text), d.started, d.ended, CAST(:worker AS text)
+  FROM (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:fence AS bigint[])) AS fence, unnest(CAST(:attempt AS smallint[])) AS attempt,
+               unnest(CAST(:started AS bigint[])) AS started, unnest(CAST(:ended AS bigint[])) AS ended) AS d;
 
 -- Attempts. Reads the attempts of a task.
 SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt WHERE task = :id ORDER BY fence LIMIT :limit;

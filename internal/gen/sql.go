@@ -53,6 +53,7 @@ var comments = map[string]string{
 	"DropNote":       "Removes a note.",
 	"ExpireNotes":    "Removes notes whose time is over.",
 	"Record":         "Adds attempts to the history.",
+	"RecordAlike":    "Adds attempts to the history that ended alike, without an error, and are most likely new.",
 	"Attempts":       "Reads the attempts of a task.",
 	"ExpireAttempts": "Removes old attempts, a few at a time.",
 	"Archive":        "Copies ended tasks into the archive, just before they are removed in the same transaction.",
@@ -141,7 +142,7 @@ func (p *printer) statements(st dialect.Statements) {
 				p.text(name, comments[name], f...)
 			}
 		case dialect.Batch:
-			if f.SQL != "" || name != "Complete" && name != "InsertAlike" { // these may be empty
+			if f.SQL != "" || !slices.Contains([]string{"Complete", "InsertAlike", "RecordAlike"}, name) { // these may be empty
 				p.batch(name, comments[name], f)
 			}
 		case map[state.Event]dialect.Batch:
