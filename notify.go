@@ -8,7 +8,7 @@ import (
 
 // notifyEvery is the least time between two notifications of a client about one queue. Enqueues in between share the one that follows.
 const (
-	notifyEvery   = 5 * time.Millisecond
+	notifyEvery   = time.Millisecond
 	notifyTimeout = 5 * time.Second
 )
 

@@ -112,8 +112,8 @@ type checkout struct {
 // A search leases up to limit tasks by one of the searches "ready" and "expired".
 type search func(ctx context.Context, name string, limit int) ([]dialect.Row, error)
 
-// parts runs the two searches in the order asked for: leases that ran out come first when they are to be looked for, and
-// otherwise only when there is room left.
+// parts runs the two searches in the order asked for: leases that ran out come first when they are to be looked for, and otherwise
+// only when nothing else was found.
 func (c *checkout) parts(ctx context.Context, find search) error {
 	order := []string{"ready", "expired"}
 	if c.r.Expired {
@@ -121,7 +121,7 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 	}
 	c.rows = nil
 	for _, name := range order {
-		if len(c.rows) >= c.r.Limit {
+		if len(c.rows) >= c.r.Limit || len(c.rows) > 0 && !c.r.Expired {
 			break
 		}
 		rows, err := find(ctx, name, c.r.Limit-len(c.rows))

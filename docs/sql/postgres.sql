@@ -215,7 +215,7 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND
   (SELECT min(t.lease_until) FROM dbq_task t WHERE t.queue = :queue AND t.state = 1)) END AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
 
 -- Notify. Wakes workers of other processes, outside of the transaction that enqueued.
-SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text));
+SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)), set_config('synchronous_commit', 'off', true);
 
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
