@@ -22,10 +22,10 @@ const (
 // ready is a search for due tasks: one ordered descent of the index for each priority, in order, until there are enough. Ordering
 // by priority and due time at once would walk every future row of the better priorities before PostgreSQL 18.
 //
-// It tells where each row is, so that the update need not look it up again. A row that somebody has changed in between is elsewhere, and
-// is left out.
-const ready = `SELECT x.id, x.fence, x.due, x.place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid AS place FROM {task} t
+// It tells where each row is, and the update goes there: whatever PostgreSQL believes about the table, it need not look for the rows
+// again. A row that somebody has changed in between is elsewhere, and is left out.
+const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid FROM {task} t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND ` + unpaused + `
      ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
@@ -36,12 +36,13 @@ const expired = `SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_
    WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND ` + unpaused + ` LIMIT :limit {lock}`
 
-// take does not send back what this call sets itself; see took.
-const take = `UPDATE {task} t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+// take does not send back what this call sets itself; see took. It keeps when the task had become due, which RETURNING could not tell
+// before PostgreSQL 18.
+const take = `UPDATE {task} t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE {which} AND t.fence = pick.fence AND t.due <= clock.now
+  FROM {which} AND t.due <= clock.now
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
-  pick.due AS was_due, clock.now`
+  t.was_due, clock.now`
 
 const takeOver = `UPDATE {task} t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
@@ -61,8 +62,8 @@ const before = ", pick.was_holder, pick.was_taken, pick.was_until"
 // once for each outer row: pick is materialized.
 func addCheckout(st *dialect.Statements, t func(string) string, batch func(string) dialect.Batch) {
 	pick := func(search, update, lock string) string {
-		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.Replace(search, "{lock}", lock, 1) + ")\n" +
-			strings.Replace(update, "{which}", "t.ctid = pick.place AND t.id = pick.id", 1))
+		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", lock, "{found}", "x.ctid AS place").Replace(search) + ")\n" +
+			strings.Replace(update, "{which}", "clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick))", 1))
 	}
 	given := `WITH {clock}, pick AS MATERIALIZED (
   SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
@@ -74,11 +75,11 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		"queue lock":    `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
 		"ready alone":   pick(ready, take, ""),
 		"expired alone": pick(expired, takeOver+before, ""),
-		"see ready":     t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", ", x.place", "", ", t.ctid AS place", "").Replace(ready)),
+		"see ready":     t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", "x.id, x.fence, x.due").Replace(ready)),
 		"see expired":   t("WITH " + clock + "\n" + strings.Replace(expired, "{lock}", "", 1)),
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready":   batch(given + strings.Replace(take, "{which}", "t.id = pick.id", 1)),
+		"take ready":   batch(given + strings.Replace(take, "{which}", "pick, clock WHERE t.id = pick.id AND t.fence = pick.fence", 1)),
 		"take expired": batch(given + takeOver),
 	}
 }

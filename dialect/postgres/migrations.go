@@ -22,6 +22,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   id uuid PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
   due bigint,
+  was_due bigint,
   lease_until bigint,
   created bigint NOT NULL,
   updated bigint NOT NULL,

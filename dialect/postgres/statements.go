@@ -77,7 +77,7 @@ UPDATE {task} t SET
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state`),
 		Complete: batch(`UPDATE {task} t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT {now}), result = NULL
- WHERE t.id = ANY (CAST(:id AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
 RETURNING t.id`),
 		Remove: batch(`DELETE FROM {task} t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
