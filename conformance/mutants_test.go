@@ -196,6 +196,7 @@ func mutants() []mutant {
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")
+				must(&st.Complete.One, ` AND \+fence = :fence`, "")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -210,6 +211,7 @@ func mutants() []mutant {
 		{name: "settle-without-state",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theState, "")
+				must(&st.Complete.One, ` AND \+state = 1`, "")
 			},
 			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
 		{name: "complete-without-fence",

@@ -88,6 +88,14 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 		}
 		e.check(t, name)
 		seen++
+		if b.One == "" {
+			continue
+		}
+		e = &explainer{s: s}
+		if _, err := s.QueryBatch(t.Context(), e, b, args, 1); err != nil {
+			t.Fatalf("%s of one: %v", name, err)
+		}
+		e.check(t, name)
 	}
 	if seen != len(wanted) {
 		t.Errorf("%d statements were explained, %d are known: change the test with the dialect", seen, len(wanted))
@@ -125,9 +133,13 @@ func (e *explainer) Query(ctx context.Context, query string, args ...any) (diale
 	return conn.Query(ctx, "SELECT 1 AS id WHERE false")
 }
 
-// Exec is not needed: what workers run returns rows.
-func (e *explainer) Exec(context.Context, string, ...any) (int64, error) {
-	return 0, fmt.Errorf("the plan test explains only what returns rows")
+// Exec notes the plan, too.
+func (e *explainer) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	rows, err := e.Query(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return 0, rows.Close()
 }
 
 func (e *explainer) check(t *testing.T, name string) {

@@ -44,14 +44,14 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	batch := func(s, row string) dialect.Batch {
 		return dialect.Batch{SQL: t(s), Row: row, Sep: ", ", Max: maxRows}
 	}
+	alone := func(one, s, row string) dialect.Batch {
+		b := batch(s, row)
+		b.One = t(one)
+		return b
+	}
 	const into = `INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 `
-	insert := batch(into+`SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
-  FROM (VALUES {rows}) AS d WHERE true
-ON CONFLICT DO NOTHING
-RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`)
-	insert.One = t(into + `VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)
-ON CONFLICT DO NOTHING`)
+	const completed = `UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL WHERE id `
 	st := dialect.Statements{
 		Style: dialect.Question,
 		Begin: []string{"BEGIN IMMEDIATE"},
@@ -64,7 +64,11 @@ ON CONFLICT DO NOTHING`)
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
-		Insert: insert,
+		Insert: alone(into+`VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)
+ON CONFLICT DO NOTHING`, into+`SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
+  FROM (VALUES {rows}) AS d WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
 		Settle: batch(`UPDATE {task} SET
   state = CASE WHEN d.column3 = 3 AND coalesce(d.column4, d.column5) IS NOT NULL AND attempt >= max_attempts THEN 4 ELSE d.column3 END,
   due = CASE WHEN d.column3 = 3 AND attempt >= max_attempts THEN NULL ELSE coalesce(d.column4, {now} + d.column5) END,
@@ -74,8 +78,7 @@ ON CONFLICT DO NOTHING`)
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence, state`, `(:id, :fence, :state, :at, :after, :uncount, :result)`),
 		// A list of ids is half as long to read for SQLite as a list of rows.
-		Complete: batch(`UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL
- WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
+		Complete: alone(completed+`= :id AND +fence = :fence AND +state = 1`, completed+`IN ({rows}) AND +fence = :fence AND +state = 1
 RETURNING id`, `:id`),
 		Remove: batch(`DELETE FROM {task} WHERE rowid IN (
   SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)

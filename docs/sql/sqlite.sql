@@ -145,9 +145,10 @@ RETURNING id, fence, state;
 
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL
- WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
+-- The second one is for a single row.
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
 RETURNING id;
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL WHERE id = :id AND +fence = :fence AND +state = 1;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
