@@ -152,7 +152,7 @@ type QueueStats struct {
 }
 
 // Stats counts the tasks of each queue by state, by the queues' names. It reads the whole table: COMPLETED tasks that are never
-// purged make it slow.
+// purged make it slow. docs/performance.md has an index for who counts them often.
 func (c *Client) Stats(ctx context.Context) ([]QueueStats, error) {
 	var rows []dialect.CountRow
 	err := c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {

@@ -18,7 +18,8 @@ type held struct {
 	fence int64
 }
 
-// alikeLeast is how many settlements are worth a statement of their own.
+// alikeLeast is how many settlements are worth a statement of their own. One that is alone in its call is, on an engine that has a statement
+// for a single row.
 const alikeLeast = 16
 
 // settling is a batch of settlements, sorted by id so that two batches never wait for each other in a circle.
@@ -66,8 +67,9 @@ func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
 		}
 		seen[key] = true
 	}
+	alone := len(ss) == 1 && q.c.s.Statements.Complete.One != ""
 	for fence, index := range b.alike {
-		if len(index) < alikeLeast {
+		if len(index) < alikeLeast && !alone {
 			b.update = append(b.update, index...)
 			delete(b.alike, fence)
 		}

@@ -129,7 +129,7 @@ func longRun(entries []*entry) []*entry {
 
 func (s samples) round(ctx context.Context, e *entry, n int) error {
 	if e.singles {
-		if err := s.enqueueSingles(ctx, e, max(e.tasks(n)/singleShare, leastSingles)); err != nil {
+		if err := s.enqueueSingles(ctx, e, max(n/singleShare, leastSingles)); err != nil { // as many for each: fewer would meet no checkpoint
 			return fmt.Errorf("enqueueing one by one: %w", err)
 		}
 	}

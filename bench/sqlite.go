@@ -35,7 +35,7 @@ func (p *sqlitePlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client
 
 // db opens the file with the same settings for what is not dbq.
 func (p *sqlitePlace) db(conns int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", "file:"+p.file()+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)&_pragma=synchronous("+p.synchronous+")")
+	db, err := sql.Open("sqlite", "file:"+p.file()+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=wal_autocheckpoint(4000)&_pragma=busy_timeout(60000)&_pragma=synchronous("+p.synchronous+")")
 	if err == nil {
 		db.SetMaxOpenConns(conns)
 		db.SetMaxIdleConns(conns)

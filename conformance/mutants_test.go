@@ -196,6 +196,7 @@ func mutants() []mutant {
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")
+				must(&st.Complete.One, ` AND \+fence = :fence`, "")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -210,6 +211,7 @@ func mutants() []mutant {
 		{name: "settle-without-state",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theState, "")
+				must(&st.Complete.One, ` AND \+state = 1`, "")
 			},
 			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
 		{name: "complete-without-fence",
@@ -228,7 +230,7 @@ func mutants() []mutant {
 			races:  []string{"Contention/ManyQueues"}},
 		{name: "lease-half-as-long",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take", anyClock+` \+ :lease`, clock+" + :lease / 2")
+				mustIn(st.Checkout, "take", `:lease`, ":lease / 2")
 			},
 			caught: []string{"Lease/UntilIsNotLaterThanTheDatabase"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -295,12 +297,15 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, "INSERT INTO", "INSERT OR REPLACE INTO")
 				must(&st.Insert.SQL, "ON CONFLICT DO NOTHING\n", "")
+				must(&st.Insert.One, "INSERT INTO", "INSERT OR REPLACE INTO")
+				must(&st.Insert.One, "ON CONFLICT DO NOTHING", "")
 			},
 			caught: []string{"Enqueue/DuplicateReference"},
 			races:  []string{"Contention/DuplicateEnqueueRace"}},
 		{name: "due-an-hour-late",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, anyClock+` \+ d\.column7`, clock+" + 3600000000 + d.column7")
+				must(&st.Insert.One, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
 			},
 			caught: []string{"Checkout/AtMostN", "Enqueue/Minimal"}},
 		{name: "due-an-hour-early",
@@ -308,7 +313,7 @@ func mutants() []mutant {
 				early := "due <= " + clock + " + 3600000000"
 				mustIn(st.Checkout, "any", `due <= `+anyClock, early)
 				mustIn(st.Checkout, "ready", `due <= `+anyClock, early)
-				mustInBatch(st.CheckoutBatch, "take", `<= `+anyClock, "<= "+clock+" + 3600000000")
+				mustIn(st.Checkout, "take", `due <= :now`, "due <= :now + 3600000000")
 			},
 			caught: []string{"Enqueue/DelayedIsInvisible", "Checkout/FutureIsNotTaken"}},
 		{name: "result-not-kept",
@@ -319,7 +324,7 @@ func mutants() []mutant {
 		{name: "empty-becomes-nil",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Get, `length\(payload\) AS payload_size`, "NULL AS payload_size")
-				mustInBatch(st.CheckoutBatch, "take", `length\(payload\) AS payload_size`, "NULL AS payload_size")
+				mustIn(st.Checkout, "ready", `length\(t\.payload\) AS payload_size`, "NULL AS payload_size")
 			},
 			caught: []string{"RoundTrip/EmptyIsNotNil"}},
 		{name: "purge-takes-all",
@@ -335,8 +340,10 @@ func mutants() []mutant {
 			caught: []string{"Transitions/revoke/PROCESSING-leased"}},
 		{name: "priority-ignored",
 			edit: func(st *dialect.Statements, n dialect.Names) {
-				all := "SELECT id, due AS was_due FROM " + n.Table("task") + " WHERE queue = :queue AND due <= " + clock + " ORDER BY due, id LIMIT :limit"
-				st.Checkout["ready"] = all
+				each := `(?s)FROM \(SELECT \* FROM \(SELECT rowid.*\nLIMIT \+:limit\)`
+				all := "FROM (SELECT rowid FROM " + n.Table("task") + " WHERE queue = :queue AND due <= {now} ORDER BY due, id LIMIT +:limit)"
+				mustIn(st.Checkout, "ready", each, strings.Replace(all, "{now}", clock, 1))
+				mustIn(st.Checkout, "take", each, strings.Replace(all, "{now}", ":now", 1))
 			},
 			caught: []string{"Checkout/PriorityFirst", "Contention/NoStarvation"}},
 	}

@@ -47,7 +47,7 @@ func (d movable) Statements(n dialect.Names) dialect.Statements {
 	now := st.Now
 	move := func(text string) string { return strings.ReplaceAll(text, now, "("+now+" + "+offset+")") }
 	moveBatch := func(b dialect.Batch) dialect.Batch {
-		b.SQL, b.Row, b.First, b.After, b.ReadRow = move(b.SQL), move(b.Row), move(b.First), move(b.After), move(b.ReadRow)
+		b.SQL, b.One, b.Row, b.First, b.After, b.ReadRow = move(b.SQL), move(b.One), move(b.Row), move(b.First), move(b.After), move(b.ReadRow)
 		return b
 	}
 	v := reflect.ValueOf(&st).Elem()

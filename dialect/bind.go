@@ -105,12 +105,17 @@ func namesIn(text string) []string {
 // bind gives the driver's text and its arguments for a plain statement. A name without a value is an error: a dialect
 // asked for something the core does not have.
 func (b *binder) bind(text string, args Args) (string, []any, error) {
+	return b.bindRow(text, args, -1)
+}
+
+// bindRow is bind for a plain statement whose columns have the values of one row.
+func (b *binder) bindRow(text string, args Args, row int) (string, []any, error) {
 	c := b.compile(text)
 	if c.err != nil {
 		return "", nil, c.err
 	}
 	values := make([]any, 0, len(c.names))
-	values, err := b.appendValues(values, c.names, args, -1)
+	values, err := b.appendValues(values, c.names, args, row)
 	return sqlx.Rebind(int(b.style), c.text), values, err
 }
 

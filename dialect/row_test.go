@@ -87,6 +87,46 @@ func TestFirstAndAfter(t *testing.T) {
 	}
 }
 
+// counts touches as many rows as it says, and notes what it was told.
+type counts struct {
+	answers
+	touched int64
+	told    *[]any
+}
+
+func (c counts) Exec(_ context.Context, query string, args ...any) (int64, error) {
+	*c.told = append([]any{query}, args...)
+	return c.touched, nil
+}
+
+func TestOneIsForASingleRow(t *testing.T) {
+	t.Parallel()
+	a, b := uuid.UUID{1}, uuid.UUID{2}
+	s := NewSession(fake{}, Pool{}, Server{}, Names{})
+	batch := Batch{SQL: "many {rows}", Row: ":id", Sep: ",", Max: 2, One: "one :id :queue"}
+	for _, x := range []struct {
+		touched int64
+		ids     Col[uuid.UUID]
+		want    []Row
+		told    []any
+	}{
+		{1, Col[uuid.UUID]{a}, []Row{{ID: a}}, []any{"one ? ?", a, "q"}},
+		{0, Col[uuid.UUID]{a}, nil, []any{"one ? ?", a, "q"}},
+		{1, Col[uuid.UUID]{a, b}, []Row{{ID: b}}, nil},
+		{1, Col[uuid.UUID]{a, b, a}, []Row{{ID: b}, {ID: a}}, []any{"one ? ?", a, "q"}}, // the last is alone in its statement
+	} {
+		var told []any
+		conn := counts{answers{"many ?,?": {{b[:], int64(0), int64(0)}}}, x.touched, &told}
+		got, err := s.QueryBatch(t.Context(), conn, batch, Args{"id": x.ids, "queue": "q"}, len(x.ids))
+		if err != nil || !reflect.DeepEqual(got, x.want) || !reflect.DeepEqual(told, x.told) {
+			t.Errorf("%d rows: got %+v %v by %v, want %+v by %v", len(x.ids), got, err, told, x.want, x.told)
+		}
+	}
+	if _, err := s.QueryBatch(t.Context(), counts{told: new([]any)}, Batch{One: ":more", Max: 1}, Args{}, 1); err == nil {
+		t.Error("a name without a value passes")
+	}
+}
+
 func TestTerminatedIsWhatAClientReads(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"SELECT 1": "SELECT 1;\n", "BEGIN NULL; END;": "BEGIN NULL; END;\n/\n"} {

@@ -144,6 +144,9 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 		}
 		return readAs[Row](ctx, c, q, values, to-from)
 	}
+	if b.One != "" && to == from+1 {
+		return s.queryOne(ctx, c, b.One, args, from)
+	}
 	if b.First == "" && b.After == "" {
 		return query(b.SQL, b.Row)
 	}
@@ -178,6 +181,19 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 		locked[version{r.ID, r.Fence}] = true
 	}
 	return slices.DeleteFunc(after, func(r Row) bool { return !locked[version{r.ID, r.Fence}] }), nil
+}
+
+// queryOne runs a Batch's One for row i.
+func (s *Session) queryOne(ctx context.Context, c Conn, text string, args Args, i int) ([]Row, error) {
+	q, values, err := s.binder.bindRow(text, args, i)
+	if err != nil {
+		return nil, err
+	}
+	touched, err := c.Exec(ctx, q, values...)
+	if err != nil || touched == 0 {
+		return nil, err
+	}
+	return []Row{{ID: args["id"].(Column).At(i).(uuid.UUID)}}, nil
 }
 
 // ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.

@@ -107,6 +107,10 @@ type Batch struct {
 	// statement once for each row and wants all of its values so.
 	Repeat bool
 
+	// One does to a single row, by its plain names, what SQL does, where that returns no more than the ids of the rows that it touched. It returns
+	// nothing: its count says the same. Empty is none. It is for an engine on which a list, and returning rows, cost more.
+	One string
+
 	// First and After are for engines that cannot return the rows that a statement changed. First is run before SQL: it locks and
 	// returns the rows that SQL will change, as they will be. After is run after SQL, and returns the rows that are there then; the core
 	// asks beforehand which were there already. With both, After says how the rows are then that First returned. With either, ExplicitTx must be set. Both have the same Sep, and ReadRow as their row

@@ -8,20 +8,21 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
-	"modernc.org/sqlite"
 )
 
 // openMemory makes a database that lives until its pool is closed. Plain ":memory:" would die with its connection, and a write that is
 // cut off may cost its connection.
 func openMemory(ctx context.Context, query url.Values) (dialect.Pool, error) {
 	query.Set("vfs", "memdb")
-	m := &memory{uri: "file:/dbq-" + uuid.NewString() + "?" + query.Encode()}
-	keep, err := m.Driver().Open(m.uri)
+	c, err := connect("file:/dbq-" + uuid.NewString() + "?" + query.Encode())
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	m.keep = keep
-	db := sql.OpenDB(m)
+	keep, err := c.Connect(ctx)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	db := sql.OpenDB(&memory{c, keep})
 	one(db)
 	if err := db.PingContext(ctx); err != nil {
 		db.Close()
@@ -32,12 +33,9 @@ func openMemory(ctx context.Context, query url.Values) (dialect.Pool, error) {
 
 // memory connects to one database in memory, and keeps it alive by a connection of its own, which is never used.
 type memory struct {
-	uri  string
+	connector
 	keep driver.Conn
 }
-
-func (m *memory) Connect(context.Context) (driver.Conn, error) { return m.Driver().Open(m.uri) }
-func (m *memory) Driver() driver.Driver                        { return &sqlite.Driver{} }
 
 // Close is called by the pool's.
 func (m *memory) Close() error { return m.keep.Close() }

@@ -19,6 +19,10 @@ var durability = []string{"full", "normal", "extra"}
 
 const defaultBusyTimeout = 10 * time.Second
 
+// checkpointPages is how long the WAL grows before a commit carries it over into the database, which syncs both files: 16 MB. A queue writes
+// the same pages over and over, and all but their last versions are left out.
+const checkpointPages = 4000
+
 // Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode. The folder must
 // exist and be on a local disk. Parameters:
 //
@@ -36,12 +40,14 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 		return openMemory(ctx, query)
 	}
 	query.Add("_pragma", "journal_mode(WAL)")
+	query.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
 	uri := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
 	query.Set("_txlock", "immediate")
-	write, err := sql.Open("sqlite", uri+query.Encode())
+	writing, err := connect(uri + query.Encode())
 	if err != nil {
 		return dialect.Pool{}, err
 	}
+	write := sql.OpenDB(writing)
 	one(write)
 	// The writer makes the file and its WAL mode; readers could not.
 	if err := write.PingContext(ctx); err != nil {
@@ -50,11 +56,12 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	}
 	query.Del("_txlock")
 	query.Add("_pragma", "query_only(1)")
-	read, err := sql.Open("sqlite", uri+query.Encode())
+	reading, err := connect(uri + query.Encode())
 	if err != nil {
 		write.Close()
 		return dialect.Pool{}, err
 	}
+	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
 	return dialect.Pool{Write: write, Read: read}, nil

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -124,20 +125,22 @@ func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args d
 }
 
 func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
-	candidates, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
-	if err != nil || len(candidates) == 0 {
+	rows, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
+	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	ids, due := make(dialect.Col[uuid.UUID], len(candidates)), make(map[uuid.UUID]int64, len(candidates))
-	for i, r := range candidates {
-		ids[i], due[r.ID] = r.ID, r.WasDue
-	}
-	args["id"] = ids
-	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take"], args, len(ids))
+	now, holder := rows[0].Now, args["holder"].(string)
+	until := now + args["lease"].(int64)
 	for i := range rows {
-		rows[i].WasDue = due[rows[i].ID]
+		r := &rows[i]
+		r.Queue, r.State, r.Holder, r.LeaseUntil, r.Updated = args["queue"].(string), state.Processing, &holder, &until, now
 	}
-	slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING comes in the order of the row ids
+	args["now"] = now
+	taken, err := s.Exec(ctx, c, s.Statements.Checkout["take"], args)
+	if err == nil && taken != int64(len(rows)) {
+		err = fmt.Errorf("sqlite: took %d rows of the %d that were ready", taken, len(rows))
+	}
+	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
 	return rows, err
 }
 

@@ -17,6 +17,15 @@ const columns = "id, queue, reference, kind, state, priority, attempt, max_attem
 // listed are a row without its payload.
 var listed = strings.Replace(columns, "payload, length(payload) AS payload_size", "NULL AS payload", 1)
 
+// leased are a row t that is due, as it is when it has been taken, without what all who are taken have in common.
+const leased = "t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.fence + 1 AS fence, t.created, t.headers, " +
+	"t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now"
+
+// ready are the row ids of the tasks to take next, in order. A bare variable as a limit would have the statement prepared anew for each
+// value that it is given.
+var ready = eachPriority(`SELECT * FROM (SELECT rowid FROM {task}
+  WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT +:limit)`) + "\nLIMIT +:limit"
+
 // maxRows keeps a batch far below SQLite's limit of 32766 values in a statement.
 const maxRows = 500
 
@@ -35,6 +44,14 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	batch := func(s, row string) dialect.Batch {
 		return dialect.Batch{SQL: t(s), Row: row, Sep: ", ", Max: maxRows}
 	}
+	alone := func(one, s, row string) dialect.Batch {
+		b := batch(s, row)
+		b.One = t(one)
+		return b
+	}
+	const into = `INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+`
+	const completed = `UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL WHERE id `
 	st := dialect.Statements{
 		Style: dialect.Question,
 		Begin: []string{"BEGIN IMMEDIATE"},
@@ -47,8 +64,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
-		Insert: batch(`INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
+		Insert: alone(into+`VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)
+ON CONFLICT DO NOTHING`, into+`SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
   FROM (VALUES {rows}) AS d WHERE true
 ON CONFLICT DO NOTHING
 RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
@@ -61,8 +78,7 @@ RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, 
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence, state`, `(:id, :fence, :state, :at, :after, :uncount, :result)`),
 		// A list of ids is half as long to read for SQLite as a list of rows.
-		Complete: batch(`UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL
- WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
+		Complete: alone(completed+`= :id AND +fence = :fence AND +state = 1`, completed+`IN ({rows}) AND +fence = :fence AND +state = 1
 RETURNING id`, `:id`),
 		Remove: batch(`DELETE FROM {task} WHERE rowid IN (
   SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)
@@ -93,21 +109,20 @@ UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1
 
 		Checkout: map[string]string{
 			"any": t(`SELECT {now} AS now
- WHERE (EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND due <= {now} AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+ WHERE (EXISTS (` + eachPriority(`SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now}`) + `)
     OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now}))
    AND ` + unpaused),
-			"ready": t(eachPriority(`SELECT * FROM (SELECT id, due AS was_due FROM {task}
-  WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT :limit)`) + "\nLIMIT :limit"),
+			// The rows as they will be. Take then finds the same rows by the same search: it is in the same transaction, of the only writer, and
+			// at the same moment. Returned by the update, each row would be copied once more, and a list of their ids bound. OR FAIL needs no
+			// journal of the statement, to undo it alone: when it fails, the transaction is rolled back.
+			"ready": t(`SELECT ` + leased + ` FROM (` + ready + `) AS d CROSS JOIN {task} AS t ON t.rowid = d.rowid`),
+			"take": t(`UPDATE OR FAIL {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
+  lease_until = :now + :lease, holder = :holder, updated = :now
+ WHERE rowid IN (SELECT rowid FROM (` + strings.ReplaceAll(ready, "{now}", ":now") + `))`),
 			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}
  WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
-			// A plain comparison would imply that the row has a due time, and lead the planner to walk the index of those.
-			"take": batch(`UPDATE {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
-  lease_until = {now} + :lease, holder = :holder, updated = {now}
-  FROM (VALUES {rows}) AS d
- WHERE {task}.id = +d.column1 AND ifnull({task}.due, 9223372036854775807) <= {now}
-RETURNING {columns}`, `(:id)`),
 			"take over": batch(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
   lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,

@@ -41,7 +41,7 @@ func migrated(t *testing.T, params string) *dialect.Session {
 // scalars and columns are what the core binds, under the names that it uses.
 var (
 	scalars = dialect.Args{
-		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t",
+		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t", "now": int64(1),
 		"id": uuid.UUID{1},
 	}
 	columns2 = dialect.Args{

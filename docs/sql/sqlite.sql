@@ -122,11 +122,15 @@ DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)
+-- The second one is for a single row.
 INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + d.column7), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), d.column8, d.column9
   FROM (VALUES {rows}) AS d WHERE true
 ON CONFLICT DO NOTHING
 RETURNING id;
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :delay), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), :headers, :payload)
+ON CONFLICT DO NOTHING;
 
 -- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :state, :at, :after, :uncount, :result)
@@ -141,9 +145,10 @@ RETURNING id, fence, state;
 
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL
- WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
+-- The second one is for a single row.
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
 RETURNING id;
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL WHERE id = :id AND +fence = :fence AND +state = 1;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
@@ -263,7 +268,16 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence
 
 -- Checkout any. Tells whether there is anything to take, without the writer's lock.
 SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
- WHERE (EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND priority BETWEEN 0 AND 9 AND due IS NOT NULL)
+ WHERE (EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 2 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 3 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 4 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 5 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 6 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 7 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 8 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER))
     OR EXISTS (SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)))
    AND NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = 'pause' AND name = :queue);
 
@@ -272,35 +286,52 @@ SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was
  WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND holder <> :holder LIMIT :limit;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
-SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 2 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 3 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 4 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 5 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 6 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 7 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 8 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-UNION ALL SELECT * FROM (SELECT id, due AS was_due FROM dbq_task
-  WHERE queue = :queue AND priority = 9 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT :limit)
-LIMIT :limit;
+SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.fence + 1 AS fence, t.created, t.headers, t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 2 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 3 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 4 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 5 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 6 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 7 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 8 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 9 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+LIMIT +:limit) AS d CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 
--- CheckoutBatch take. Leases the tasks that were found.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-UPDATE dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
-  lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease, holder = :holder, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
-  FROM (VALUES {rows}) AS d
- WHERE dbq_task.id = +d.column1 AND ifnull(dbq_task.due, 9223372036854775807) <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
+-- Checkout take. Leases the tasks that were found.
+UPDATE OR FAIL dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
+  lease_until = :now + :lease, holder = :holder, updated = :now
+ WHERE rowid IN (SELECT rowid FROM (SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 0 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 1 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 2 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 3 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 4 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 5 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 6 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 7 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 8 AND due <= :now ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
+  WHERE queue = :queue AND priority = 9 AND due <= :now ORDER BY due, id LIMIT +:limit)
+LIMIT +:limit));
 
 -- CheckoutBatch take over. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)

@@ -63,6 +63,7 @@ var comments = map[string]string{
 	"Checkout update":            "Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.",
 	"Checkout taken":             "Reads what this checkout has leased, by its mark.",
 	"Checkout ready":             "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
+	"Checkout take":              "Leases the tasks that were found.",
 	"Checkout expired":           "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
 	"Checkout queue lock":        "Strategy advisory: waits for the queue's lock, in a statement of its own.",
 	"Checkout ready alone":       "Strategy advisory: leases due tasks under the queue's lock.",
@@ -188,7 +189,10 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 		how += fmt.Sprintf("\n-- In what reads before or after the change it is a list of %s", b.ReadRow)
 	}
 	var texts []string
-	for _, text := range []string{b.First, b.SQL, b.After} {
+	if b.One != "" {
+		how += "\n-- The second one is for a single row."
+	}
+	for _, text := range []string{b.First, b.SQL, b.One, b.After} {
 		if text != "" {
 			texts = append(texts, text)
 		}

@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// preparedText is how much text of prepared statements a connection keeps. Prepared, a statement of n rows takes some thirty times its
+// text: the bound is a few MB, and has room for every statement of a worker with full batches.
+const preparedText = 128 << 10
+
+// connector makes connections that prepare a statement once. SQLite takes longer to prepare an insert than to run it, and database/sql
+// would have it prepared for each call.
+type connector struct{ driver.Connector }
+
+func connect(uri string) (connector, error) {
+	c, err := sqlite.NewConnector(uri)
+	return connector{c}, err
+}
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	inner, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, ok := inner.(driverConn)
+	if !ok {
+		inner.Close()
+		return nil, fmt.Errorf("sqlite: the driver's connection is a %T, which cannot do all that is needed", inner)
+	}
+	return &conn{driverConn: all, idle: map[string]*prepared{}}, nil
+}
+
+// driverConn is what database/sql uses of the driver's connection.
+type driverConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+// driverStmt and driverRows are its statements and rows.
+type (
+	driverStmt interface {
+		driver.Stmt
+		driver.StmtExecContext
+		driver.StmtQueryContext
+	}
+	driverRows interface {
+		driver.Rows
+		driver.RowsColumnTypeDatabaseTypeName
+		driver.RowsColumnTypeLength
+		driver.RowsColumnTypeNullable
+		driver.RowsColumnTypePrecisionScale
+		driver.RowsColumnTypeScanType
+	}
+)
+
+// conn is a driver's connection with the statements that it has prepared. Like any driver's, it serves one goroutine at a time.
+type conn struct {
+	driverConn
+	idle  map[string]*prepared // those that do not run, by their text
+	bytes int                  // the length of their texts
+	uses  uint64
+}
+
+type prepared struct {
+	driverStmt
+	text string
+	used uint64 // when, in uses
+}
+
+// take is the prepared statement of a text. Who takes it has it alone, until it gives it back.
+func (c *conn) take(ctx context.Context, text string) (*prepared, error) {
+	if p := c.idle[text]; p != nil {
+		c.forget(p)
+		return p, nil
+	}
+	stmt, err := c.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return &prepared{driverStmt: stmt.(driverStmt), text: text}, nil
+}
+
+// give keeps a statement for the next one who needs it, and closes those that nobody has needed for longest.
+func (c *conn) give(p *prepared) {
+	if c.idle[p.text] != nil { // two ran at once
+		p.Close()
+		return
+	}
+	c.uses++
+	p.used = c.uses
+	c.idle[p.text] = p
+	for c.bytes += len(p.text); c.bytes > preparedText; {
+		oldest := p
+		for _, other := range c.idle {
+			if other.used < oldest.used {
+				oldest = other
+			}
+		}
+		c.forget(oldest)
+		oldest.Close()
+	}
+}
+
+func (c *conn) forget(p *prepared) {
+	delete(c.idle, p.text)
+	c.bytes -= len(p.text)
+}
+
+// Close closes the statements, too.
+func (c *conn) Close() error {
+	for _, p := range c.idle {
+		p.Close()
+	}
+	clear(c.idle)
+	return c.driverConn.Close()
+}
+
+// repeated reports whether a text is likely to come again and means the same whenever it is prepared. A PRAGMA may act when it is prepared,
+// not when it is run.
+func repeated(text string) bool {
+	verb, _, _ := strings.Cut(text, " ")
+	switch verb {
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK":
+		return len(text) <= preparedText
+	}
+	return false
+}
+
+func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	if !repeated(text) {
+		return c.driverConn.ExecContext(ctx, text, args)
+	}
+	p, err := c.take(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer c.give(p)
+	return p.ExecContext(ctx, args)
+}
+
+func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if !repeated(text) {
+		return c.driverConn.QueryContext(ctx, text, args)
+	}
+	p, err := c.take(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.QueryContext(ctx, args)
+	if err != nil {
+		c.give(p)
+		return nil, err
+	}
+	return &rows{driverRows: r.(driverRows), give: func() { c.give(p) }}, nil
+}
+
+// rows give their statement back when they are closed, which database/sql does once.
+type rows struct {
+	driverRows
+	give func()
+}
+
+func (r *rows) Close() error {
+	defer r.give()
+	return r.driverRows.Close()
+}
