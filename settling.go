@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,14 +23,31 @@ type held struct {
 // for a single row.
 const alikeLeast = 16
 
+// kin is what settlements share that are alike.
+type kin struct {
+	remove bool
+	fence  int64
+}
+
+// compareKin orders the statements of a batch, the same way in each.
+func compareKin(a, b kin) int {
+	if a.remove != b.remove {
+		if b.remove {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.fence, b.fence)
+}
+
 // settling is a batch of settlements, sorted by id so that two batches never wait for each other in a circle.
 type settling struct {
 	q      *Queue
 	ss     []Settlement
 	update []int // indexes of ss, by id
 	remove []int
-	// alike are those that complete without a result, by their fence: some engines have a faster statement for them.
-	alike map[int64][]int
+	// alike are those that complete without a result or are removed, by their fence: some engines have faster statements for them.
+	alike map[kin][]int
 	twice map[int]bool // indexes of ss whose lease came before in the same call
 	out   []Settled
 }
@@ -41,8 +59,8 @@ func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
 	if len(ss) > MaxBulk {
 		return nil, checkCount(len(ss), MaxBulk)
 	}
-	b := &settling{q: q, ss: ss, twice: map[int]bool{}, alike: map[int64][]int{}}
-	canAlike := q.c.s.Statements.Complete.SQL != ""
+	b := &settling{q: q, ss: ss, twice: map[int]bool{}, alike: map[kin][]int{}}
+	st := q.c.s.Statements
 	seen := make(map[held]bool, len(ss))
 	for i, s := range ss {
 		if err := q.checkLease(s.Lease); err != nil {
@@ -58,21 +76,27 @@ func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
 		switch {
 		case seen[key]: // which of the two an engine would do is its own choice: send only the first
 			b.twice[i] = true
+		case s.event == state.Complete && s.result == nil && st.Complete.SQL != "" && (!s.remove || st.RemoveAlike.SQL != ""):
+			k := kin{s.remove, s.Lease.Fence}
+			b.alike[k] = append(b.alike[k], i)
 		case s.remove:
 			b.remove = append(b.remove, i)
-		case canAlike && s.event == state.Complete && s.result == nil:
-			b.alike[s.Lease.Fence] = append(b.alike[s.Lease.Fence], i)
 		default:
 			b.update = append(b.update, i)
 		}
 		seen[key] = true
 	}
-	alone := len(ss) == 1 && q.c.s.Statements.Complete.One != ""
-	for fence, index := range b.alike {
-		if len(index) < alikeLeast && !alone {
+	alone := len(ss) == 1 && st.Complete.One != "" && !ss[0].remove
+	for k, index := range b.alike {
+		switch {
+		case len(index) >= alikeLeast || alone:
+			continue
+		case k.remove:
+			b.remove = append(b.remove, index...)
+		default:
 			b.update = append(b.update, index...)
-			delete(b.alike, fence)
 		}
+		delete(b.alike, k)
 	}
 	byID := func(x, y int) int { return slices.Compare(ss[x].Lease.Task[:], ss[y].Lease.Task[:]) }
 	slices.SortStableFunc(b.update, byID)
@@ -107,10 +131,18 @@ func (r Retry) check() error {
 func (b *settling) statements() int {
 	st := b.q.c.s.Statements
 	n := (len(b.update)+st.Settle.Max-1)/st.Settle.Max + (len(b.remove)+st.Remove.Max-1)/st.Remove.Max
-	for _, index := range b.alike {
-		n += (len(index) + st.Complete.Max - 1) / st.Complete.Max
+	for k, index := range b.alike {
+		n += (len(index) + k.batch(st).Max - 1) / k.batch(st).Max
 	}
 	return n
+}
+
+// batch is the statement for those of a kin.
+func (k kin) batch(st dialect.Statements) dialect.Batch {
+	if k.remove {
+		return st.RemoveAlike
+	}
+	return st.Complete
 }
 
 // run settles on conn. again says that an earlier try may have happened, so that a row which is where it should be under our
@@ -123,16 +155,20 @@ func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error
 	if err != nil {
 		return err
 	}
-	for _, fence := range slices.Sorted(maps.Keys(b.alike)) {
-		index := b.alike[fence]
+	for _, k := range slices.SortedFunc(maps.Keys(b.alike), compareKin) {
+		index := b.alike[k]
 		args := b.leaseArgs(index)
-		args["fence"] = fence
-		rows, err := s.QueryBatch(ctx, conn, s.Statements.Complete, args, len(index))
+		args["fence"] = k.fence
+		rows, err := s.QueryBatch(ctx, conn, k.batch(s.Statements), args, len(index))
 		if err != nil {
 			return err
 		}
+		to := StateCompleted
+		if k.remove {
+			to = state.None
+		}
 		for _, r := range rows {
-			done[held{r.ID, fence}] = StateCompleted
+			done[held{r.ID, k.fence}] = to
 		}
 	}
 	removed, err := s.QueryBatch(ctx, conn, s.Statements.Remove, b.leaseArgs(b.remove), len(b.remove))

@@ -47,6 +47,9 @@ type Statements struct {
 	Complete Batch
 	// Remove deletes PROCESSING rows under a fence: :id :fence. It returns their id and fence.
 	Remove Batch
+	// RemoveAlike is Remove for rows under one :fence, as Complete is Settle: :id. It returns their id. It may be empty, and is not used without
+	// Complete.
+	RemoveAlike Batch
 	// Extend sets the lease's end to now plus :lease for PROCESSING rows: :id :fence. It returns their id and fence.
 	Extend Batch
 	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. It returns

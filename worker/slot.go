@@ -16,7 +16,7 @@ import (
 // slot is one of the worker's Concurrency goroutines that call the handler.
 type slot struct {
 	r         *run
-	goroutine int // its number, to find its stack by
+	goroutine int    // its number, to find its stack by
 	jobs      []*job // room for what it takes next
 }
 

@@ -32,15 +32,18 @@ const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS J
 
 // expired is a search for leases that ran out, among the few tasks in work, but not for those that this very checkout took a moment
 // ago for a very short time.
-const expired = `SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM {task} t
+const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM {task} t
    WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND ` + unpaused + ` LIMIT :limit {lock}`
 
-// take does not send back what this call sets itself; see took. It keeps when the task had become due, which RETURNING could not tell
+// take changes rows that are still due. Without coalesce the planner would see that they are in the index of those that are due, and might
+// walk it all to find them.
+//
+// It does not send back what this call sets itself; see took. It keeps when the task had become due, which RETURNING could not tell
 // before PostgreSQL 18.
 const take = `UPDATE {task} t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM {which} AND t.due <= clock.now
+  FROM {which} AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now`
 
@@ -52,35 +55,44 @@ const takeOver = `UPDATE {task} t SET
   holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+  FROM {which} AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING {columns}, t.payload, clock.now`
 
-// before are the columns of pick that tell who held an expired lease.
-const before = ", pick.was_holder, pick.was_taken, pick.was_until"
+// A statement finds the rows that it changes by where its search found them, joined to it when the search has more to tell, or, of
+// rows that an earlier statement saw, by id and fence.
+const (
+	placed = "clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick))"
+	told   = "pick, clock WHERE t.ctid = pick.place"
+	seen   = "pick, clock WHERE t.id = pick.id AND t.fence = pick.fence"
+)
 
 // addCheckout puts the statements of the three strategies together. A LIMIT in a joined sub-select is no limit, since it may run
 // once for each outer row: pick is materialized.
 func addCheckout(st *dialect.Statements, t func(string) string, batch func(string) dialect.Batch) {
-	pick := func(search, update, lock string) string {
-		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", lock, "{found}", "x.ctid AS place").Replace(search) + ")\n" +
-			strings.Replace(update, "{which}", "clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick))", 1))
+	pick := func(search, found, update, lock string) string {
+		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", lock, "{found}", found).Replace(search) + ")\n" + update)
 	}
+	look := func(search, found string) string {
+		return t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", found).Replace(search))
+	}
+	taking := strings.Replace(take, "{which}", placed, 1)
+	takingOver := strings.Replace(takeOver, "{which}", told, 1) + ", pick.was_holder, pick.was_taken, pick.was_until"
 	given := `WITH {clock}, pick AS MATERIALIZED (
-  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
-         unnest(given.id, given.fence, given.due) AS d (id, fence, due))
+  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence))
 `
 	st.Checkout = map[string]string{
-		"ready":         pick(ready, take, "FOR UPDATE SKIP LOCKED"),
-		"expired":       pick(expired, takeOver+before, "FOR UPDATE SKIP LOCKED"),
+		"ready":         pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
+		"expired":       pick(expired, "t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
 		"queue lock":    `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
-		"ready alone":   pick(ready, take, ""),
-		"expired alone": pick(expired, takeOver+before, ""),
-		"see ready":     t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", "x.id, x.fence, x.due").Replace(ready)),
-		"see expired":   t("WITH " + clock + "\n" + strings.Replace(expired, "{lock}", "", 1)),
+		"ready alone":   pick(ready, "x.ctid AS place", taking, ""),
+		"expired alone": pick(expired, "t.ctid AS place", takingOver, ""),
+		"see ready":     look(ready, "x.id, x.fence"),
+		"see expired":   look(expired, "t.id, t.fence"),
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready":   batch(given + strings.Replace(take, "{which}", "pick, clock WHERE t.id = pick.id AND t.fence = pick.fence", 1)),
-		"take expired": batch(given + takeOver),
+		"take ready":   batch(given + strings.Replace(take, "{which}", seen, 1)),
+		"take expired": batch(given + strings.Replace(takeOver, "{which}", seen, 1)),
 	}
 }
 
@@ -200,11 +212,11 @@ func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (r
 		// By id, so that two of these never wait for each other in a circle.
 		slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
 		args := c.args(limit)
-		ids, fences, due := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen)), make(dialect.Col[*int64], len(seen))
+		ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
 		for i, row := range seen {
-			ids[i], fences[i], due[i] = row.ID, row.Fence, row.Due
+			ids[i], fences[i] = row.ID, row.Fence
 		}
-		args["id"], args["fence"], args["due"] = ids, fences, due
+		args["id"], args["fence"] = ids, fences
 		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			rows, err = c.took(c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["take "+name], args, len(ids)))
 			return err

@@ -18,6 +18,12 @@ const clock = "clock AS MATERIALIZED (SELECT " + now + " AS now)"
 const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result"
 
+// alike are the rows of a batch that is settled under one fence. The list comes out of a sub-select, which hides its length like OFFSET 0:
+// the primary key is used whatever the planner knows about the table.
+const alike = `
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+RETURNING t.id`
+
 // maxRows in one statement; more would hold its locks for long.
 const maxRows = 5000
 
@@ -76,13 +82,12 @@ UPDATE {task} t SET
        unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state`),
-		Complete: batch(`UPDATE {task} t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT {now}), result = NULL
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
-RETURNING t.id`),
+		Complete: batch(`UPDATE {task} t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT {now}), result = NULL` + alike),
 		Remove: batch(`DELETE FROM {task} t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`),
+		RemoveAlike: batch(`DELETE FROM {task} t ` + alike),
 		Extend: batch(`WITH {clock}
 UPDATE {task} t SET lease_until = clock.now + CAST(:lease AS bigint)
   FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,

@@ -17,6 +17,7 @@ CREATE TABLE dbq_task (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
   due bigint,
+  was_due bigint,
   lease_until bigint,
   created bigint NOT NULL,
   updated bigint NOT NULL,
@@ -137,7 +138,7 @@ RETURNING t.id, t.fence, t.state;
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 5000 rows.
 UPDATE dbq_task t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)), result = NULL
- WHERE t.id = ANY (CAST(:id AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
 RETURNING t.id;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
@@ -146,6 +147,12 @@ DELETE FROM dbq_task t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS b
        unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence;
+
+-- RemoveAlike. Ends attempts and removes the tasks, if their common fence is still valid.
+-- At most 5000 rows.
+DELETE FROM dbq_task t 
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+RETURNING t.id;
 
 -- Extend. Renews leases: the heartbeat.
 -- At most 5000 rows.
@@ -269,7 +276,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
+  SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED)
 UPDATE dbq_task t SET
@@ -280,12 +287,12 @@ UPDATE dbq_task t SET
   holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+  FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
 
 -- Checkout expired alone. Strategy advisory: takes over tasks under the queue's lock.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
+  SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit )
 UPDATE dbq_task t SET
@@ -296,7 +303,7 @@ UPDATE dbq_task t SET
   holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+  FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
 
 -- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
@@ -304,29 +311,29 @@ SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0));
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT x.id, x.fence, x.due, x.place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid AS place FROM dbq_task t
+  SELECT x.ctid AS place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
-UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE t.ctid = pick.place AND t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+  FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
-  pick.due AS was_due, clock.now;
+  t.was_due, clock.now;
 
 -- Checkout ready alone. Strategy advisory: leases due tasks under the queue's lock.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT x.id, x.fence, x.due, x.place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid AS place FROM dbq_task t
+  SELECT x.ctid AS place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit)
-UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE t.ctid = pick.place AND t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+  FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
-  pick.due AS was_due, clock.now;
+  t.was_due, clock.now;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
@@ -336,8 +343,8 @@ SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_un
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due FROM dbq_task t
+SELECT x.id, x.fence FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit;
@@ -345,8 +352,8 @@ SELECT x.id, x.fence, x.due FROM generate_series(0, 9) AS p (priority) CROSS JOI
 -- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
-         unnest(given.id, given.fence, given.due) AS d (id, fence, due))
+  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence))
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -361,10 +368,10 @@ RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.
 -- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:due AS bigint[]) AS due OFFSET 0) AS given,
-         unnest(given.id, given.fence, given.due) AS d (id, fence, due))
-UPDATE dbq_task t SET state = 1, due = NULL, attempt = t.attempt + 1, fence = t.fence + 1,
+  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence))
+UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.due <= clock.now
+  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
-  pick.due AS was_due, clock.now;
+  t.was_due, clock.now;

@@ -35,6 +35,7 @@ var comments = map[string]string{
 	"Settle":         "Ends attempts (complete, fail, poison, release), if their fences are still valid.",
 	"Complete":       "Ends attempts that completed without a result, if their common fence is still valid.",
 	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
+	"RemoveAlike":    "Ends attempts and removes the tasks, if their common fence is still valid.",
 	"Extend":         "Renews leases: the heartbeat.",
 	"Get":            "Reads one task.",
 	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
@@ -143,7 +144,7 @@ func (p *printer) statements(st dialect.Statements) {
 				p.text(name, comments[name], f...)
 			}
 		case dialect.Batch:
-			if f.SQL != "" || !slices.Contains([]string{"Complete", "InsertAlike", "RecordAlike"}, name) { // these may be empty
+			if f.SQL != "" || !slices.Contains([]string{"Complete", "InsertAlike", "RecordAlike", "RemoveAlike"}, name) { // these may be empty
 				p.batch(name, comments[name], f)
 			}
 		case map[state.Event]dialect.Batch:
