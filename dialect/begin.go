@@ -14,7 +14,11 @@ type transaction struct {
 
 // beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK.
 func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
-	for _, text := range s.Statements.Begin {
+	texts := s.Statements.Begin
+	if s.Pool.Begin != nil {
+		texts = s.Pool.Begin
+	}
+	for _, text := range texts {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			return transaction{}, err
 		}

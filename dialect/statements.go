@@ -55,6 +55,9 @@ type Statements struct {
 	// List returns rows without their payload, by ascending id: its {where} is filled by the core with comparisons of plain
 	// columns and :names, and :limit bounds it. FindIDs is the same but returns only ids.
 	List, FindIDs string
+	// InState is what else is true of each row in a state, in words that let the engine find these rows by an index; the core adds it to a
+	// filter for just that state. It may be empty.
+	InState map[state.State]string
 	// Peek returns id, state and fence of the rows that exist: :id.
 	Peek Batch
 	// FindReference returns the id of the task with :reference in :queue.
@@ -109,6 +112,10 @@ type Batch struct {
 	// when it is not empty, or else Row.
 	First, After string
 	ReadRow      string
+
+	// Alone says of an insert with an After that it needs no transaction, also where ExplicitTx is set: it is one statement, and the number of
+	// rows that it touched is the number that it added. After is asked only when that is less than it was given.
+	Alone bool
 }
 
 // Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that ends in one by itself, with
