@@ -63,7 +63,7 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"lock expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE`),
 		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE SKIP LOCKED`),
 		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
-  taken_by = RPAD(:holder, greatest({room}, length(:holder)), ' '), updated = :now WHERE id IN ({rows})`),
+  taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
 	}

@@ -333,4 +333,4 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- CheckoutBatch take. Leases the tasks that were found.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
-  taken_by = RPAD(:holder, greatest(64, length(:holder)), ' '), updated = :now WHERE id IN ({rows});
+  taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))), updated = :now WHERE id IN ({rows});
