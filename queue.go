@@ -72,7 +72,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
 	by, alone := q.c.s.Tx, false
-	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Alone) {
+	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Counts) {
 		by, alone = q.c.s.Alone, true // one statement is its own transaction
 	}
 	err = q.c.writeBy(ctx, by, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {

@@ -5,6 +5,12 @@ import (
 	"database/sql"
 )
 
+// A point of a transaction to go back to; a later one of the same name takes its place.
+const (
+	savepoint = "SAVEPOINT dbq_batch"
+	undo      = "ROLLBACK TO SAVEPOINT dbq_batch"
+)
+
 // transaction is one that has begun on a connection, and the two ways to end it.
 type transaction struct {
 	conn             *sql.Conn

@@ -128,6 +128,11 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 	if b.First == "" && b.After == "" {
 		return query(b.SQL, b.Row)
 	}
+	if b.Counts && b.First != "" {
+		if rows, err := s.allOf(ctx, c, b, args, from, to); err != nil || rows != nil {
+			return rows, err
+		}
+	}
 	readRow := cmp.Or(b.ReadRow, b.Row)
 	var rows []Row
 	var err error
@@ -144,11 +149,8 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 	if err != nil {
 		return nil, err
 	}
-	if ids, ok := args["id"].(Col[uuid.UUID]); ok && b.Alone && touched == int64(to-from) {
-		for _, id := range ids[from:to] {
-			rows = append(rows, Row{ID: id})
-		}
-		return rows, nil
+	if b.Counts && b.First == "" && touched == int64(to-from) {
+		return given(args, from, to), nil
 	}
 	if b.After == "" {
 		return rows, nil
@@ -194,7 +196,7 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 	return s.Alone(ctx, f)
 }
 
-// Alone is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Alone.
+// Alone is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Counts.
 func (s *Session) Alone(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
 	conn, err := s.Pool.Write.Conn(ctx)
 	if err != nil {

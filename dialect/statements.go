@@ -113,9 +113,10 @@ type Batch struct {
 	First, After string
 	ReadRow      string
 
-	// Alone says of an insert with an After that it needs no transaction, also where ExplicitTx is set: it is one statement, and the number of
-	// rows that it touched is the number that it added. After is asked only when that is less than it was given.
-	Alone bool
+	// Counts says that the number of rows that SQL touched is the number that it changed or added. When that is all that it was given, neither
+	// First nor After is asked. When it is less, SQL is undone to a savepoint before a First is, and it starts over. An insert with an After
+	// is then one statement, and needs no transaction, also where ExplicitTx is set.
+	Counts bool
 }
 
 // Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that ends in one by itself, with

@@ -54,9 +54,9 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
   CAST(:result AS BINARY) AS result`
 		spent = `d.state = 3 AND t.attempt >= t.max_attempts`
 	)
-	// change locks and reads the rows by their primary key, then writes them the same way.
+	// change writes rows by their primary key; when some are not as they should be, it locks and reads the others first.
 	change := func(row, first, then string) dialect.Batch {
-		return dialect.Batch{First: t(first), SQL: t(then), Row: row, Sep: " UNION ALL ", Max: maxRows}
+		return dialect.Batch{First: t(first), SQL: t(then), Row: row, Sep: " UNION ALL ", Max: maxRows, Counts: true}
 	}
 	var schema []string
 	if n.Schema != "" {
@@ -82,7 +82,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 VALUES {rows}`),
 			After:   t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
 			Row:     t(`(:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`),
-			ReadRow: `:id`, Sep: ", ", Max: maxRows, Alone: true,
+			ReadRow: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Settle: dialect.Batch{
 			First: t(`SELECT t.id, t.fence, CASE WHEN ` + spent + ` AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ` + held + ` FOR UPDATE`),
@@ -99,7 +99,7 @@ VALUES {rows}`),
 			First: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND fence = :fence AND state = 1 ORDER BY id FOR UPDATE`),
 			SQL: t(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 2, due_at = -1, lease_end = -1, updated = {now}, result = NULL
  WHERE id IN ({rows}) AND fence = :fence AND state = 1`),
-			Row: `:id`, Sep: ", ", Max: maxRows,
+			Row: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
 		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_end = {now} + :lease`),

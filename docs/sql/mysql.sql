@@ -135,7 +135,8 @@ DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), :headers, :payload) What is asked after it is asked only when it touched fewer.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), :headers, :payload)
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 -- In what reads before or after the change it is a list of :id
 INSERT IGNORE INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, headers, payload)
 VALUES {rows};
@@ -154,17 +155,20 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
 
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND fence = :fence AND state = 1 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 2, due_at = -1, lease_end = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), result = NULL
  WHERE id IN ({rows}) AND fence = :fence AND state = 1;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 DELETE t FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1;
 
 -- Extend. Renews leases: the heartbeat.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET t.lease_end = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease;
 

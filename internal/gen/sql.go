@@ -189,8 +189,8 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	if b.Row == "" && b.ReadRow != "" {
 		how += " Their values are arrays."
 	}
-	if b.Alone {
-		how += " What is asked after it is asked only when it touched fewer."
+	if b.Counts {
+		how += "\n-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before."
 	}
 	if b.ReadRow != "" {
 		how += fmt.Sprintf("\n-- In what reads before or after the change it is a list of %s", b.ReadRow)
