@@ -117,7 +117,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 
 // turn makes large checkouts of a queue that find something go one after the other, until each has written what it takes; they commit
 // together. Nothing depends on it, and who waits a second for it goes on: SKIP LOCKED keeps them apart. But several at once write to the same
-// few pages of the index, and wait for each other's latches at each row: sixteen together took 2 to 3 times as long as in turn.
+// few pages of the index, and seem to wait for each other's latches: docs/performance.md has what turns bring.
 func (c *checkout) turn(found bool) dialect.Lock {
 	if !found || c.r.Limit < turnLeast {
 		return dialect.Lock{}
