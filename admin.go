@@ -34,7 +34,7 @@ const defaultPage = 100
 
 // where writes the filter as a condition over plain columns, states as literals, and its arguments. only narrows it to the
 // states an event starts from.
-func (f Filter) where(now string, only *state.Transition) (string, dialect.Args, error) {
+func (f Filter) where(st dialect.Statements, only *state.Transition) (string, dialect.Args, error) {
 	if f.Queue != "" {
 		if err := checkQueueName(f.Queue); err != nil {
 			return "", nil, err
@@ -75,7 +75,7 @@ func (f Filter) where(now string, only *state.Transition) (string, dialect.Args,
 		add("due IS NULL AND state = "+state.Literals(StateError), "", nil)
 	}
 	if f.OlderThan > 0 {
-		add("updated <= "+now+" - :age", "age", f.OlderThan.Microseconds())
+		add("updated <= "+st.Now+" - :age", "age", f.OlderThan.Microseconds())
 	}
 	if f.After != uuid.Nil {
 		add("id > :after", "after", f.After)
@@ -85,6 +85,9 @@ func (f Filter) where(now string, only *state.Transition) (string, dialect.Args,
 	}
 	if len(f.States) > 0 {
 		add(state.Condition(f.States...), "", nil)
+		if more := st.InState[f.States[0]]; more != "" && len(f.States) == 1 {
+			add(more, "", nil)
+		}
 	}
 	if only != nil {
 		add(state.Guard(*only, "due"), "", nil)
@@ -128,7 +131,7 @@ func (c *Client) find(ctx context.Context, text string, f Filter, only *state.Tr
 	if err := checkCount(f.Limit, MaxBulk); err != nil {
 		return nil, err
 	}
-	where, args, err := f.where(c.s.Statements.Now, only)
+	where, args, err := f.where(c.s.Statements, only)
 	if err != nil {
 		return nil, err
 	}

@@ -67,11 +67,11 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	if err != nil || len(ts) == 0 {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
-	write, alone := q.c.writeTx, false
-	if len(b.chunks) == 1 {
-		write, alone = q.c.write, !q.c.s.Server.ExplicitTx // one statement is its own transaction
+	by, alone := q.c.s.Tx, false
+	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Counts) {
+		by, alone = q.c.s.Alone, true // one statement is its own transaction
 	}
-	err = write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+	err = q.c.writeBy(ctx, by, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
 		// A statement that was its own transaction stays done when the questions after it fail.
 		out, err = b.insert(ctx, conn, again || alone && b.inserted)
 		return err

@@ -23,20 +23,23 @@ const (
 
 // write does one change until it is done, refused, or its outcome cannot be known. The change must be safe to repeat;
 // again tells it that an earlier try may have happened. Errors are raw: the caller wraps them.
-func (c *Client) write(ctx context.Context, change func(ctx context.Context, conn dialect.Conn, again bool) error) error {
-	again := false
-	return c.repeat(ctx, func() (bool, error) {
-		err := c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
-		again = again || c.s.Class(err) == dialect.Ambiguous
-		return again, err
-	})
+func (c *Client) write(ctx context.Context, change change) error {
+	return c.writeBy(ctx, c.s.Do, change)
 }
 
 // writeTx is write for a change of several statements.
-func (c *Client) writeTx(ctx context.Context, change func(ctx context.Context, conn dialect.Conn, again bool) error) error {
+func (c *Client) writeTx(ctx context.Context, change change) error {
+	return c.writeBy(ctx, c.s.Tx, change)
+}
+
+// change writes something; see write.
+type change func(ctx context.Context, conn dialect.Conn, again bool) error
+
+// writeBy is write by a way of the session's to run statements.
+func (c *Client) writeBy(ctx context.Context, by func(context.Context, func(context.Context, dialect.Conn) error) error, change change) error {
 	again := false
 	return c.repeat(ctx, func() (bool, error) {
-		err := c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
+		err := by(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
 		again = again || c.s.Class(err) == dialect.Ambiguous
 		return again, err
 	})

@@ -18,14 +18,14 @@ type mysqlFloor struct {
 
 const (
 	// The numbers come from a product of digits: both products bound how deep a recursive query goes, by variables of different names.
-	mysqlInsert = `INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due, created, updated, payload)
-SELECT UNHEX(CONCAT(LPAD(HEX({now} DIV 1000), 12, '0'), '70008000', LPAD(HEX(i), 12, '0'))), 'bench', '', {state}, 0, 10, {due}, {now}, {now},
+	mysqlInsert = `INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload)
+SELECT UNHEX(CONCAT(LPAD(HEX({now} DIV 1000), 12, '0'), '70008000', LPAD(HEX(i), 12, '0'))), 'bench', '', {state}, 0, 10, coalesce({due}, -1), {now}, {now},
        CONCAT(RPAD(CONCAT('{"number":', i, ',"text":"'), 198, 'x'), '"}')
   FROM (SELECT ? + {number} AS i FROM {digits}) AS g WHERE i < ? ORDER BY i`
-	mysqlMark = `UPDATE {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + 300000000,
-  holder = 'floor', updated = {now} WHERE queue = 'bench' AND due <= {now}`
-	mysqlFinish = `UPDATE {task} SET state = 2, lease_until = NULL, updated = {now}, result = NULL WHERE queue = 'bench' AND state = 1`
-	mysqlRemove = `DELETE FROM {task} WHERE queue = 'bench' AND state = 1`
+	mysqlMark = `UPDATE {task} SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = {now} + 300000000,
+  taken_by = RPAD('floor', 64, ' '), updated = {now} WHERE queue = 'bench' AND lane = 0 AND due_at <= {now}`
+	mysqlFinish = `UPDATE {task} SET state = 2, lease_end = -1, updated = {now}, result = NULL WHERE queue = 'bench' AND lane = 1`
+	mysqlRemove = `DELETE FROM {task} WHERE queue = 'bench' AND lane = 1`
 	mysqlNow    = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 )
 

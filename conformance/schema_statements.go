@@ -25,7 +25,7 @@ var statementNames = map[string]string{
 	"Record":      "id fence queue attempt outcome started ended worker error", "Attempts": "id limit", "ExpireAttempts": "queue age limit",
 	"Archive": "id", "ListArchive": "limit",
 	"List": "limit", "FindIDs": "limit", "Peek": "id", "FindReference": "queue reference",
-	"Next": "queue", "Notify": "channel payload",
+	"InState": "", "Next": "queue", "Notify": "channel payload",
 }
 
 // anyName are fields whose values are the dialect's own business.
@@ -48,6 +48,10 @@ func schemaStatements(t *T) {
 			if len(x) == 0 && field != "Begin" { // some drivers begin by themselves
 				t.Errorf("%s is empty", field)
 			}
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case map[state.State]string: // conditions
 			for _, s := range x {
 				t.checkStatement(field, s, false)
 			}

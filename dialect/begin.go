@@ -5,6 +5,12 @@ import (
 	"database/sql"
 )
 
+// A point of a transaction to go back to; a later one of the same name takes its place.
+const (
+	savepoint = "SAVEPOINT dbq_batch"
+	undo      = "ROLLBACK TO SAVEPOINT dbq_batch"
+)
+
 // transaction is one that has begun on a connection, and the two ways to end it.
 type transaction struct {
 	conn             *sql.Conn
@@ -14,7 +20,11 @@ type transaction struct {
 
 // beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK.
 func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
-	for _, text := range s.Statements.Begin {
+	texts := s.Statements.Begin
+	if s.Pool.Begin != nil {
+		texts = s.Pool.Begin
+	}
+	for _, text := range texts {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			return transaction{}, err
 		}

@@ -127,6 +127,8 @@ type Driver struct {
 // several readers.
 type Pool struct {
 	Write, Read *sql.DB
+	// Begin is what begins a transaction of Write, when its sessions need less than Statements.Begin.
+	Begin []string
 }
 
 // Close closes both pools.

@@ -150,6 +150,11 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 	if b.First == "" && b.After == "" {
 		return query(b.SQL, b.Row)
 	}
+	if b.Counts && b.First != "" {
+		if rows, err := s.allOf(ctx, c, b, args, from, to); err != nil || rows != nil {
+			return rows, err
+		}
+	}
 	readRow := cmp.Or(b.ReadRow, b.Row)
 	var rows []Row
 	var err error
@@ -162,8 +167,12 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Exec(ctx, q, values...); err != nil {
+	touched, err := c.Exec(ctx, q, values...)
+	if err != nil {
 		return nil, err
+	}
+	if b.Counts && b.First == "" && touched == int64(to-from) {
+		return given(args, from, to), nil
 	}
 	if b.After == "" {
 		return rows, nil
@@ -219,6 +228,11 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 	if s.Server.ExplicitTx {
 		return s.Tx(ctx, f)
 	}
+	return s.Alone(ctx, f)
+}
+
+// Alone is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Counts.
+func (s *Session) Alone(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
 	conn, err := s.Pool.Write.Conn(ctx)
 	if err != nil {
 		return &TxError{Err: err} // nothing was sent, whatever the driver calls it
@@ -244,6 +258,9 @@ func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) er
 type Lock struct {
 	Take, Free string
 	Args       Args
+	// Early frees the lock before the COMMIT instead of after it: for one that only keeps others from the same work, and need not keep
+	// them waiting for a disk.
+	Early bool
 }
 
 // LockedTx is Tx under a lock that its connection takes before the transaction begins and frees after it has ended, so that who
@@ -261,7 +278,11 @@ func (s *Session) LockedTx(ctx context.Context, lock Lock, f func(ctx context.Co
 			discard(conn) // it may or may not have the lock
 			return &TxError{Err: err}
 		}
-		defer s.free(ctx, conn, lock)
+		defer func() {
+			if lock.Take != "" {
+				s.free(ctx, conn, lock)
+			}
+		}()
 	}
 	begin := s.beginByText
 	if len(s.Statements.Begin) == 0 {
@@ -278,7 +299,13 @@ func (s *Session) LockedTx(ctx context.Context, lock Lock, f func(ctx context.Co
 			_ = tx.end(ctx, tx.rollback) // the connection is thrown away when this fails
 		}
 	}()
-	if err = f(ctx, s.on(tx.on)); err != nil {
+	err = f(ctx, s.on(tx.on))
+	if err == nil && lock.Early {
+		if _, err = s.Exec(ctx, s.on(tx.on), lock.Free, lock.Args); err == nil {
+			lock.Take = ""
+		}
+	}
+	if err != nil {
 		return &TxError{Err: err}
 	}
 	finished = true

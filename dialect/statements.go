@@ -61,6 +61,9 @@ type Statements struct {
 	// List returns rows without their payload, by ascending id: its {where} is filled by the core with comparisons of plain
 	// columns and :names, and :limit bounds it. FindIDs is the same but returns only ids.
 	List, FindIDs string
+	// InState is what else is true of each row in a state, in words that let the engine find these rows by an index; the core adds it to a
+	// filter for just that state. It may be empty.
+	InState map[state.State]string
 	// Peek returns id, state and fence of the rows that exist: :id.
 	Peek Batch
 	// FindReference returns the id of the task with :reference in :queue.
@@ -120,6 +123,11 @@ type Batch struct {
 	// when it is not empty, or else Row.
 	First, After string
 	ReadRow      string
+
+	// Counts says that the number of rows that SQL touched is the number that it changed or added. When that is all that it was given, neither
+	// First nor After is asked. When it is less, SQL is undone to a savepoint before a First is, and it starts over. An insert with an After
+	// is then one statement, and needs no transaction, also where ExplicitTx is set.
+	Counts bool
 }
 
 // Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that ends in one by itself, with

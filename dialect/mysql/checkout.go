@@ -17,32 +17,39 @@ const (
 	windows = 4
 	// rounds bounds how often CAS reads again after others took all it tried.
 	rounds = 8
+	// turnLeast is how many tasks make a checkout wait for its turn.
+	turnLeast = 100
 )
 
 // lockText takes a lock of the session that :name names in this database, within seconds. GET_LOCK says 0 when it could not; a
 // sub-select of two rows makes that error 1242, which Classify knows. Names are hashed, since MySQL takes 64 characters at most, by a function that MySQL 9 has still.
 func lockText(seconds string) string {
-	return "SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), " + seconds + ") WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END"
+	return "SELECT CASE GET_LOCK(" + lockName + ", " + seconds + ") WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END"
 }
 
-const unlockText = "DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60))"
+const (
+	lockName   = "LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60)"
+	unlockText = "DO RELEASE_LOCK(" + lockName + ")"
+)
 
 // addCheckout puts the statements of the three strategies together. Each locks by one ordered range of an index, for one priority:
 // a search ordered by priority and due time would lock what it walks over.
 func addCheckout(st *dialect.Statements, t func(string) string) {
-	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_ready)
- WHERE t.queue = :queue AND t.priority = :priority AND t.due <= {now} ORDER BY t.due, t.id LIMIT :limit`
-	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_state)
- WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
+	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at <= {now} ORDER BY t.due_at, t.id LIMIT :limit`
+	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
+ WHERE t.queue = :queue AND t.lane = 1 AND t.lease_end <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
 	st.Checkout = map[string]string{
 		"due": t("SELECT d.priority FROM (" + eachPriority(
-			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due <= {now})`) +
+			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} AND due_at <= {now})`) +
 			") AS d WHERE " + unpaused),
-		"ready":       t(`SELECT {columns}, t.payload, t.due AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
-		"see ready":   t(`SELECT t.id, t.fence, t.due AS was_due ` + ready),
+		"ready":       t(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
+		"see ready":   t(`SELECT t.id, t.fence, t.due_at AS was_due ` + ready),
 		"see expired": t(`SELECT t.id, t.fence, t.priority ` + expired),
 		"queue lock":  lockText("30"),
 		"queue free":  unlockText,
+		"turn":        "DO GET_LOCK(" + lockName + ", 1)",
+		"turn over":   unlockText,
 	}
 	by := func(sql string) dialect.Batch {
 		return dialect.Batch{SQL: t(sql), Row: `:id`, Sep: ", ", Max: maxRows}
@@ -52,12 +59,12 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
 		// Read again under lock what was seen without one, and only what is still the same.
-		"lock ready":   pair(`SELECT {columns}, t.payload, t.due AS was_due, {now} AS now FROM ` + listed + ` AND t.due <= {now} FOR UPDATE`),
-		"lock expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE`),
-		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE SKIP LOCKED`),
-		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = :now + :lease,
-  holder = :holder, updated = :now WHERE id IN ({rows})`),
-		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_until = NULL, updated = :now,
+		"lock ready":   pair(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`),
+		"lock expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE`),
+		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE SKIP LOCKED`),
+		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
+  taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
+		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
 	}
 }
@@ -80,7 +87,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	}
 	switch r.Strategy {
 	case dialect.SkipLocked:
-		err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		err = s.LockedTx(ctx, c.turn(len(due) > 0), func(ctx context.Context, conn dialect.Conn) error {
 			return c.parts(ctx, conn, due, c.skipLocked, "skip expired")
 		})
 	case dialect.Advisory:
@@ -106,6 +113,19 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		return nil, err
 	}
 	return c.rows, nil
+}
+
+// turn makes large checkouts of a queue that find something go one after the other, until each has written what it takes; they commit
+// together. Nothing depends on it, and who waits a second for it goes on: SKIP LOCKED keeps them apart. But several at once write to the same
+// few pages of the index, and seem to wait for each other's latches: docs/performance.md has what turns bring.
+func (c *checkout) turn(found bool) dialect.Lock {
+	if !found || c.r.Limit < turnLeast {
+		return dialect.Lock{}
+	}
+	return dialect.Lock{
+		Take: c.s.Statements.Checkout["turn"], Free: c.s.Statements.Checkout["turn over"], Early: true,
+		Args: dialect.Args{"name": "dbq turn " + c.s.Names.Table("task") + " " + c.r.Queue},
+	}
 }
 
 // checkout is one call of Checkout.

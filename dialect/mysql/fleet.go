@@ -28,7 +28,7 @@ func addHistory(st *dialect.Statements, t func(string) string) {
 	st.ExpireAttempts = t(`DELETE FROM {attempt} WHERE queue = :queue AND ended <= {now} - :age ORDER BY ended LIMIT :limit`)
 	purge, _ := state.Find(state.Purge, state.Operator)
 	st.Archive = dialect.Batch{
-		SQL: t(`INSERT IGNORE INTO {archive} SELECT t.*, {now} FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND ` + state.Guard(purge, "due") + ` FOR UPDATE`),
+		SQL: t(`INSERT IGNORE INTO {archive} ({stored}, archived) SELECT {stored}, {now} FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND ` + state.Guard(purge, "due") + ` FOR UPDATE`),
 		Row: `:id`, Sep: ", ", Max: maxRows,
 	}
 	st.ListArchive = t(`SELECT {columns}, {now} AS now FROM {archive} AS t WHERE {where} ORDER BY t.id LIMIT :limit`)

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
@@ -12,6 +13,11 @@ import (
 // Keys are bytes (VARBINARY): the default collations would make 'Ab' and 'ab' one task, and the binary collations that both products
 // have ignore trailing spaces. The primary key ends every other index, so both are in the order of the ids. DDL commits by itself
 // here, so each statement can be run again.
+//
+// What changes as a task moves on has the same size in each state, so that InnoDB writes it where it stands: a null takes no space in a row, and a
+// row that grows in a full page makes the server arrange the page anew, again and again, and split it. So due_at and lease_end are -1 where there is none,
+// taken_by has room for a name from the start, and due, lease_until and holder, which show these as they are on other engines, are virtual.
+// A task has one entry in one index: by its lane, which is 0 while it waits, and then its state.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	t := func(s string) string { return text(n, s) }
 	return []dialect.Migration{{
@@ -19,8 +25,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 		Statements: []string{
 			t(`CREATE TABLE IF NOT EXISTS {task} (` + columnsOfTask() + `
   UNIQUE KEY {prefix}task_reference (reference, queue),
-  KEY {prefix}task_ready (queue, priority, due),
-  KEY {prefix}task_state (queue, state)
+  KEY {prefix}task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`),
 			t(`CREATE OR REPLACE VIEW {tasks} AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
@@ -45,12 +50,16 @@ func columnsOfTask() string {
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   fence BIGINT NOT NULL DEFAULT 0,
-  due BIGINT,
-  lease_until BIGINT,
-  holder VARBINARY(800),
+  due_at BIGINT NOT NULL DEFAULT -1,
+  lease_end BIGINT NOT NULL DEFAULT -1,
+  taken_by VARBINARY(800) NOT NULL DEFAULT '%s',
   created BIGINT NOT NULL,
   updated BIGINT NOT NULL,
   headers BLOB,
   payload LONGBLOB,
-  result BLOB,`, state.Literals(state.All()...))
+  result BLOB,
+  due BIGINT AS (NULLIF(due_at, -1)) VIRTUAL,
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
+  lane TINYINT AS (CASE WHEN due_at < 0 THEN state ELSE 0 END) STORED,`, state.Literals(state.All()...), strings.Repeat(" ", room))
 }

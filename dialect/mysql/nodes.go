@@ -159,8 +159,12 @@ func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 		}
 	}
 	if name, value := causal(v); name != "" {
-		_, err = c.conn.ExecContext(ctx, "SET SESSION "+name+" = "+value, nil)
+		if _, err = c.conn.ExecContext(ctx, "SET SESSION "+name+" = "+value, nil); err != nil {
+			return err
+		}
 	}
+	// Once for the session, so that its transactions need not say it. The variable has not the same name in all versions.
+	_, err = c.conn.ExecContext(ctx, "SET SESSION "+isolation, nil)
 	return err
 }
 

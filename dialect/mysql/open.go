@@ -45,7 +45,7 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	return dialect.Pool{Write: db, Read: db}, nil
+	return dialect.Pool{Write: db, Read: db, Begin: []string{begin}}, nil
 }
 
 // config reads a DSN, and adds what dbq sets by itself. addresses are those of its nodes.

@@ -26,16 +26,16 @@ const (
 func planTable(t *testing.T, s *dialect.Session) {
 	t.Helper()
 	const now, never = "1600000000000000", "4000000000000000"
-	fill(t, s, finished, "2, 5, 1, 1, NULL, NULL, 'done'")
-	fill(t, s, future, "0, n.i % 9, 0, 0, "+never+" + n.i, NULL, NULL")
-	fill(t, s, due, "0, 9, 0, 0, "+now+" + n.i, NULL, NULL")
-	fill(t, s, inWork, "1, 5, 1, 1, NULL, "+never+", 'busy'")
-	fill(t, s, ranOut, "1, 5, 1, 1, NULL, "+now+", 'gone'")
+	fill(t, s, finished, "2, 5, 1, 1, -1, -1, 'done'")
+	fill(t, s, future, "0, n.i % 9, 0, 0, "+never+" + n.i, -1, ''")
+	fill(t, s, due, "0, 9, 0, 0, "+now+" + n.i, -1, ''")
+	fill(t, s, inWork, "1, 5, 1, 1, -1, "+never+", 'busy'")
+	fill(t, s, ranOut, "1, 5, 1, 1, -1, "+now+", 'gone'")
 }
 
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
-	"due": "ready", "ready": "ready", "see ready": "ready", "see expired": "state", "held": "state", "find reference": "reference", "get": "PRIMARY",
+	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "skip expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY", "extend first": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
@@ -48,7 +48,7 @@ func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		t.Run("not analyzed, empty", func(t *testing.T) { planEach(t, s) })
-		fill(t, s, 20, "1, 5, 1, 1, NULL, 4000000000000000, 'busy'")
+		fill(t, s, 20, "1, 5, 1, 1, -1, 4000000000000000, 'busy'")
 		analyze(t, s)
 		t.Run("few rows", func(t *testing.T) { planEach(t, s) })
 		planTable(t, s)
@@ -61,8 +61,9 @@ func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 func planEach(t *testing.T, s *dialect.Session) {
 	st := s.Statements
 	plain := maps.Clone(st.Checkout)
-	delete(plain, "queue lock")
-	delete(plain, "queue free")
+	for _, name := range []string{"queue lock", "queue free", "turn", "turn over"} {
+		delete(plain, name)
+	}
 	plain["held"], plain["find reference"], plain["get"] = st.Held, st.FindReference, st.Get
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -10,9 +11,21 @@ import (
 // now is frozen for a statement, and independent of the session's time zone.
 const now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
+// What begins a transaction. Sessions of Open's pool have the isolation level already.
+const (
+	isolation = "TRANSACTION ISOLATION LEVEL READ COMMITTED"
+	begin     = "START TRANSACTION"
+)
+
 // columns are a row without its payload.
 const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result"
+
+// stored are the columns of a row that are no function of others.
+const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result"
+
+// room is what a row has in it from its start for the name of a holder, and what the name is filled up to.
+const room = 64
 
 // maxRows in one statement; a list of this many rows is still read fast.
 const maxRows = 500
@@ -23,7 +36,7 @@ const listed = `({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{now}", now, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+		"{now}", now, "{room}", strconv.Itoa(room), "{stored}", stored, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
 // Statements are MySQL's and MariaDB's texts. What a batch changes is found by primary key alone, so that nothing
@@ -41,9 +54,9 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
   CAST(:result AS BINARY) AS result`
 		spent = `d.state = 3 AND t.attempt >= t.max_attempts`
 	)
-	// change locks and reads the rows by their primary key, then writes them the same way.
+	// change writes rows by their primary key; when some are not as they should be, it locks and reads the others first.
 	change := func(row, first, then string) dialect.Batch {
-		return dialect.Batch{First: t(first), SQL: t(then), Row: row, Sep: " UNION ALL ", Max: maxRows}
+		return dialect.Batch{First: t(first), SQL: t(then), Row: row, Sep: " UNION ALL ", Max: maxRows, Counts: true}
 	}
 	var schema []string
 	if n.Schema != "" {
@@ -51,7 +64,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	}
 	st := dialect.Statements{
 		Style: dialect.Question,
-		Begin: []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
+		Begin: []string{"SET " + isolation, begin},
 		Now:   now,
 
 		Version:    t(`SELECT max(version) AS version FROM {migration}`),
@@ -65,45 +78,46 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 
 		// IGNORE also cuts what is too long, silently: the core has checked all lengths.
 		Insert: dialect.Batch{
-			SQL: t(`INSERT IGNORE INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+			SQL: t(`INSERT IGNORE INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, headers, payload)
 VALUES {rows}`),
 			After:   t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
 			Row:     t(`(:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`),
-			ReadRow: `:id`, Sep: ", ", Max: maxRows,
+			ReadRow: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Settle: dialect.Batch{
 			First: t(`SELECT t.id, t.fence, CASE WHEN ` + spent + ` AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ` + held + ` FOR UPDATE`),
 			// MySQL assigns from left to right and later expressions see the new values: state comes after what is computed from it.
 			SQL: t(`UPDATE ` + held + ` SET
-  t.due = CASE WHEN ` + spent + ` THEN NULL ELSE coalesce(d.run_at, {now} + d.run_after) END,
+  t.due_at = CASE WHEN ` + spent + ` THEN -1 ELSE coalesce(d.run_at, {now} + d.run_after, -1) END,
   t.state = CASE WHEN ` + spent + ` AND coalesce(d.run_at, d.run_after) IS NOT NULL THEN 4 ELSE d.state END,
-  t.attempt = t.attempt - d.uncount, t.lease_until = NULL, t.updated = {now},
+  t.attempt = t.attempt - d.uncount, t.lease_end = -1, t.updated = {now},
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END`),
 			Row: settle, ReadRow: `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again`, Sep: " UNION ALL ", Max: maxRows,
 		},
 		// A list of ids takes half the time of a list of SELECTs.
 		Complete: dialect.Batch{
 			First: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND fence = :fence AND state = 1 ORDER BY id FOR UPDATE`),
-			SQL: t(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL
+			SQL: t(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 2, due_at = -1, lease_end = -1, updated = {now}, result = NULL
  WHERE id IN ({rows}) AND fence = :fence AND state = 1`),
-			Row: `:id`, Sep: ", ", Max: maxRows,
+			Row: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
-		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_until = {now} + :lease`),
+		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_end = {now} + :lease`),
 		Move:   moves(t),
 
 		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
-		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_state) WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
+		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = 1 AND t.holder = :holder`),
 		List:          t(`SELECT {columns}, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		InState:       map[state.State]string{state.Processing: "lane = 1", state.Poison: "lane = 4"},
 		Peek:          dialect.Batch{SQL: t(`SELECT t.id, t.state, t.fence FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows})`), Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),
 		Next: t(`SELECT min(x.due) AS due, {now} AS now FROM (` + eachPriority(
-			`(SELECT due FROM {task} FORCE INDEX ({prefix}task_ready) WHERE queue = :queue AND priority = {p} AND due IS NOT NULL ORDER BY due LIMIT 1)`) + `
-UNION ALL (SELECT min(lease_until) FROM {task} FORCE INDEX ({prefix}task_state) WHERE queue = :queue AND state = 1)) AS x WHERE ` + unpaused),
+			`(SELECT due_at AS due FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} ORDER BY due_at LIMIT 1)`) + `
+UNION ALL (SELECT min(lease_end) FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 1)) AS x WHERE ` + unpaused),
 	}
 	addCheckout(&st, t)
 	addNotes(&st, t)
@@ -114,11 +128,12 @@ UNION ALL (SELECT min(lease_until) FROM {task} FORCE INDEX ({prefix}task_state) 
 // moves are the operator's events. Their guards are the state table's.
 func moves(t func(string) string) map[state.Event]dialect.Batch {
 	set := dialect.MoveSets()
+	fixed := strings.NewReplacer("due = NULL", "due_at = -1", "due = ", "due_at = ", "lease_until = NULL", "lease_end = -1")
 	out := map[state.Event]dialect.Batch{}
 	for _, tr := range state.ByOperator() {
 		pick := ` WHERE id IN ({rows}) AND ` + state.Guard(tr, "due")
 		b := dialect.Batch{First: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY)` + pick + ` ORDER BY id FOR UPDATE`), Row: `:id`, Sep: ", ", Max: maxRows}
-		if b.SQL = t(`UPDATE {task} FORCE INDEX (PRIMARY) SET ` + set[tr.Event] + pick); tr.To == state.None {
+		if b.SQL = t(`UPDATE {task} FORCE INDEX (PRIMARY) SET ` + fixed.Replace(set[tr.Event]) + pick); tr.To == state.None {
 			b.SQL = t(`DELETE t FROM {task} AS t FORCE INDEX (PRIMARY)` + pick)
 		}
 		out[tr.Event] = b

@@ -88,6 +88,11 @@ func runEach(t *testing.T, s *dialect.Session) {
 	query("SetVersion", st.SetVersion)
 	lock("MigrationLock", st.MigrationLock, st.MigrationUnlock)
 	lock("Checkout queue lock", st.Checkout["queue lock"], st.Checkout["queue free"])
+	lock("Checkout turn", st.Checkout["turn"], st.Checkout["turn over"])
+	for in, condition := range st.InState {
+		query("InState "+in.String(), strings.Replace(st.List, "{where}", condition, 1))
+		query("InState "+in.String(), strings.Replace(st.ListArchive, "{where}", condition, 1))
+	}
 	query("Get", st.Get)
 	query("Held", st.Held)
 	query("List", st.List)
@@ -95,7 +100,7 @@ func runEach(t *testing.T, s *dialect.Session) {
 	query("FindReference", st.FindReference)
 	query("Count", st.Count)
 	for name, text := range st.Checkout {
-		if !strings.HasPrefix(name, "queue ") {
+		if !strings.HasPrefix(name, "queue ") && !strings.HasPrefix(name, "turn") {
 			query("Checkout "+name, text)
 		}
 	}

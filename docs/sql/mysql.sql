@@ -23,17 +23,20 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   fence BIGINT NOT NULL DEFAULT 0,
-  due BIGINT,
-  lease_until BIGINT,
-  holder VARBINARY(800),
+  due_at BIGINT NOT NULL DEFAULT -1,
+  lease_end BIGINT NOT NULL DEFAULT -1,
+  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
   created BIGINT NOT NULL,
   updated BIGINT NOT NULL,
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
+  due BIGINT AS (NULLIF(due_at, -1)) VIRTUAL,
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
+  lane TINYINT AS (CASE WHEN due_at < 0 THEN state ELSE 0 END) STORED,
   UNIQUE KEY dbq_task_reference (reference, queue),
-  KEY dbq_task_ready (queue, priority, due),
-  KEY dbq_task_state (queue, state)
+  KEY dbq_task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
@@ -81,14 +84,18 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   fence BIGINT NOT NULL DEFAULT 0,
-  due BIGINT,
-  lease_until BIGINT,
-  holder VARBINARY(800),
+  due_at BIGINT NOT NULL DEFAULT -1,
+  lease_end BIGINT NOT NULL DEFAULT -1,
+  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
   created BIGINT NOT NULL,
   updated BIGINT NOT NULL,
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
+  due BIGINT AS (NULLIF(due_at, -1)) VIRTUAL,
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
+  lane TINYINT AS (CASE WHEN due_at < 0 THEN state ELSE 0 END) STORED,
   archived BIGINT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
@@ -129,8 +136,9 @@ DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), :headers, :payload)
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 -- In what reads before or after the change it is a list of :id
-INSERT IGNORE INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+INSERT IGNORE INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, headers, payload)
 VALUES {rows};
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 
@@ -140,51 +148,54 @@ SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 -- In what reads before or after the change it is a list of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
 SELECT t.id, t.fence, CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET
-  t.due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE coalesce(d.run_at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + d.run_after) END,
+  t.due_at = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN -1 ELSE coalesce(d.run_at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + d.run_after, -1) END,
   t.state = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts AND coalesce(d.run_at, d.run_after) IS NOT NULL THEN 4 ELSE d.state END,
-  t.attempt = t.attempt - d.uncount, t.lease_until = NULL, t.updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
+  t.attempt = t.attempt - d.uncount, t.lease_end = -1, t.updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END;
 
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND fence = :fence AND state = 1 ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 2, due = NULL, lease_until = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), result = NULL
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 2, due_at = -1, lease_end = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), result = NULL
  WHERE id IN ({rows}) AND fence = :fence AND state = 1;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 DELETE t FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1;
 
 -- Extend. Renews leases: the heartbeat.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
-UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET t.lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease;
+UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET t.lease_end = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 0);
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 0);
 
 -- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 1);
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, lease_end = -1, fence = fence + 1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 1);
 
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3) AND state >= 3;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3) AND state >= 3;
 
 -- Move restore. A poisoned task is parked for inspection.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due = NULL, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 4) AND state >= 3;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 4) AND state >= 3;
 
 -- Move purge. A finished or parked task is removed.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -195,13 +206,19 @@ DELETE t FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (stat
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_state) WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 1 AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
+
+-- InState PROCESSING. A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.
+lane = 1;
+
+-- InState POISON. A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.
+lane = 4;
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -216,17 +233,17 @@ SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(C
   FROM dbq_task GROUP BY queue, state;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
-SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ((SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 1 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 2 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 3 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 4 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 5 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 6 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 7 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 8 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT due FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due LIMIT 1)
-UNION ALL (SELECT min(lease_until) FROM dbq_task FORCE INDEX (dbq_task_state) WHERE queue = :queue AND state = 1)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ((SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT min(lease_end) FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 1)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
@@ -259,22 +276,22 @@ DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= TIMESTAMPDIFF(MICROSEC
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-INSERT IGNORE INTO dbq_archive SELECT t.*, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
+INSERT IGNORE INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
 
 -- ListArchive. Lists tasks of the archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_archive AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
-SELECT d.priority FROM (SELECT 0 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 0 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 1 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 1 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 2 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 2 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 3 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 3 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 4 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 4 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 5 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 5 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 6 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 6 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 7 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 7 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 8 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 8 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 9 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_ready) WHERE queue = :queue AND priority = 9 AND due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AS d WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+SELECT d.priority FROM (SELECT 0 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 1 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 2 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 3 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 4 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 5 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 6 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 7 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 8 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+UNION ALL SELECT 9 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AS d WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
@@ -283,35 +300,41 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
 SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 30) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_ready)
- WHERE t.queue = :queue AND t.priority = :priority AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
-SELECT t.id, t.fence, t.priority FROM dbq_task AS t FORCE INDEX (dbq_task_state)
- WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
+SELECT t.id, t.fence, t.priority FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue AND t.lane = 1 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
-SELECT t.id, t.fence, t.due AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_ready)
- WHERE t.queue = :queue AND t.priority = :priority AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due, t.id LIMIT :limit;
+SELECT t.id, t.fence, t.due_at AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit;
+
+-- Checkout turn. Strategy skip-locked: a large checkout waits for others of its queue, a second at most.
+DO GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 1);
+
+-- Checkout turn over. Strategy skip-locked: lets the next one begin, before the commit.
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
 
 -- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_until = NULL, updated = :now,
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows});
 
 -- CheckoutBatch lock expired. Strategies advisory and cas: locks those whose lease ran out and whose fence is still the same.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
 
 -- CheckoutBatch lock ready. Strategies advisory and cas: locks those candidates whose fence is still the same.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE;
 
 -- CheckoutBatch skip expired. Strategy skip-locked: the same, without waiting for others.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch take. Leases the tasks that were found.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = :now + :lease,
-  holder = :holder, updated = :now WHERE id IN ({rows});
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
+  taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))), updated = :now WHERE id IN ({rows});

@@ -41,6 +41,7 @@ var comments = map[string]string{
 	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
 	"List":           "Lists tasks without their payloads. {where} is made of comparisons of plain columns.",
 	"FindIDs":        "Finds the tasks that an operator's bulk call changes.",
+	"InState":        "A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.",
 	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
 	"FindReference":  "Finds a task by its reference.",
 	"Count":          "Counts the tasks of each queue by state.",
@@ -72,6 +73,8 @@ var comments = map[string]string{
 	"Checkout see ready":         "Strategy cas: reads candidates without locks.",
 	"Checkout see expired":       "Strategy cas: reads candidates to take over, without locks.",
 	"Checkout due":               "Tells which priorities have a due task, without locks. It is what an idle poll asks.",
+	"Checkout turn":              "Strategy skip-locked: a large checkout waits for others of its queue, a second at most.",
+	"Checkout turn over":         "Strategy skip-locked: lets the next one begin, before the commit.",
 	"Checkout queue free":        "Strategy advisory: gives the queue's lock back, after the commit.",
 	"CheckoutBatch take":         "Leases the tasks that were found.",
 	"CheckoutBatch take over":    "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
@@ -151,6 +154,10 @@ func (p *printer) statements(st dialect.Statements) {
 			for _, t := range state.ByOperator() {
 				p.batch(name+" "+string(t.Event), t.Doc, f[t.Event])
 			}
+		case map[state.State]string:
+			for _, in := range slices.Sorted(maps.Keys(f)) {
+				p.text(name+" "+in.String(), comments[name], f[in])
+			}
 		case map[string]string:
 			for _, key := range slices.Sorted(maps.Keys(f)) {
 				p.text(name+" "+key, comments[name+" "+key], f[key])
@@ -185,6 +192,9 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	}
 	if b.Row == "" && b.ReadRow != "" {
 		how += " Their values are arrays."
+	}
+	if b.Counts {
+		how += "\n-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before."
 	}
 	if b.ReadRow != "" {
 		how += fmt.Sprintf("\n-- In what reads before or after the change it is a list of %s", b.ReadRow)
