@@ -10,7 +10,7 @@
 #   native.sh stop              stops all of them and removes their data
 #
 # Targets: postgres15 postgres17 postgres18 (any major version found) mysql97 mariadb1011 mariadb118.
-# DBQ_ENGINES_FSYNC=on makes commits durable (off: for speed). DBQ_ENGINES_STATE is the folder of ports
+# DBQ_ENGINES_FSYNC=on makes commits durable (off: for speed), and gives servers 1 GB of memory and larger logs, as docs/performance.md wants. DBQ_ENGINES_STATE is the folder of ports
 # and data; another folder is another, separate set of servers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -141,6 +141,7 @@ start_postgres() {
   # No socket: only loopback TCP. mmap: a tree has no /dev/shm.
   options="-p $(port "$1") -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=200"
   options="$options -c dynamic_shared_memory_type=mmap -c fsync=${DBQ_ENGINES_FSYNC:-off}"
+  [ "${DBQ_ENGINES_FSYNC:-off}" = off ] || options="$options -c shared_buffers=1GB -c max_wal_size=4GB"
   if ! as "$user" "$bin/pg_ctl" -D "$data" -w -t 60 -l "$log" -o "$options" start >/dev/null 2>&1; then
     tail -n 20 "$root$log" >&2 || true
     die "$1 did not start"
@@ -148,8 +149,8 @@ start_postgres() {
 }
 
 start_mysql() {
-  local log=$root$data/server.log flush=2 options
-  [ "${DBQ_ENGINES_FSYNC:-off}" = off ] || flush=1
+  local log=$root$data/server.log flush=2 memory=128M redo=64M options
+  [ "${DBQ_ENGINES_FSYNC:-off}" = off ] || { flush=1 memory=1G redo=1G; }
   if [ ! -d "$root$data/mysql" ]; then
     cp -a "$root/var/lib/mysql-seed" "$root$data"
     # Without name resolution 127.0.0.1 is not localhost.
@@ -161,11 +162,11 @@ SQL
   options=(
     --no-defaults --datadir="$data" --port="$(port "$1")" --bind-address=127.0.0.1 --socket="$data/server.sock"
     --pid-file="$data/server.pid" --tmpdir="$data" --init-file="$data/init.sql" --skip-name-resolve --max-connections=200
-    --innodb-buffer-pool-size=128M --innodb-flush-log-at-trx-commit="$flush"
+    --innodb-buffer-pool-size="$memory" --innodb-flush-log-at-trx-commit="$flush"
   )
   case $1 in
-  mysql*) options=(mysqld "${options[@]}" --mysqlx=OFF --innodb-redo-log-capacity=64M --sync-binlog=$((flush % 2))) ;;
-  mariadb*) options=(mariadbd "${options[@]}" --innodb-log-file-size=64M) ;;
+  mysql*) options=(mysqld "${options[@]}" --mysqlx=OFF --innodb-redo-log-capacity="$redo" --sync-binlog=$((flush % 2))) ;;
+  mariadb*) options=(mariadbd "${options[@]}" --innodb-log-file-size="$redo") ;;
   esac
   rm -f "$root$data/server.pid"
   as "$user" setsid "$bin/${options[0]}" "${options[@]:1}" </dev/null >>"$log" 2>&1 &
