@@ -10,7 +10,7 @@ import (
 )
 
 // expiredEvery is how often a busy client looks for leases that ran out: ten times within a lease, but not more often than once in
-// lookLeast and not less often than once in lookMost. A checkout that does not fill up looks every time. Under load a look costs a visit
+// lookLeast and not less often than once in lookMost. A checkout that finds nothing else looks each time. Under load a look costs a visit
 // of each task in work, and on PostgreSQL of each that has been since the last look or vacuum: a look each second was a ninth of its work
 // in a drain of 300,000 tasks.
 func expiredEvery(lease time.Duration) time.Duration { return min(max(lease/10, lookLeast), lookMost) }
@@ -38,9 +38,9 @@ func (l *looks) due(queue string, now time.Time, every time.Duration) bool {
 
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
-// others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts fill up
-// looks for leases that have run out ten times within a lease like the one it asks for, but once in 1 to 10 seconds; one whose checkouts
-// do not fill up looks each time.
+// others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts find due
+// tasks looks for leases that have run out ten times within a lease like the one it asks for, but once in 1 to 10 seconds; a checkout that
+// finds no due task looks each time.
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.

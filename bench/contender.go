@@ -77,11 +77,14 @@ type entry struct {
 
 func (e *entry) tasks(n int) int { return max(n/max(e.share, 1), 1) }
 
+// deleting is behind the names of those that remove what is done.
+const deleting = ", deleting"
+
 // key tells entries apart.
 func (e *entry) key() string {
 	key := e.group + ": " + e.name
 	if e.deletes {
-		key += ", deleting"
+		key += deleting
 	}
 	return key
 }

@@ -137,7 +137,7 @@ func rowsOf(entries []*entry, s samples, group string, f figure) []result {
 		values := slices.Sorted(slices.Values(s[e][f].values))
 		name := e.name
 		if e.deletes && f != drainDelete && f != bulk && !strings.HasPrefix(string(f), "single") {
-			name += ", deleting"
+			name += deleting
 		}
 		rows = append(rows, result{Group: group, Figure: f, Unit: f.unit(), Contender: name, Role: e.role, Tasks: s[e][f].tasks,
 			Median: median(values), Min: values[0], Max: values[len(values)-1]})

@@ -176,7 +176,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || c.room() <= 0 {
+		if err := ready(); err != nil || len(c.rows) > 0 {
 			return err
 		}
 		return c.expired(ctx, conn, lockExpired)

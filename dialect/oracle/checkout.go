@@ -179,7 +179,7 @@ func (c *checkout) within(ready part) part {
 		if err != nil {
 			return err
 		}
-		if c.left = c.r.Limit - len(taken) - len(c.rows); !c.r.Expired && c.left > 0 {
+		if c.left = c.r.Limit - len(taken) - len(c.rows); !c.r.Expired && c.left == c.r.Limit {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}

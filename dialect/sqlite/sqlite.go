@@ -96,7 +96,9 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			add(takeReady)
 		} else {
 			add(takeReady)
-			add(takeExpired)
+			if len(out) == 0 {
+				add(takeExpired)
+			}
 		}
 		return err
 	})
