@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ type newTasks struct {
 	chunks  [][2]int // from, to: the rows of one statement
 	alike   bool     // the rows share all but their ids, which are new, and their payloads
 
-	inserted bool // a statement was answered
+	inserted bool // all statements were answered
 }
 
 type newRow struct {
@@ -114,8 +115,8 @@ func (b *newTasks) insertAlike(ctx context.Context, conn dialect.Conn) ([]Enqueu
 		if err != nil {
 			return nil, err
 		}
-		b.inserted = true
 	}
+	b.inserted = true
 	out := make([]Enqueued, len(b.ids))
 	for i, id := range b.ids {
 		out[i].ID = id
@@ -128,6 +129,15 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 	if b.alike && !again {
 		return b.insertAlike(ctx, conn)
 	}
+	added, err := b.add(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return b.tell(ctx, conn, added, again)
+}
+
+// add adds the rows, and says which were added.
+func (b *newTasks) add(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]bool, error) {
 	s := b.q.c.s
 	before, err := b.existing(ctx, conn)
 	if err != nil {
@@ -144,13 +154,19 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 		if err != nil {
 			return nil, err
 		}
-		b.inserted = true
 		for _, r := range got {
 			if _, old := before[r.ID]; !old {
 				added[r.ID] = true
 			}
 		}
 	}
+	b.inserted = true
+	return added, nil
+}
+
+// tell says what became of each task.
+func (b *newTasks) tell(ctx context.Context, conn dialect.Conn, added map[uuid.UUID]bool, again bool) ([]Enqueued, error) {
+	added = maps.Clone(added) // it may be asked once more
 	var missing []uuid.UUID
 	for _, id := range b.ids {
 		if !added[id] {

@@ -71,11 +71,14 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Counts) {
 		by, alone = q.c.s.Alone, true // one statement is its own transaction
 	}
-	err = q.c.writeBy(ctx, by, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-		// A statement that was its own transaction stays done when the questions after it fail.
-		out, err = b.insert(ctx, conn, again || alone && b.inserted)
-		return err
-	})
+	if alone && !b.alike {
+		out, err = q.enqueueAlone(ctx, b)
+	} else {
+		err = q.c.writeBy(ctx, by, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+			out, err = b.insert(ctx, conn, again)
+			return err
+		})
+	}
 	if err == nil {
 		q.c.rung(q.name, b.waits(out)...)
 	}
@@ -83,6 +86,26 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 		err = outcome(b.inserted, err)
 	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+}
+
+// enqueueAlone enqueues by a statement that is its own transaction. It stays done when the questions after it fail, and what it answered
+// stays true: only the questions are asked again.
+func (q *Queue) enqueueAlone(ctx context.Context, b *newTasks) (out []Enqueued, err error) {
+	var (
+		added  map[uuid.UUID]bool
+		unsure bool // an earlier try, whose answer was lost, may have added what the last one did not
+	)
+	err = q.c.writeBy(ctx, q.c.s.Alone, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+		if !b.inserted {
+			unsure = again
+			if added, err = b.add(ctx, conn); err != nil {
+				return err
+			}
+		}
+		out, err = b.tell(ctx, conn, added, unsure)
+		return err
+	})
+	return out, err
 }
 
 // EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since dbq does not see

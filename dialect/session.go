@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,9 @@ type Session struct {
 	Server     Server
 	Names      Names
 	Statements Statements
+
+	// Memory is for what a dialect remembers of earlier calls. Nothing may depend on it but the pace.
+	Memory sync.Map
 
 	binder binder
 	native Native // nil for most

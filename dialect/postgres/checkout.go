@@ -27,6 +27,7 @@ const (
 const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due, t.ctid FROM {task} t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND ` + unpaused + `
      ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
 
@@ -138,11 +139,11 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 			break
 		}
 		rows, err := find(ctx, name, c.r.Limit-len(c.rows))
+		slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING has no order
+		c.rows = append(c.rows, rows...)
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING has no order
-		c.rows = append(c.rows, rows...)
 	}
 	return nil
 }
@@ -158,16 +159,22 @@ func (c *checkout) each(ctx context.Context, find search) error {
 }
 
 func (c *checkout) args(limit int) dialect.Args {
-	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder}
+	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder, "since": fromStart}
 }
 
 // statement runs one search that takes what it finds.
 func (c *checkout) statement(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
-	err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name], c.args(limit)))
-		return err
-	})
-	return rows, err
+	take := func(args dialect.Args) (rows []dialect.Row, err error) {
+		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name], args))
+			return err
+		})
+		return rows, err
+	}
+	if name == "ready" {
+		return c.fromFront(limit, take)
+	}
+	return take(c.args(limit))
 }
 
 // took gives rows what take does not send back: all that this call has set. Rows that were taken over have come whole.
@@ -192,7 +199,13 @@ func (c *checkout) advisory(ctx context.Context) error {
 			return err
 		}
 		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
-			return c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name+" alone"], c.args(limit)))
+			take := func(args dialect.Args) ([]dialect.Row, error) {
+				return c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name+" alone"], args))
+			}
+			if name == "ready" {
+				return c.fromFront(limit, take)
+			}
+			return take(c.args(limit))
 		})
 	})
 }

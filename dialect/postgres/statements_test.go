@@ -13,11 +13,11 @@ import (
 // scalars and columns2 are what the core binds, under the names that it uses.
 var (
 	scalars = dialect.Args{
-		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t",
+		"queue": "q", "holder": "h", "since": make([]int64, 10), "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t",
 		"lock": "l", "id": uuid.UUID{1},
 	}
 	columns2 = dialect.Args{
-		"queue": "q", "holder": "h", "lease": int64(1000),
+		"queue": "q", "holder": "h", "since": make([]int64, 10), "lease": int64(1000),
 		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
 		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil}, "uncount": dialect.Col[int64]{0, 1},
 		"result": dialect.Col[[]byte]{nil, {}}, "reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},

@@ -314,6 +314,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   SELECT x.ctid AS place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
@@ -327,6 +328,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   SELECT x.ctid AS place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
@@ -346,6 +348,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
 SELECT x.id, x.fence FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit;
 
