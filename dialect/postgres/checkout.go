@@ -121,6 +121,8 @@ type checkout struct {
 	s    *dialect.Session
 	r    dialect.CheckoutRequest
 	rows []dialect.Row
+	// ahead says that it began at the queue's front: another checkout looks from the start, and for leases that ran out, within frontFor.
+	ahead bool
 }
 
 // A search leases up to limit tasks by one of the searches "ready" and "expired".
@@ -135,7 +137,7 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 	}
 	c.rows = nil
 	for _, name := range order {
-		if len(c.rows) >= c.r.Limit || len(c.rows) > 0 && !c.r.Expired {
+		if len(c.rows) >= c.r.Limit || (len(c.rows) > 0 || c.ahead) && !c.r.Expired {
 			break
 		}
 		rows, err := find(ctx, name, c.r.Limit-len(c.rows))
