@@ -121,7 +121,7 @@ type checkout struct {
 	s    *dialect.Session
 	r    dialect.CheckoutRequest
 	rows []dialect.Row
-	// ahead says that it began at the queue's front: another checkout looks from the start, and for leases that ran out, within frontFor.
+	// ahead says that it began at the queue's front: another checkout looks from the start, and for leases that ran out, when the front is old.
 	ahead bool
 }
 

@@ -10,8 +10,10 @@ import (
 const (
 	// frontLeast is how large a checkout must be to begin at the front: a small one finds its tasks in strict order each time.
 	frontLeast = 100
-	// frontFor is how long a front is good for; then a checkout looks from the start again.
-	frontFor = time.Second
+	// frontFor is how long a front is good for; then a checkout looks from the start again. When that took long, it is good for
+	// frontShare times as long, but not for longer than frontMost.
+	frontFor, frontMost = time.Second, 30 * time.Second
+	frontShare          = 20
 )
 
 // fromStart is :since of a search that begins at the start of the index, for each priority.
@@ -20,7 +22,7 @@ var fromStart = make([]int64, 10)
 // front is where this client's last large checkout of a queue that filled up began to find tasks, by priority. The index has an entry for
 // each task that was taken since the last vacuum, and a search from the start passes all of them: hundreds of thousands while a transaction is
 // held open anywhere in the database. What is due for longer than the front, because its transaction committed late or somebody asked for
-// it, and leases that ran out, are found within frontFor.
+// it, and leases that ran out, are found when that is over.
 type front struct {
 	mu    sync.Mutex
 	since []int64 // nil is none
@@ -44,7 +46,11 @@ func (c *checkout) fromFront(limit int, take func(args dialect.Args) ([]dialect.
 		c.ahead = true
 		args["since"] = since
 	}
+	begin := time.Now()
 	rows, err := take(args)
+	if !c.ahead {
+		f.looked(time.Since(begin))
+	}
 	switch {
 	case err != nil:
 	case len(rows) == limit:
@@ -53,6 +59,13 @@ func (c *checkout) fromFront(limit int, take func(args dialect.Args) ([]dialect.
 		f.drop()
 	}
 	return rows, err
+}
+
+// looked notes how long a look from the start took.
+func (f *front) looked(took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.until = time.Now().Add(min(max(frontFor, frontShare*took), frontMost))
 }
 
 func (f *front) drop() {
