@@ -9,13 +9,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// expiredEvery is how often a busy client looks for leases that ran out: ten times within a lease, but not more often than once in
-// lookLeast and not less often than once in lookMost. A checkout that finds nothing else looks each time. Under load a look costs a visit
-// of each task in work, and on PostgreSQL of each that has been since the last look or vacuum: a look each second was a ninth of its work
-// in a drain of 300,000 tasks.
-func expiredEvery(lease time.Duration) time.Duration { return min(max(lease/10, lookLeast), lookMost) }
-
-const lookLeast, lookMost = time.Second, 10 * time.Second
+// expiredEvery is how often a busy client looks for leases that ran out: a crashed worker's task is to be taken over as soon as its lease has
+// run out. A checkout that finds nothing else looks each time; under load a look costs a visit of each task in work, and on PostgreSQL of
+// each that has been since the last look or vacuum.
+const expiredEvery = time.Second
 
 // looks remembers, for each queue, when this client last looked for leases that ran out.
 type looks struct {
@@ -23,10 +20,10 @@ type looks struct {
 	last map[string]time.Time
 }
 
-func (l *looks) due(queue string, now time.Time, every time.Duration) bool {
+func (l *looks) due(queue string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t, ok := l.last[queue]; ok && now.Sub(t) < every {
+	if t, ok := l.last[queue]; ok && now.Sub(t) < expiredEvery {
 		return false
 	}
 	if l.last == nil {
@@ -39,8 +36,8 @@ func (l *looks) due(queue string, now time.Time, every time.Duration) bool {
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
 // others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts find due
-// tasks looks for leases that have run out ten times within a lease like the one it asks for, but once in 1 to 10 seconds; a checkout that
-// finds no due task looks each time, on PostgreSQL once in a second when large ones filled up just before.
+// tasks looks for leases that have run out once in a second; a checkout that finds no due task looks each time, on PostgreSQL once in a
+// second when large ones filled up just before.
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
@@ -76,7 +73,7 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		var err error
 		rows, err = c.s.Dialect.Checkout(ctx, c.s, dialect.CheckoutRequest{
 			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: mark,
-			Expired: c.looks.due(q.name, time.Now(), expiredEvery(lease)),
+			Expired: c.looks.due(q.name, time.Now()),
 		})
 		if c.s.Class(err) != dialect.Ambiguous {
 			return false, err
