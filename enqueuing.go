@@ -136,6 +136,26 @@ func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([
 	return b.tell(ctx, conn, added, again)
 }
 
+// enqueueAlone enqueues by a statement that is its own transaction. It stays done when the questions after it fail, and what it answered
+// stays true: only the questions are asked again.
+func (q *Queue) enqueueAlone(ctx context.Context, b *newTasks) (out []Enqueued, err error) {
+	var (
+		added  map[uuid.UUID]bool
+		unsure bool // an earlier try, whose answer was lost, may have added what the last one did not
+	)
+	err = q.c.writeBy(ctx, q.c.s.Alone, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+		if !b.inserted {
+			unsure = again
+			if added, err = b.add(ctx, conn); err != nil {
+				return err
+			}
+		}
+		out, err = b.tell(ctx, conn, added, unsure)
+		return err
+	})
+	return out, err
+}
+
 // add adds the rows, and says which were added.
 func (b *newTasks) add(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]bool, error) {
 	s := b.q.c.s

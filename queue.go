@@ -88,26 +88,6 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
 
-// enqueueAlone enqueues by a statement that is its own transaction. It stays done when the questions after it fail, and what it answered
-// stays true: only the questions are asked again.
-func (q *Queue) enqueueAlone(ctx context.Context, b *newTasks) (out []Enqueued, err error) {
-	var (
-		added  map[uuid.UUID]bool
-		unsure bool // an earlier try, whose answer was lost, may have added what the last one did not
-	)
-	err = q.c.writeBy(ctx, q.c.s.Alone, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-		if !b.inserted {
-			unsure = again
-			if added, err = b.add(ctx, conn); err != nil {
-				return err
-			}
-		}
-		out, err = b.tell(ctx, conn, added, unsure)
-		return err
-	})
-	return out, err
-}
-
 // EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since dbq does not see
 // the commit; after that they find the tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
