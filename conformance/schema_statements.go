@@ -35,17 +35,18 @@ var anyName = []string{"Checkout", "CheckoutBatch"}
 var word = regexp.MustCompile(`:([a-z_]+)`)
 
 func schemaStatements(t *T) {
-	st := reflect.ValueOf(t.dialect().Statements(dialect.Names{Prefix: t.prefix}))
+	statements := t.dialect().Statements(dialect.Names{Prefix: t.prefix})
+	st := reflect.ValueOf(statements)
 	checkouts := 0
 	for i := range st.NumField() {
 		field, v := st.Type().Field(i).Name, st.Field(i)
+		mayBeEmpty := statements.MayBeEmpty(field)
 		switch x := v.Interface().(type) {
 		case dialect.PlaceholderStyle:
 		case string:
-			// Where Begin makes other migrations wait, no lock is needed; and not every engine can notify.
-			t.checkStatement(field, x, field == "MigrationLock" || field == "MigrationUnlock" || field == "Notify" || field == "Dual")
+			t.checkStatement(field, x, mayBeEmpty)
 		case []string:
-			if len(x) == 0 && field != "Begin" { // some drivers begin by themselves
+			if len(x) == 0 && !mayBeEmpty {
 				t.Errorf("%s is empty", field)
 			}
 			for _, s := range x {
@@ -56,10 +57,9 @@ func schemaStatements(t *T) {
 				t.checkStatement(field, s, false)
 			}
 		case dialect.Batch:
-			if x.SQL == "" && slices.Contains([]string{"Complete", "InsertAlike", "RecordAlike", "RemoveAlike"}, field) {
-				continue // Settle, Insert and Record do it
+			if x.SQL != "" || !mayBeEmpty {
+				t.checkBatch(field, x)
 			}
-			t.checkBatch(field, x)
 		case map[state.Event]dialect.Batch:
 			t.checkMove(field, x)
 		case map[string]string:

@@ -28,7 +28,7 @@ type Dialect interface {
 	// Migrations are the numbered steps that make the schema, from 1 upwards without gaps. A released step never changes.
 	Migrations(Names) []Migration
 
-	// Statements are the texts that the core runs. Every field must be filled.
+	// Statements are the texts that the core runs. Every field must be filled but those that Statements.MayBeEmpty names.
 	Statements(Names) Statements
 
 	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/state"
@@ -98,6 +99,13 @@ type Statements struct {
 	// CheckoutBatch is the same for statements of checkout that take several rows.
 	CheckoutBatch map[string]Batch
 }
+
+// optional are the fields of Statements that a dialect may leave empty.
+var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "InState", "Notify", "RecordAlike"}
+
+// MayBeEmpty reports whether the core does without the field of this name, as its comment says. Every other one must be filled; what a
+// dialect puts into Checkout and CheckoutBatch is its own business.
+func (Statements) MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // A Batch is a statement that takes many rows at once.
 //

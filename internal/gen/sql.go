@@ -147,7 +147,7 @@ func (p *printer) statements(st dialect.Statements) {
 				p.text(name, comments[name], f...)
 			}
 		case dialect.Batch:
-			if f.SQL != "" || !slices.Contains([]string{"Complete", "InsertAlike", "RecordAlike", "RemoveAlike"}, name) { // these may be empty
+			if f.SQL != "" || !st.MayBeEmpty(name) {
 				p.batch(name, comments[name], f)
 			}
 		case map[state.Event]dialect.Batch:
