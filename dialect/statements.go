@@ -107,35 +107,54 @@ var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "In
 // dialect puts into Checkout and CheckoutBatch is its own business.
 func (Statements) MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
-// A Batch is a statement that takes many rows at once.
+// A Batch is a statement that takes many rows at once: some of its values are columns (Column), with one value for each row. The core
+// cuts the rows into parts of at most Max and runs the batch for each part.
 //
-// With an empty Row the names of its columns are bound as arrays (slices). Otherwise {rows} in SQL is replaced by Row,
-// once for each row, with Sep between them.
+// The rows get into a text in one of two ways:
+//
+//   - as arrays, where Row is empty: a column is bound as a slice, every other value as it is, or with Repeat as a slice of equal values;
+//   - as a list, else: {rows} is replaced by Row, once for each row, with Sep in between.
+//
+// For two rows, with :id as their column, these
+//
+//	Batch{SQL: "DELETE FROM t WHERE id = ANY (:id) AND queue = :queue", Max: 5000}
+//	Batch{SQL: "DELETE FROM t WHERE id IN ({rows}) AND queue = :queue", Row: ":id", Sep: ", ", Max: 500}
+//
+// are sent as
+//
+//	DELETE FROM t WHERE id = ANY ($1) AND queue = $2    -- $1 is a slice of two
+//	DELETE FROM t WHERE id IN (?, ?) AND queue = ?
+//
+// The rows that SQL changed are told in one of four ways, each for what an engine can do:
+//
+//   - SQL alone returns them, or nothing where Statements asks for nothing.
+//   - First, then SQL: First locks and returns the rows that SQL will change, as they will be. When there are none, SQL is not run.
+//   - First, SQL, then After: After says how those are that First returned.
+//   - SQL, then After: After returns the rows that are there then, for an insert; the core asks beforehand which were there already.
+//
+// First and After take their rows like SQL, or as a list of ReadRow. With either, ExplicitTx must be set. Counts and One are shorter ways
+// beside these, for a batch that has no more to tell than which of the rows that it was given it changed.
 type Batch struct {
-	SQL string
-	Row string
-	Sep string
-	Max int // rows in one statement at most; the core splits what is longer
+	SQL string // the change, or the question
+	Row string // one row of the list in SQL, and in First and After where ReadRow is empty
+	Sep string // in between the rows of every list
+	Max int    // rows in one statement at most
 
-	// Repeat binds also what is no column as arrays, of equal values, when Row is empty. It is for a driver that runs a
-	// statement once for each row and wants all of its values so.
+	// Repeat is for a driver that runs a statement once for each row of its arrays, and wants all of its values so.
 	Repeat bool
 
-	// One does to a single row, by its plain names, what SQL does, where that returns no more than the ids of the rows that it touched. It returns
-	// nothing: its count says the same. Empty is none. It is for an engine on which a list, and returning rows, cost more.
-	One string
-
-	// First and After are for engines that cannot return the rows that a statement changed. First is run before SQL: it locks and
-	// returns the rows that SQL will change, as they will be. After is run after SQL, and returns the rows that are there then; the core
-	// asks beforehand which were there already. With both, After says how the rows are then that First returned. With either, ExplicitTx must be set. Both have the same Sep, and ReadRow as their row
-	// when it is not empty, or else Row.
+	// First and After are for engines that cannot return the rows that a statement changed.
 	First, After string
-	ReadRow      string
+	ReadRow      string // one row of the list in First and After
 
 	// Counts says that the number of rows that SQL touched is the number that it changed or added. When that is all that it was given, neither
 	// First nor After is asked. When it is less, SQL is undone to a savepoint before a First is, and it starts over. An insert with an After
 	// is then one statement, and needs no transaction, also where ExplicitTx is set.
 	Counts bool
+
+	// One does to a single row, by its plain names, what the batch does. It returns nothing: its count says whether it touched the row. It is
+	// for an engine on which a list, and returning rows, cost more.
+	One string
 }
 
 // Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that ends in one by itself, with
