@@ -1,6 +1,7 @@
 #!/bin/bash
 # Checks the imports of every package against ci/layers.txt; prints each one that is not allowed.
-# Direct imports are enough: what they import is checked in its turn. The row "never" counts for tests too.
+# Direct imports are enough: what they import is checked in its turn. What the row "tests" names may be imported by tests alone;
+# the row "never" counts for tests too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,6 +37,7 @@ go list -f '{{.ImportPath}}|{{join .Imports " "}}|{{join .TestImports " "}} {{jo
       gsub(/ /, "", half[1])
       gsub(/\|/, " ", half[2])
       if (half[1] == "never") never = half[2]
+      else if (half[1] == "tests") tests = half[2]
       else { row[++rows] = half[1]; may[rows] = half[2] }
       next
     }
@@ -48,6 +50,7 @@ go list -f '{{.ImportPath}}|{{join .Imports " "}}|{{join .TestImports " "}} {{jo
         to = folder(imports[i])
         if (to == imports[i] && to !~ /^[^\/]+\./) continue # the standard library
         if (!any(to, may[r])) complain(from " imports " to)
+        else if (any(to, tests)) complain(from " imports " to ", which is for tests alone")
       }
       n = split($2 " " $3, imports, " ")
       for (i = 1; i <= n; i++) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/google/uuid"
 )
 
@@ -48,26 +49,12 @@ func TestClassifyRealErrors(t *testing.T) {
 			{"a transaction that takes no writes", onConn(s, "START TRANSACTION READ ONLY", "DELETE FROM {task}"), dialect.Unavailable},
 			{"a query that an operator ended", func(t *testing.T) error { return killed(t, s, "KILL QUERY") }, dialect.Conflict},
 			{"a session that an operator ended", func(t *testing.T) error { return killed(t, s, "KILL") }, dialect.Ambiguous},
-			{"a context that has ended", func(t *testing.T) error {
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				_, err := s.Pool.Write.ExecContext(ctx, "SELECT 1")
-				return err
-			}, dialect.Unknown},
-			{"no such database", connect(dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Missing},
-			{"no such user", connect(dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
+			{"a context that has ended", dialecttest.InAnEndedContext(s), dialect.Unknown},
+			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Missing},
+			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
 			{"a right that is missing", func(t *testing.T) error { return withoutRights(t, s, dsn) }, dialect.Denied},
 		} {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				err := c.provoke(t)
-				if err == nil {
-					t.Fatal("nothing went wrong")
-				}
-				if got := (Dialect{}).Classify(fmt.Errorf("outer: %w", err)); got != c.want {
-					t.Errorf("%v: got %v, want %v", err, got, c.want)
-				}
-			})
+			dialecttest.Classifies(t, Dialect{}, c.name, c.want, c.provoke)
 		}
 	})
 }
@@ -196,19 +183,6 @@ func killed(t *testing.T, s *dialect.Session, kill string) error {
 	_, err := s.Pool.Write.ExecContext(t.Context(), fmt.Sprintf("%s %d", kill, id))
 	must(t, err)
 	return <-done
-}
-
-// connect opens a changed DSN and asks something.
-func connect(dsn string, change func(*url.URL)) func(t *testing.T) error {
-	return func(t *testing.T) error {
-		u, err := url.Parse(dsn)
-		must(t, err)
-		change(u)
-		pool, err := Open(t.Context(), u.String())
-		must(t, err)
-		defer pool.Close()
-		return pool.Write.PingContext(t.Context())
-	}
 }
 
 // withoutRights reads a table as a user who may not.

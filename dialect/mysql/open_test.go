@@ -1,20 +1,19 @@
 package mysql
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/google/uuid"
 )
 
 func TestOpenReadsADSN(t *testing.T) {
 	t.Parallel()
-	for dsn, conns := range map[string]int{
+	dialecttest.Opens(t, Open, map[string]int{
 		"mysql://h/d":                                         defaultConns,
 		"mysql://app@h:3307/d":                                defaultConns,
 		"mysql://app:hush@h/d?":                               defaultConns,
@@ -27,22 +26,12 @@ func TestOpenReadsADSN(t *testing.T) {
 		"mysql://h/d?pool_max_conns=10000&readTimeout=30s":    10000,
 		"mysql://h/d?allowNativePasswords=true&compress=true": defaultConns,
 		"mysql://app:hush@one,two:3307,[::1]:3308/d":          defaultConns,
-	} {
-		pool, err := Open(t.Context(), dsn)
-		if err != nil {
-			t.Errorf("%s: %v", dsn, err)
-			continue
-		}
-		if got := pool.Write.Stats().MaxOpenConnections; got != conns {
-			t.Errorf("%s: the pool takes %d connections, want %d", dsn, got, conns)
-		}
-		pool.Close()
-	}
+	})
 }
 
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
-	for dsn, want := range map[string]string{
+	dialecttest.Refuses(t, Open, map[string]string{
 		"mysql:":                                  "write mysql://user:password@host:3306/database",
 		"mariadb:db":                              "write mariadb://user:password@host:3306/database",
 		"mysql://app:hush@h":                      "write mysql://",
@@ -65,37 +54,15 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"mysql://app:hush@h/d?time_zone=%2701:00": `"time_zone"`,
 		"mysql://app:hush@h/d?timeout=soon":       "timeout",
 		"mysql://app:hush@h/d?tls=nonesuch":       "tls",
-	} {
-		_, err := Open(t.Context(), dsn)
-		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", dsn, err, want)
-		} else if strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: the error shows the password: %v", dsn, err)
-		}
-	}
+	})
 }
 
-// What the driver says about a DSN that it cannot read never shows the password, however odd that is.
 func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 	t.Parallel()
-	for _, password := range []string{
-		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
-		"p@x:hush/y", "hush[1]", "a,hush", "hush,b:c", "hush/,x@y", "hüsch-hush",
-	} {
-		for _, format := range []string{
-			"mysql://app:%s@h:port/d", "mariadb://app:%s@[::1/d", "mysql://app:%s@h/d?tls=nonesuch", "tidb://app:%s@h/d?pool_max_conns=x",
-			"mysql://app:%s@h/d?password=hush", "mysql://app:%s@h", "mysql://app:%s@h,i:port/d", "mysql://app:%s@h,i/d?tls=nonesuch",
-		} {
-			dsn := fmt.Sprintf(format, password)
-			_, _, err := dialect.Open(t.Context(), dsn)
-			if err == nil {
-				continue // an odd password can make an odd but readable DSN
-			}
-			if strings.Contains(err.Error(), "hush") {
-				t.Errorf("%s: %v", dsn, err)
-			}
-		}
-	}
+	dialecttest.KeepsPasswords(t,
+		"mysql://app:%s@h:port/d", "mariadb://app:%s@[::1/d", "mysql://app:%s@h/d?tls=nonesuch", "tidb://app:%s@h/d?pool_max_conns=x",
+		"mysql://app:%s@h/d?password=hush", "mysql://app:%s@h", "mysql://app:%s@h,i:port/d", "mysql://app:%s@h,i/d?tls=nonesuch",
+	)
 }
 
 // The password reaches the server as it was meant, and no error on the way shows it.

@@ -1,13 +1,12 @@
 package mysql
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/google/uuid"
 )
 
@@ -18,44 +17,16 @@ var servers = []string{"DBQ_TEST_MYSQL97_DSN", "DBQ_TEST_MARIADB1011_DSN", "DBQ_
 func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Parallel()
-	ran := false
-	for _, variable := range servers {
-		if dsn := os.Getenv(variable); dsn != "" {
-			ran = true
-			t.Run(strings.TrimSuffix(strings.TrimPrefix(variable, "DBQ_TEST_"), "_DSN"), func(t *testing.T) { f(t, dsn) })
-		}
-	}
-	if !ran {
-		t.Skip("no MySQL or MariaDB: set one of " + strings.Join(servers, ", ") + ", or run make test, which starts what it finds")
-	}
+	dialecttest.OnEachServer(t, "MySQL or MariaDB", servers, f)
 }
 
 // migrated is a session on dbq's tables in a database of the test's own.
 func migrated(t *testing.T, dsn string) *dialect.Session {
 	t.Helper()
-	pool, err := Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	server, err := Dialect{}.Probe(t.Context(), pool.Write)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := dialect.Names{Schema: fmt.Sprintf("dbqt_%x", uuid.New().ID()), Prefix: "dbq_"}
-	s := dialect.NewSession(Dialect{}, pool, server, names)
-	t.Cleanup(func() {
-		if _, err := pool.Write.ExecContext(context.Background(), "DROP DATABASE IF EXISTS "+names.Schema); err != nil {
-			t.Errorf("left behind: %v", err)
-		}
-	})
-	texts := s.Statements.MigrationTable
-	for _, m := range (Dialect{}).Migrations(names) {
-		texts = append(texts, m.Statements...)
-	}
+	s := dialecttest.OwnSchema(t, Dialect{}, Open, dsn, "DROP DATABASE IF EXISTS %s")
 	for range 2 { // each statement can be run again
-		for _, query := range texts {
-			if _, err := pool.Write.ExecContext(t.Context(), query); err != nil {
+		for _, query := range dialecttest.Schema(s) {
+			if _, err := s.Pool.Write.ExecContext(t.Context(), query); err != nil {
 				t.Fatalf("%v\n%s", err, query)
 			}
 		}

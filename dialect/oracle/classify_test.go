@@ -1,15 +1,12 @@
 package oracle
 
 import (
-	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/sijms/go-ora/v2/network"
 )
 
@@ -39,23 +36,7 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
-	for _, c := range []struct {
-		err  error
-		want dialect.Class
-	}{
-		{nil, dialect.Unknown},
-		{errors.New("something else"), dialect.Unknown},
-		{context.Canceled, dialect.Unknown},
-		{io.EOF, dialect.Ambiguous},
-		{errLost, dialect.Ambiguous},
-		{driver.ErrBadConn, dialect.Unavailable},
-		{&net.OpError{Op: "dial", Err: errors.New("refused")}, dialect.Unavailable},
-		{&net.OpError{Op: "read", Err: errors.New("reset")}, dialect.Ambiguous},
-	} {
-		if got := (Dialect{}).Classify(c.err); got != c.want {
-			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
-		}
-	}
+	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, map[error]dialect.Class{errLost: dialect.Ambiguous})
 }
 
 func TestProbeRefusesAServerThatCannotKeepThePromises(t *testing.T) {

@@ -2,18 +2,18 @@ package oracle
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	driver "github.com/sijms/go-ora/v2"
 )
 
 func TestOpenReadsADSN(t *testing.T) {
 	t.Parallel()
-	for dsn, conns := range map[string]int{
+	dialecttest.Opens(t, Open, map[string]int{
 		"oracle://app:hush@h/service":                                          defaultConns,
 		"oracle://app:hush@h:1522/service?":                                    defaultConns,
 		"Oracle://app:hush@[::1]:1521/service":                                 defaultConns,
@@ -24,22 +24,12 @@ func TestOpenReadsADSN(t *testing.T) {
 		"oracle://app:hush@h/service?SSL_VERIFY=false&connection%20timeout=10": defaultConns,
 		"oracle://h/service?AUTH+TYPE=OS":                                      defaultConns,
 		"oracle://app:hush@h/service?server=h2:1521&server=h3:1521":            defaultConns,
-	} {
-		pool, err := Open(t.Context(), dsn)
-		if err != nil {
-			t.Errorf("%s: %v", dsn, err)
-			continue
-		}
-		if got := pool.Write.Stats().MaxOpenConnections; got != conns {
-			t.Errorf("%s: the pool takes %d connections, want %d", dsn, got, conns)
-		}
-		pool.Close()
-	}
+	})
 }
 
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
-	for dsn, want := range map[string]string{
+	says := map[string]string{
 		"oracle:":                                         "write oracle://user:password@host:1521/service",
 		"oracle:service":                                  "write oracle://",
 		"oracle:///service":                               "write oracle://",
@@ -61,40 +51,21 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"oracle://app:hush@h/service?misspelled=1":        `"misspelled"`,
 		"oracle://app:hush@h/service?ssl=true&SSL=false":  "twice",
 		"oracle://app:hush@h/service?encryption=maybe":    "encryption",
-	} {
-		_, err := Open(t.Context(), dsn)
-		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", dsn, err, want)
-		} else if strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: the error shows the password: %v", dsn, err)
-		}
+	}
+	dialecttest.Refuses(t, Open, says)
+	for dsn := range says {
 		if _, err := NewConnector(dsn); !errors.Is(err, dialect.ErrDSN) {
 			t.Errorf("%s: NewConnector takes it: %v", dsn, err)
 		}
 	}
 }
 
-// What the driver says about a DSN that it cannot read never shows the password, however odd that is.
 func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 	t.Parallel()
-	for _, password := range []string{
-		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
-		"p@x:hush/y", "hush[1]", "hüsch-hush",
-	} {
-		for _, format := range []string{
-			"oracle://app:%s@h:port/s", "oracle://app:%s@[::1/s", "oracle://app:%s@h/s?encryption=x", "oracle://app:%s@h/s?pool_max_conns=x",
-			"oracle://app:%s@h/s?wallet+password=hush&trace+file=x", "oracle://app:%s@h",
-		} {
-			dsn := fmt.Sprintf(format, password)
-			_, _, err := dialect.Open(t.Context(), dsn)
-			if err == nil {
-				continue // an odd password can make an odd but readable DSN
-			}
-			if strings.Contains(err.Error(), "hush") {
-				t.Errorf("%s: %v", dsn, err)
-			}
-		}
-	}
+	dialecttest.KeepsPasswords(t,
+		"oracle://app:%s@h:port/s", "oracle://app:%s@[::1/s", "oracle://app:%s@h/s?encryption=x", "oracle://app:%s@h/s?pool_max_conns=x",
+		"oracle://app:%s@h/s?wallet+password=hush&trace+file=x", "oracle://app:%s@h",
+	)
 }
 
 // The password reaches the driver as it was meant, and no error on the way shows it.

@@ -9,28 +9,22 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 	driver "github.com/sijms/go-ora/v2"
 )
 
 // one and many are what the core binds, under the names that it uses.
-var (
-	one = dialect.Args{
-		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t",
-		"id": uuid.UUID{1}, "priority": 5, "age": int64(1), "kind": "k", "after": uuid.UUID{2},
-	}
-	many = dialect.Args{
-		"queue": "q", "holder": "h", "lease": int64(1000),
-		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
-		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil}, "uncount": dialect.Col[int64]{0, 1},
-		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},
-		"reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},
-		"priority": dialect.Col[int64]{0, 9}, "max_attempts": dialect.Col[int64]{1, 2}, "delay": dialect.Col[int64]{0, 1},
-		"headers": dialect.Col[*string]{nil, nil}, "payload": dialect.Col[[]byte]{nil, make([]byte, inlineBytes+1)},
-		"payload_size": dialect.Col[*int64]{nil, new(int64)},
-	}
-)
+var one, many = values()
+
+func values() (one, many dialect.Args) {
+	one, many = dialecttest.One(), dialecttest.Two()
+	one["priority"], one["age"], one["kind"], one["after"] = 5, int64(1), "k", uuid.UUID{2}
+	sizes := dialect.Col[*int64]{nil, new(int64)}
+	many["payload"], many["payload_size"], many["result_size"] = dialect.Col[[]byte]{nil, make([]byte, inlineBytes+1)}, sizes, sizes
+	return one, many
+}
 
 // sent is a statement as the driver gets it.
 type sent struct {
@@ -204,27 +198,7 @@ func TestArrayBinds(t *testing.T) {
 
 func TestMovesAreTheStateTablesAndNoMore(t *testing.T) {
 	t.Parallel()
-	moves := Dialect{}.Statements(namings[0]).Move
-	for _, row := range state.ByOperator() {
-		b := moves[row.Event]
-		for _, text := range []string{b.First, b.SQL} {
-			if !strings.Contains(text, state.Guard(row, "due")) {
-				t.Errorf("%s is not guarded as the state table says: %s", row.Event, text)
-			}
-		}
-		if to := "state = " + state.Literals(row.To) + ","; row.To != state.None && !strings.Contains(b.SQL, to) {
-			t.Errorf("%s does not lead to %v: %s", row.Event, row.To, b.SQL)
-		}
-		if row.To != state.None && strings.Contains(b.SQL, "fence = fence + 1") != row.Fence {
-			t.Errorf("%s: the fence should grow: %v: %s", row.Event, row.Fence, b.SQL)
-		}
-		if row.To != state.None && strings.Contains(b.SQL, "attempt = 0") != (row.Attempts == state.Reset) {
-			t.Errorf("%s: the attempts should start over: %v: %s", row.Event, row.Attempts == state.Reset, b.SQL)
-		}
-	}
-	if len(moves) != len(state.ByOperator()) {
-		t.Errorf("there are %d moves, the state table has %d", len(moves), len(state.ByOperator()))
-	}
+	dialecttest.MovesAreTheStateTables(t, Dialect{})
 }
 
 // DDL commits by itself, so each step is run again after a failure between two of them.

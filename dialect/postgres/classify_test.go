@@ -1,15 +1,11 @@
 package postgres
 
 import (
-	"context"
-	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -45,20 +41,5 @@ func TestClassifyAnErrorWithoutCode(t *testing.T) {
 
 func TestClassifyWhatIsNotTheServers(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		err  error
-		want dialect.Class
-	}{
-		{nil, dialect.Unknown},
-		{errors.New("anything"), dialect.Unknown},
-		{context.DeadlineExceeded, dialect.Unknown},
-		{driver.ErrBadConn, dialect.Unavailable},
-		{&net.OpError{Op: "dial", Err: errors.New("refused")}, dialect.Unavailable},
-		{&net.OpError{Op: "read", Err: errors.New("reset")}, dialect.Ambiguous},
-		{io.ErrUnexpectedEOF, dialect.Ambiguous},
-	} {
-		if got := (Dialect{}).Classify(c.err); got != c.want {
-			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
-		}
-	}
+	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, nil)
 }

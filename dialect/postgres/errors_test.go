@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -64,25 +65,11 @@ func TestClassifyRealErrors(t *testing.T) {
 			{"a serialization failure", func(t *testing.T) error { return serialization(t, s) }, dialect.Conflict},
 			{"a transaction that takes no writes", onConn(s, "SET default_transaction_read_only = on", "DELETE FROM {task}"), dialect.Unavailable},
 			{"a session that an operator ended", func(t *testing.T) error { return terminated(t, s) }, dialect.Unavailable},
-			{"a context that has ended", func(t *testing.T) error {
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				_, err := s.Pool.Write.ExecContext(ctx, "SELECT 1")
-				return err
-			}, dialect.Unknown},
-			{"no such database", connect(dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Unavailable},
-			{"no such user", connect(dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
+			{"a context that has ended", dialecttest.InAnEndedContext(s), dialect.Unknown},
+			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Unavailable},
+			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
 		} {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				err := c.provoke(t)
-				if err == nil {
-					t.Fatal("nothing went wrong")
-				}
-				if got := (Dialect{}).Classify(fmt.Errorf("outer: %w", err)); got != c.want {
-					t.Errorf("%v: got %v, want %v", err, got, c.want)
-				}
-			})
+			dialecttest.Classifies(t, Dialect{}, c.name, c.want, c.provoke)
 		}
 	})
 }
@@ -192,19 +179,6 @@ func terminated(t *testing.T, s *dialect.Session) error {
 	return <-done
 }
 
-// connect opens a changed DSN and asks something.
-func connect(dsn string, change func(*url.URL)) func(t *testing.T) error {
-	return func(t *testing.T) error {
-		u, err := url.Parse(dsn)
-		must(t, err)
-		change(u)
-		pool, err := Open(t.Context(), u.String())
-		must(t, err)
-		defer pool.Close()
-		return pool.Write.PingContext(t.Context())
-	}
-}
-
 // A wrong password needs a server that asks for one: the role is made for the test, and the test skipped where anybody is trusted.
 func TestWrongPasswordIsDenied(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
@@ -220,7 +194,7 @@ func TestWrongPasswordIsDenied(t *testing.T) {
 			_, err := pool.Write.ExecContext(context.Background(), "DROP ROLE "+role)
 			must(t, err)
 		}()
-		err = connect(dsn, func(u *url.URL) { u.User = url.UserPassword(role, "wrong-password") })(t)
+		err = dialecttest.Connect(Open, dsn, func(u *url.URL) { u.User = url.UserPassword(role, "wrong-password") })(t)
 		if err == nil {
 			t.Skip("the server asks nobody for a password")
 		}

@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -35,7 +33,7 @@ func TestTakeConns(t *testing.T) {
 
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
-	for dsn, want := range map[string]string{
+	dialecttest.Refuses(t, Open, map[string]string{
 		"postgres:":             "write postgres://user@host:5432/database",
 		"postgresql:db":         "write postgresql://user@host:5432/database",
 		"postgres:app:hush@h/d": "write postgres://",
@@ -47,37 +45,15 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"postgres://app:hush@h/d?sslmode=sometimes":            "sslmode",
 		"postgres://app:hush@h/d?connect_timeout=soon":         "connect_timeout",
 		"postgres://app:hush@h/d?default_query_exec_mode=fast": "default_query_exec_mode",
-	} {
-		_, err := Open(t.Context(), dsn)
-		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", dsn, err, want)
-		} else if strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: the error shows the password: %v", dsn, err)
-		}
-	}
+	})
 }
 
-// What the driver says about a DSN that it cannot read never shows the password, however odd that is.
 func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 	t.Parallel()
-	for _, password := range []string{
-		"hush", "hush@2", "a:hush:b", "a/hush/b", "100%hush", "hush%402", "hush%zz", "hush?a=b", "hush#1", `hush"x`, `hush\x`, "hush hush",
-		"p@x:hush/y", "hush[1]", "hüsch-hush",
-	} {
-		for _, format := range []string{
-			"postgres://app:%s@h:port/d", "postgres://app:%s@[::1/d", "postgres://app:%s@h/d?sslmode=sometimes",
-			"postgres://app:%s@h/d?pool_max_conns=x",
-		} {
-			dsn := fmt.Sprintf(format, password)
-			_, _, err := dialect.Open(t.Context(), dsn)
-			if err == nil {
-				continue // an odd password can make an odd but readable DSN
-			}
-			if strings.Contains(err.Error(), "hush") {
-				t.Errorf("%s: %v", dsn, err)
-			}
-		}
-	}
+	dialecttest.KeepsPasswords(t,
+		"postgres://app:%s@h:port/d", "postgres://app:%s@[::1/d", "postgres://app:%s@h/d?sslmode=sometimes",
+		"postgres://app:%s@h/d?pool_max_conns=x",
+	)
 }
 
 func TestOpenDoesNotCallTheServer(t *testing.T) {

@@ -4,13 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 	"github.com/google/uuid"
 )
 
@@ -38,16 +37,7 @@ var planServers = []string{"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "
 // TestCostOfEachStatementIsThatOfItsBatch holds the promise of flat cost: beside a million finished and 200,000 future tasks no
 // statement of a worker reads more than its batch asks for, with any plan that the server may choose.
 func TestCostOfEachStatementIsThatOfItsBatch(t *testing.T) {
-	ran := false
-	for _, variable := range planServers {
-		if dsn := os.Getenv(variable); dsn != "" {
-			ran = true
-			t.Run(strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(variable, "DBQ_TEST_"), "_DSN")), func(t *testing.T) { plans(t, dsn) })
-		}
-	}
-	if !ran {
-		t.Skip("no PostgreSQL: set one of " + strings.Join(planServers, ", ") + ", or run make test, which starts what it finds")
-	}
+	dialecttest.OnEachServer(t, "PostgreSQL", planServers, plans)
 }
 
 func plans(t *testing.T, dsn string) {

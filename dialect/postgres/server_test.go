@@ -1,15 +1,13 @@
 package postgres
 
 import (
-	"context"
-	"fmt"
 	"net/url"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/google/uuid"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 )
 
 // servers are the variables that name servers to test on.
@@ -19,52 +17,14 @@ var servers = []string{"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_
 func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Parallel()
-	ran := false
-	for _, variable := range servers {
-		if dsn := os.Getenv(variable); dsn != "" {
-			ran = true
-			t.Run(strings.TrimSuffix(strings.TrimPrefix(variable, "DBQ_TEST_"), "_DSN"), func(t *testing.T) { f(t, dsn) })
-		}
-	}
-	if !ran {
-		t.Skip("no PostgreSQL: set one of " + strings.Join(servers, ", ") + ", or run make test, which starts what it finds")
-	}
+	dialecttest.OnEachServer(t, "PostgreSQL", servers, f)
 }
 
 // migrated is a session on dbq's tables in a schema of the test's own.
 func migrated(t *testing.T, dsn string) *dialect.Session {
 	t.Helper()
-	pool, err := Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	server, err := Dialect{}.Probe(t.Context(), pool.Write)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := dialect.Names{Schema: fmt.Sprintf("dbqt_%x", uuid.New().ID()), Prefix: "dbq_"}
-	s := dialect.NewSession(Dialect{}, pool, server, names)
-	t.Cleanup(func() {
-		if _, err := pool.Write.ExecContext(context.Background(), "DROP SCHEMA IF EXISTS "+names.Schema+" CASCADE"); err != nil {
-			t.Errorf("left behind: %v", err)
-		}
-	})
-	err = s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
-		texts := s.Statements.MigrationTable
-		for _, m := range (Dialect{}).Migrations(names) {
-			texts = append(texts, m.Statements...)
-		}
-		for _, text := range texts {
-			if _, err := c.Exec(ctx, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := dialecttest.OwnSchema(t, Dialect{}, Open, dsn, "DROP SCHEMA IF EXISTS %s CASCADE")
+	dialecttest.Migrate(t, s)
 	return s
 }
 

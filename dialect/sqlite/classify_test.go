@@ -3,16 +3,15 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 )
 
 const insert = `INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, created, updated)
@@ -92,16 +91,7 @@ func TestClassifyRealErrors(t *testing.T) {
 			return write(first)(t, s)
 		}, dialect.Unknown},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			err := c.provoke(t, migrated(t, "?busy_timeout=20ms"))
-			if err == nil {
-				t.Fatal("nothing went wrong")
-			}
-			if got := (Dialect{}).Classify(fmt.Errorf("outer: %w", err)); got != c.want {
-				t.Errorf("%v: got %v, want %v", err, got, c.want)
-			}
-		})
+		dialecttest.Classifies(t, Dialect{}, c.name, c.want, func(t *testing.T) error { return c.provoke(t, migrated(t, "?busy_timeout=20ms")) })
 	}
 }
 
@@ -176,20 +166,7 @@ func TestClassifyWhileOthersMigrate(t *testing.T) {
 
 func TestClassifyWhatIsNotSQLites(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		err  error
-		want dialect.Class
-	}{
-		{nil, dialect.Unknown},
-		{errors.New("anything"), dialect.Unknown},
-		{sql.ErrNoRows, dialect.Unknown},
-		{driver.ErrBadConn, dialect.Unavailable},
-		{io.ErrUnexpectedEOF, dialect.Ambiguous},
-	} {
-		if got := (Dialect{}).Classify(c.err); got != c.want {
-			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
-		}
-	}
+	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, nil)
 }
 
 // rawConn is a connection of another process, as it were: not through the pool of one writer.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
 )
 
 func TestSplit(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSplit(t *testing.T) {
 
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
-	for dsn, want := range map[string]string{
+	dialecttest.Refuses(t, Open, map[string]string{
 		"sqlite:":                         "no file named",
 		"sqlite://":                       "no file named",
 		"sqlite:?synchronous=full":        "no file named",
@@ -50,12 +50,7 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"sqlite:q.db?mode=ro":             `unknown parameter "mode"`,
 		"sqlite:q.db?_pragma=foreign_key": `unknown parameter "_pragma"`,
 		"sqlite:q.db?a=%zz":               "cannot be read",
-	} {
-		_, err := Open(t.Context(), dsn)
-		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", dsn, err, want)
-		}
-	}
+	})
 }
 
 func TestOpenSetsEveryConnectionUp(t *testing.T) {
