@@ -11,7 +11,7 @@ import (
 
 // expiredEvery is how often a busy client looks for leases that ran out: a crashed worker's task is to be taken over as soon as its lease has
 // run out. A checkout that finds nothing else looks each time; under load a look costs a visit of each task in work, and on PostgreSQL of
-// each that has been since the last look or vacuum.
+// each that has been since the last vacuum, or the last look.
 const expiredEvery = time.Second
 
 // looks remembers, for each queue, when this client last looked for leases that ran out.
@@ -37,7 +37,7 @@ func (l *looks) due(queue string, now time.Time) bool {
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
 // others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts find due
 // tasks looks for leases that have run out once in a second; a checkout that finds no due task looks each time, on PostgreSQL once in a
-// second when large ones filled up just before.
+// second when it begins where an earlier one found that nothing is left before (docs/design.md).
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.

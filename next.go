@@ -17,7 +17,11 @@ func (q *Queue) Next(ctx context.Context) (wait time.Duration, ok bool, err erro
 	}
 	var rows []dialect.Row
 	err = q.c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = q.c.s.Query(ctx, conn, q.c.s.Statements.Next, dialect.Args{"queue": q.name})
+		if d, ok := q.c.s.Dialect.(dialect.Nexter); ok {
+			rows, err = d.Next(ctx, q.c.s, conn, q.name)
+		} else {
+			rows, err = q.c.s.Query(ctx, conn, q.c.s.Statements.Next, dialect.Args{"queue": q.name})
+		}
 		return err
 	})
 	if err != nil || len(rows) == 0 || rows[0].Due == nil {

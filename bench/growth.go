@@ -149,8 +149,7 @@ func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, 
 	return took, errors.Join(err, done.check())
 }
 
-// hold enqueues and drains again and again, first beside nothing and then, as often, beside a transaction that is held open all the time,
-// and keeps the last rounds of each.
+// hold enqueues and drains again and again, first beside nothing and then, as often, beside a transaction that is held open all the time.
 func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, error) {
 	tasks := &dbqTasks{place: g.empty}
 	free := &entry{contender: tasks, group: g.group, name: "dbq, loop, no transaction held open", role: ours}
@@ -181,7 +180,7 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 	}
 	var rates []time.Duration
 	begin := time.Now()
-	for ; rounds == 0 && (time.Since(begin) < o.held || made < o.rounds) || made < rounds; made++ {
+	for ; rounds == 0 && (time.Since(begin) < o.held || made < 2*o.rounds) || made < rounds; made++ {
 		if made%10 == 0 {
 			fmt.Fprintf(os.Stderr, "growth, %s, %s: %d times, after %v\n", e.group, e.name, made, time.Since(begin).Round(time.Second))
 		}
@@ -191,8 +190,15 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 		}
 		rates = append(rates, took)
 	}
-	for _, took := range rates[len(rates)-min(o.rounds, len(rates)):] {
-		s.addRate(e, heldDrain, o.n, took)
+	// Of the second half as many stretches as there are rounds elsewhere: one drain is short, and few meet what is done now and then.
+	half := rates[len(rates)/2:]
+	each := max(1, len(half)/o.rounds)
+	for stretch := range slices.Chunk(half[len(half)%each:], each) {
+		var took time.Duration
+		for _, t := range stretch {
+			took += t
+		}
+		s.addRate(e, heldDrain, o.n*len(stretch), took)
 	}
 	return made, nil
 }

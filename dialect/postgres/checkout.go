@@ -31,10 +31,11 @@ const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS J
        AND ` + unpaused + `
      ORDER BY t.due, t.id LIMIT :limit {lock}) AS x LIMIT :limit`
 
-// expired is a search for leases that ran out, among the few tasks in work, but not for those that this very checkout took a moment
-// ago for a very short time.
+// expired is a search for leases that ran out, among the few tasks in work that were taken since :oldest, but not for those that this very
+// checkout took a moment ago for a very short time.
 const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM {task} t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
+     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND ` + unpaused + ` LIMIT :limit {lock}`
 
 // take changes rows that are still due. Without coalesce the planner would see that they are in the index of those that are due, and might
@@ -90,6 +91,8 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		"expired alone": pick(expired, "t.ctid AS place", takingOver, ""),
 		"see ready":     look(ready, "x.id, x.fence"),
 		"see expired":   look(expired, "t.id, t.fence"),
+		"oldest": t(`WITH {clock} SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM {task} t
+  WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock`),
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
 		"take ready":   batch(given + strings.Replace(take, "{which}", seen, 1)),
@@ -161,7 +164,8 @@ func (c *checkout) each(ctx context.Context, find search) error {
 }
 
 func (c *checkout) args(limit int) dialect.Args {
-	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder, "since": fromStart}
+	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
+		"since": fromStart, "oldest": int64(0)}
 }
 
 // statement runs one search that takes what it finds.
@@ -173,10 +177,13 @@ func (c *checkout) statement(ctx context.Context, name string, limit int) (rows 
 		})
 		return rows, err
 	}
-	if name == "ready" {
-		return c.fromFront(limit, take)
+	ask := func(name string, args dialect.Args) ([]dialect.Row, error) {
+		return c.s.Ask(ctx, c.s.Statements.Checkout[name], args)
 	}
-	return take(c.args(limit))
+	if name == "ready" {
+		return c.fromFront(limit, ask, take)
+	}
+	return c.amongWorking(limit, ask, take)
 }
 
 // took gives rows what take does not send back: all that this call has set. Rows that were taken over have come whole.
@@ -201,13 +208,14 @@ func (c *checkout) advisory(ctx context.Context) error {
 			return err
 		}
 		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
-			take := func(args dialect.Args) ([]dialect.Row, error) {
-				return c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name+" alone"], args))
+			ask := func(name string, args dialect.Args) ([]dialect.Row, error) {
+				return c.s.Query(ctx, conn, c.s.Statements.Checkout[name], args)
 			}
+			take := func(args dialect.Args) ([]dialect.Row, error) { return c.took(ask(name+" alone", args)) }
 			if name == "ready" {
-				return c.fromFront(limit, take)
+				return c.fromFront(limit, ask, take)
 			}
-			return take(c.args(limit))
+			return c.amongWorking(limit, ask, take)
 		})
 	})
 }

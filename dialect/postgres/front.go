@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -8,25 +10,38 @@ import (
 )
 
 const (
-	// frontLeast is how large a checkout must be to begin at the front: a small one finds its tasks in strict order each time.
+	// frontLeast is how large a checkout must be to begin at the front although looks from the start are quick.
 	frontLeast = 100
-	// frontFor is how long a front is good for; then a checkout looks from the start again. When that took long, it is good for
-	// frontShare times as long, but not for longer than frontMost.
+	// frontFor is how long a front is good for; then a checkout looks from the start again. When that took long, the front is good for
+	// lookShare times as long, but not for longer than frontMost.
 	frontFor, frontMost = time.Second, 30 * time.Second
-	frontShare          = 20
+	lookShare           = 20
+	// slowLook and slowTask are what a quick look from the start takes at most, and each task that it takes: about ten times what
+	// they do when nothing is in the way.
+	slowLook, slowTask = 10 * time.Millisecond, 200 * time.Microsecond
+	// lateEnqueue is how long after it enqueued tasks a transaction may commit, for them to be found without such a look, where looks are slow.
+	lateEnqueue = 5 * time.Second
 )
 
 // fromStart is :since of a search that begins at the start of the index, for each priority.
 var fromStart = make([]int64, 10)
 
-// front is where this client's last large checkout of a queue that filled up began to find tasks, by priority. The index has an entry for
-// each task that was taken since the last vacuum, and a search from the start passes all of them: hundreds of thousands while a transaction is
-// held open anywhere in the database. What is due for longer than the front, because its transaction committed late or somebody asked for
-// it, and leases that ran out, are found when that is over.
+// An asker runs one of the statements of Checkout that only reads, and a taker the search that takes.
+type (
+	asker func(name string, args dialect.Args) ([]dialect.Row, error)
+	taker func(args dialect.Args) ([]dialect.Row, error)
+)
+
+// front is where this client's checkouts of a queue begin to find due tasks, by priority. The index has an entry for each task that was
+// taken since the last vacuum, and a search from the start passes all of them: hundreds of thousands while a transaction is held open
+// anywhere in the database. Large checkouts begin at the front; small ones, too, when looks from the start are slow, and otherwise find
+// their tasks in strict order each time. What is due for longer than the front, because its transaction committed late or somebody
+// asked for it, and leases that ran out, are found when the front is over.
 type front struct {
 	mu    sync.Mutex
 	since []int64 // nil is none
 	until time.Time
+	slow  bool // the last look from the start
 }
 
 // front is that of the checkout's queue.
@@ -35,64 +50,127 @@ func (c *checkout) front() *front {
 	return f.(*front)
 }
 
-// fromFront takes due tasks from the front of the queue on, or from the start when there is none or it is old.
-func (c *checkout) fromFront(limit int, take func(args dialect.Args) ([]dialect.Row, error)) ([]dialect.Row, error) {
-	args := c.args(limit)
-	if limit < frontLeast {
-		return take(args)
-	}
-	f := c.front()
-	if since := f.get(); since != nil {
-		c.ahead = true
+// fromFront takes due tasks from the front of the queue on, or from the start when there is none or it is over.
+func (c *checkout) fromFront(limit int, ask asker, take taker) ([]dialect.Row, error) {
+	args, f := c.args(limit), c.front()
+	since := f.get(limit)
+	if c.ahead = since != nil; c.ahead {
 		args["since"] = since
+	} else {
+		since = fromStart
 	}
 	begin := time.Now()
 	rows, err := take(args)
+	if err != nil {
+		return rows, err
+	}
 	if !c.ahead {
-		f.looked(time.Since(begin))
+		f.looked(time.Since(begin), len(rows))
 	}
-	switch {
-	case err != nil:
-	case len(rows) == limit:
-		f.put(rows)
-	case !c.ahead: // there is no backlog any more
-		f.drop()
+	switch slow := f.isSlow(); {
+	case len(rows) == limit && (slow || limit >= frontLeast):
+		f.put(rows, since, slow)
+	case c.ahead:
+	case slow: // it went through all that was due
+		now, err := c.lately(rows, ask)
+		if err != nil {
+			return rows, err
+		}
+		f.set(slices.Repeat([]int64{now}, len(fromStart)))
+	default: // there is no backlog any more
+		f.set(nil)
 	}
-	return rows, err
+	return rows, nil
 }
 
-// looked notes how long a look from the start took.
-func (f *front) looked(took time.Duration) {
+// lately is a time by the database's clock before which all was committed that is due.
+func (c *checkout) lately(rows []dialect.Row, ask asker) (int64, error) {
+	if len(rows) > 0 {
+		return rows[0].Now - lateEnqueue.Microseconds(), nil
+	}
+	rows, err := ask("oldest", dialect.Args{"queue": c.r.Queue, "oldest": nil, "late": lateEnqueue.Microseconds()}) // nothing is since null
+	if err != nil {
+		return 0, err
+	}
+	return rows[0].Updated, nil
+}
+
+// Next asks when a task is due, from the front on like a small checkout.
+func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
+	c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}}
+	oldest, err := c.oldest(func(name string, args dialect.Args) ([]dialect.Row, error) {
+		return s.Query(ctx, conn, s.Statements.Checkout[name], args)
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := c.front()
+	since := f.get(1)
+	args := dialect.Args{"queue": queue, "since": since, "oldest": oldest}
+	if since == nil {
+		args["since"] = fromStart
+	}
+	begin := time.Now()
+	rows, err := s.Query(ctx, conn, s.Statements.Next, args)
+	if err != nil || since != nil {
+		return rows, err
+	}
+	took := time.Since(begin)
+	c.working().searched(took)
+	f.looked(took, 0)
+	if r := rows[0]; f.isSlow() && (r.Due == nil || *r.Due > r.Now) { // it went through all that was due
+		f.set(slices.Repeat([]int64{r.Now - lateEnqueue.Microseconds()}, len(fromStart)))
+	}
+	return rows, nil
+}
+
+// looked notes how long a look from the start took that found some tasks.
+func (f *front) looked(took time.Duration, found int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.until = time.Now().Add(min(max(frontFor, frontShare*took), frontMost))
+	f.slow = took > slowLook+time.Duration(found)*slowTask
+	f.until = time.Now().Add(min(max(frontFor, lookShare*took), frontMost))
 }
 
-func (f *front) drop() {
+func (f *front) isSlow() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.since = nil
+	return f.slow
 }
 
-// get is the front, or nil when it is time for one to look from the start.
-func (f *front) get() []int64 {
+// get is the front, or nil for a checkout that is to look from the start.
+func (f *front) get(limit int) []int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := time.Now(); now.After(f.until) {
 		f.until = now.Add(frontFor)
 		return nil
 	}
+	if limit < frontLeast && !f.slow {
+		return nil
+	}
 	return f.since
 }
 
-// put moves the front to the first of rows, for each priority that has some, and to the start for the others.
-func (f *front) put(rows []dialect.Row) {
-	since, seen := make([]int64, len(fromStart)), [10]bool{}
+// put moves the front to the first of rows, for each priority that has some. The search went through the better priorities; when looks
+// are slow it need not do so again. For the others the front stays where it was.
+func (f *front) put(rows []dialect.Row, was []int64, slow bool) {
+	since, seen, last := slices.Clone(was), [10]bool{}, 0
 	for _, r := range rows {
 		if p := r.Priority; !seen[p] || r.WasDue < since[p] {
 			since[p], seen[p] = r.WasDue, true
+			last = max(last, p)
 		}
 	}
+	for p := range last {
+		if !seen[p] && slow {
+			since[p] = max(since[p], rows[0].Now-lateEnqueue.Microseconds())
+		}
+	}
+	f.set(since)
+}
+
+func (f *front) set(since []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.since = since

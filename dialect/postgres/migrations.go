@@ -11,7 +11,7 @@ import (
 //
 // A row that somebody may take has a due time, all others none: one partial index serves checkout whatever the state, and
 // finished rows are in no index but those of their id and reference. The lease's end is in no index, so that a heartbeat
-// rewrites none. Keys compare byte by byte (COLLATE "C"). Columns are ordered so that none is padded.
+// rewrites none; a task in work is found by when it was taken, see working. Keys compare byte by byte (COLLATE "C"). Columns are ordered so that none is padded.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	t := func(s string) string { return text(n, s) }
 	name := n.Prefix + "task" // an index lives in its table's schema and is named without it
@@ -41,7 +41,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   autovacuum_analyze_scale_factor = 0.05)`, state.Literals(state.All()...))),
 			t(`CREATE UNIQUE INDEX ` + name + `_reference ON {task} (reference, queue) WHERE reference IS NOT NULL`),
 			t(`CREATE INDEX ` + name + `_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL`),
-			t(`CREATE INDEX ` + name + `_busy ON {task} (queue) WHERE state = 1`),
+			t(`CREATE INDEX ` + name + `_busy ON {task} (queue, updated) WHERE state = 1`),
 			t(`CREATE INDEX ` + name + `_failed ON {task} (queue, state, id) WHERE state >= 3`),
 			t(`CREATE VIEW {tasks} AS SELECT id, queue, reference, kind,
   CASE state` + state.WhenNames() + ` END AS state,

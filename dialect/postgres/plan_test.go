@@ -88,7 +88,7 @@ func planAlike(s *dialect.Session, e *explainer, n int) {
 }
 
 func planQueue(name string, limit int) dialect.Args {
-	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "holder": "plan", "since": make([]int64, 10)}
+	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "holder": "plan", "since": make([]int64, 10), "oldest": int64(0)}
 }
 
 func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
@@ -118,6 +118,12 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 				return err
 			})
 		}
+		e.check("oldest", 1, 1, func() error {
+			args := planQueue("work", 0)
+			args["late"] = int64(0)
+			_, err := s.Query(t.Context(), e, s.Statements.Checkout["oldest"], args)
+			return err
+		})
 		// Nothing is due in this queue, and its 20,000 future tasks are in all priorities.
 		for _, name := range []string{"ready", "ready alone", "see ready", "expired", "expired alone", "see expired"} {
 			e.check("empty poll, "+name, 0, 0, func() error {

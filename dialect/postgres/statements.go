@@ -111,9 +111,9 @@ UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROU
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
 		Next: t(`SELECT CASE WHEN ` + unpaused + ` THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority AND t.due IS NOT NULL
-     ORDER BY t.due, t.id LIMIT 1) AS x),
-  (SELECT min(t.lease_until) FROM {task} t WHERE t.queue = :queue AND t.state = 1)) END AS due, {now} AS now`),
+    SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1] ORDER BY t.due, t.id LIMIT 1) AS x),
+  (SELECT min(t.lease_until) FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint))) END AS due, {now} AS now`),
 		// A notification need not outlive a crash, so its commit does not wait for the disk.
 		Notify: `SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)), set_config('synchronous_commit', 'off', true)`,
 	}

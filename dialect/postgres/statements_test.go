@@ -15,7 +15,8 @@ func TestEveryStatementRuns(t *testing.T) {
 		Lock *string `db:"pg_advisory_xact_lock"`
 	}
 	one, two := dialecttest.One(), dialecttest.Two()
-	one["lock"], one["since"], two["since"] = "l", make([]int64, 10), make([]int64, 10)
+	one["lock"], one["since"], two["since"] = "l", fromStart, fromStart
+	one["oldest"], one["late"] = int64(0), int64(0)
 	onEachServer(t, func(t *testing.T, dsn string) {
 		for _, mode := range modes {
 			t.Run(mode, func(t *testing.T) {

@@ -36,7 +36,7 @@ CREATE TABLE dbq_task (
   autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
-CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1;
+CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1;
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
 CREATE VIEW dbq_tasks AS SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
@@ -217,9 +217,9 @@ UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GR
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority AND t.due IS NOT NULL
-     ORDER BY t.due, t.id LIMIT 1) AS x),
-  (SELECT min(t.lease_until) FROM dbq_task t WHERE t.queue = :queue AND t.state = 1)) END AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
+    SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1] ORDER BY t.due, t.id LIMIT 1) AS x),
+  (SELECT min(t.lease_until) FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint))) END AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
 
 -- Notify. Wakes workers of other processes, outside of the transaction that enqueued.
 SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)), set_config('synchronous_commit', 'off', true);
@@ -277,7 +277,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
   SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
+     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED)
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
@@ -293,7 +294,8 @@ RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.
 -- Checkout expired alone. Strategy advisory: takes over tasks under the queue's lock.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
   SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
+     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit )
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
@@ -305,6 +307,10 @@ UPDATE dbq_task t SET
   fence = t.fence + 1, updated = clock.now
   FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
+
+-- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM dbq_task t
+  WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock;
 
 -- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
 SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0));
@@ -340,7 +346,8 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fe
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
 SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
+     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit ;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.

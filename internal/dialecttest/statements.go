@@ -110,6 +110,7 @@ func EveryStatementRuns[T any](t *testing.T, s *dialect.Session, one, two dialec
 		query("InState "+in.String(), strings.Replace(st.List, "{where}", condition, 1))
 		query("InState "+in.String()+" archived", strings.Replace(st.ListArchive, "{where}", condition, 1))
 	}
+	query("Next", st.Next)
 	query("FindReference", st.FindReference)
 	query("Count", st.Count)
 	frees := map[string]bool{}
