@@ -71,6 +71,7 @@ type entry struct {
 	alone     bool // deletes, and has no twin that keeps: its enqueues are measured, too
 	singles   bool // measure enqueueing one by one, too
 	meanwhile bool // measure enqueueing while draining, and what a task costs
+	costs     bool // measure what a task costs
 	child     bool // can drain in several processes
 	share     int  // works 1/share of the tasks, for what is too slow for all; 0 is 1
 }

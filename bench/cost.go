@@ -41,7 +41,7 @@ func costs(ctx context.Context, on *servers, o options) (out []result, err error
 	behind.node = on.node
 	defer func() { err = errors.Join(err, behind.close(context.WithoutCancel(ctx))) }()
 	entries := slices.DeleteFunc(behind.entries(), func(e *entry) bool {
-		main := e.meanwhile || e.role == ours && e.deletes
+		main := e.meanwhile || e.costs || e.role == ours && e.deletes
 		return !main || counters[e.group] == nil || !o.only.MatchString(e.group+": "+e.name)
 	})
 	err = inTurns(ctx, "cost", entries, o.rounds, func(ctx context.Context, e *entry) error {

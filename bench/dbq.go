@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,8 @@ import (
 
 const (
 	loopGoroutines = 4                    // of the bare loop
-	loopBatch      = 500                  // tasks in one checkout
+	ourBatch       = 500                  // tasks in one checkout; the worker's default
+	riversBatch    = 2000                 // what River's benchmark takes at a time
 	loopPause      = 5 * time.Millisecond // after a checkout that found nothing
 	handlers       = 100                  // of the worker
 	lease          = 5 * time.Minute
@@ -39,6 +41,7 @@ type dbqTasks struct {
 	worker   bool
 	history  dbq.History // of the worker
 	deletes  bool
+	batch    int // 0 is ourBatch
 	c        *dbq.Client
 	q        *dbq.Queue
 	empty    atomic.Int64 // checkouts that found nothing, since Prepare
@@ -70,6 +73,10 @@ func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry 
 	add(entry{name: "dbq, loop", deletes: true}, &dbqTasks{})
 	add(entry{name: "dbq, worker", deletes: true}, &dbqTasks{worker: true})
 	add(entry{name: "dbq, worker, no history", deletes: true}, &dbqTasks{worker: true, history: dbq.HistoryNone})
+	if group == postgresDB {
+		add(entry{name: largeLoop, costs: true}, &dbqTasks{batch: riversBatch})
+		add(entry{name: largeWorker, costs: true}, &dbqTasks{batch: riversBatch, worker: true})
+	}
 	return all
 }
 
@@ -129,7 +136,7 @@ func (d *dbqTasks) Work(ctx context.Context, stop <-chan struct{}, handled func(
 
 func (d *dbqTasks) loop(ctx context.Context, stop <-chan struct{}, handled func(int)) error {
 	for !closed(stop) {
-		tasks, err := d.q.Checkout(ctx, loopBatch, lease)
+		tasks, err := d.q.Checkout(ctx, cmp.Or(d.batch, ourBatch), lease)
 		if err != nil {
 			return err
 		}
@@ -175,7 +182,7 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 		}
 	}()
 	w := worker.Worker{
-		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history,
+		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history, Batch: d.batch,
 		Observe: func(e worker.Event) {
 			if e.Kind == worker.Polled && e.N == 0 {
 				d.empty.Add(1)

@@ -39,10 +39,11 @@ func (g goal) wantText() string {
 }
 
 const (
-	worker1    = "dbq skip-locked, worker"
-	loop1      = "dbq skip-locked, loop"
-	solid      = "Solid Queue's technique"
-	postgresDB = "PostgreSQL"
+	worker1                = "dbq skip-locked, worker"
+	loop1                  = "dbq skip-locked, loop"
+	largeLoop, largeWorker = "dbq, loop, 2,000 at a time", "dbq, worker, 2,000 at a time"
+	solid                  = "Solid Queue's technique"
+	postgresDB             = "PostgreSQL"
 )
 
 // goals are those that dbq set itself, with what the parts say of them.
@@ -132,6 +133,10 @@ func (r *report) goals() []goal {
 	for _, group := range []string{postgresDB, "MySQL", "MariaDB"} {
 		most(group+": statements for a task, by the worker, to the best peer's", over(find(group, statements, worker1).Median, best(group, statements)), 1, "")
 		most("… by the loop", over(find(group, statements, loop1).Median, best(group, statements)), 1, "")
+		if group == postgresDB {
+			most("… by the worker, 2,000 at a time like River", over(find(group, statements, largeWorker).Median, best(group, statements)), 1, "")
+			most("… by the loop, 2,000 at a time", over(find(group, statements, largeLoop).Median, best(group, statements)), 1, "")
+		}
 		for _, c := range []struct {
 			text, contender string
 			fits            func(string) bool

@@ -49,7 +49,7 @@ func render(folder string) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, intro, payloadSize, loopBatch, loopGoroutines, handlers, backliteWorkers, solidClaim, solidThreads)
+	fmt.Fprintf(&b, intro, payloadSize, ourBatch, loopGoroutines, handlers, backliteWorkers, solidClaim, solidThreads)
 	b.WriteString("\n## Goals\n\n| | measured | goal | |\n|---|--:|--:|---|\n")
 	for _, g := range r.goals() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.text, g.gotText(), g.wantText(), g.verdict())

@@ -62,7 +62,7 @@ func (s *solidQueue) Prepare(ctx context.Context) error {
 
 // Enqueue writes jobs, and their rows in ready, in one transaction.
 func (s *solidQueue) Enqueue(ctx context.Context, from, to, batch int) error {
-	return ranges(from, to, min(batch, loopBatch), func(from, to int) error {
+	return ranges(from, to, min(batch, ourBatch), func(from, to int) error {
 		return s.tx(ctx, func(tx *sql.Tx) error {
 			rows := make([]string, to-from)
 			args := make([]any, 0, 2*(to-from))
