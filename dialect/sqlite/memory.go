@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"net/url"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
@@ -12,9 +13,9 @@ import (
 
 // openMemory makes a database that lives until its pool is closed. Plain ":memory:" would die with its connection, and a write that is
 // cut off may cost its connection.
-func openMemory(ctx context.Context, query url.Values) (dialect.Pool, error) {
+func openMemory(ctx context.Context, query url.Values, busy time.Duration) (dialect.Pool, error) {
 	query.Set("vfs", "memdb")
-	c, err := connect("file:/dbq-" + uuid.NewString() + "?" + query.Encode())
+	c, err := connect("file:/dbq-"+uuid.NewString()+"?"+query.Encode(), busy)
 	if err != nil {
 		return dialect.Pool{}, err
 	}

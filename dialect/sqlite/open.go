@@ -32,18 +32,19 @@ const checkpointPages = 4000
 // Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:") has one
 // connection for everything and lives as long as its client.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
-	path, query, err := split(dsn)
+	path, query, busy, err := split(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
 	if path == ":memory:" {
-		return openMemory(ctx, query)
+		return openMemory(ctx, query, busy)
 	}
 	query.Add("_pragma", "journal_mode(WAL)")
 	query.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
 	uri := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
 	query.Set("_txlock", "immediate")
-	writing, err := connect(uri + query.Encode())
+	query.Add("_pragma", "temp_store(MEMORY)")
+	writing, err := connect(uri+query.Encode(), busy)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
@@ -56,7 +57,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	}
 	query.Del("_txlock")
 	query.Add("_pragma", "query_only(1)")
-	reading, err := connect(uri + query.Encode())
+	reading, err := connect(uri+query.Encode(), 0)
 	if err != nil {
 		write.Close()
 		return dialect.Pool{}, err
@@ -74,41 +75,42 @@ func one(db *sql.DB) {
 	db.SetConnMaxLifetime(0)
 }
 
-// split reads a DSN into the file's path and the driver's parameters.
-func split(dsn string) (path string, query url.Values, err error) {
+// split reads a DSN into the file's path, the driver's parameters, and how long a write waits for another process's.
+func split(dsn string) (path string, query url.Values, busy time.Duration, err error) {
 	rest := strings.TrimPrefix(dsn, "sqlite:")
 	rest = strings.TrimPrefix(rest, "//") // sqlite:///absolute or sqlite://relative
 	path, raw, _ := strings.Cut(rest, "?")
 	if path == "" {
-		return "", nil, fmt.Errorf("%w: no file named; write sqlite:queue.db", dialect.ErrDSN)
+		return "", nil, 0, fmt.Errorf("%w: no file named; write sqlite:queue.db", dialect.ErrDSN)
 	}
 	if strings.ContainsRune(path, 0) {
-		return "", nil, fmt.Errorf("%w: a file's path cannot hold a NUL", dialect.ErrDSN)
+		return "", nil, 0, fmt.Errorf("%w: a file's path cannot hold a NUL", dialect.ErrDSN)
 	}
 	params, err := url.ParseQuery(raw)
 	if err != nil {
-		return "", nil, fmt.Errorf("%w: its parameters cannot be read: %w", dialect.ErrDSN, err)
+		return "", nil, 0, fmt.Errorf("%w: its parameters cannot be read: %w", dialect.ErrDSN, err)
 	}
-	sync, busy := durability[0], defaultBusyTimeout
+	sync := durability[0]
+	busy = defaultBusyTimeout
 	for name := range params {
 		value := params.Get(name)
 		switch name {
 		case "synchronous":
 			sync = strings.ToLower(value)
 			if !slices.Contains(durability, sync) {
-				return "", nil, fmt.Errorf("%w: synchronous=%s, use one of %s", dialect.ErrDSN, value, strings.Join(durability, ", "))
+				return "", nil, 0, fmt.Errorf("%w: synchronous=%s, use one of %s", dialect.ErrDSN, value, strings.Join(durability, ", "))
 			}
 		case "busy_timeout":
 			busy, err = time.ParseDuration(value)
 			if err != nil || busy < 0 || busy > time.Hour {
-				return "", nil, fmt.Errorf("%w: busy_timeout=%s, use a duration such as 10s", dialect.ErrDSN, value)
+				return "", nil, 0, fmt.Errorf("%w: busy_timeout=%s, use a duration such as 10s", dialect.ErrDSN, value)
 			}
 		default:
-			return "", nil, fmt.Errorf("%w: unknown parameter %q, known are busy_timeout and synchronous", dialect.ErrDSN, name)
+			return "", nil, 0, fmt.Errorf("%w: unknown parameter %q, known are busy_timeout and synchronous", dialect.ErrDSN, name)
 		}
 	}
 	return path, url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		fmt.Sprintf("synchronous(%s)", strings.ToUpper(sync)),
-	}}, nil
+	}}, busy, nil
 }

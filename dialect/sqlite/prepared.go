@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 )
@@ -15,11 +16,14 @@ const preparedText = 128 << 10
 
 // connector makes connections that prepare a statement once. SQLite takes longer to prepare an insert than to run it, and database/sql
 // would have it prepared for each call.
-type connector struct{ driver.Connector }
+type connector struct {
+	driver.Connector
+	patience time.Duration // see conn; 0 leaves it to SQLite to wait
+}
 
-func connect(uri string) (connector, error) {
+func connect(uri string, patience time.Duration) (connector, error) {
 	c, err := sqlite.NewConnector(uri)
-	return connector{c}, err
+	return connector{c, patience}, err
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -32,7 +36,13 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		inner.Close()
 		return nil, fmt.Errorf("sqlite: the driver's connection is a %T, which cannot do all that is needed", inner)
 	}
-	return &conn{driverConn: all, idle: map[string]*prepared{}}, nil
+	if c.patience > 0 { // until here SQLite waits, where a file may have to be made
+		if _, err := all.ExecContext(ctx, "PRAGMA busy_timeout = 0", nil); err != nil {
+			inner.Close()
+			return nil, err
+		}
+	}
+	return &conn{driverConn: all, patience: c.patience, idle: map[string]*prepared{}}, nil
 }
 
 // driverConn is what database/sql uses of the driver's connection.
@@ -67,15 +77,17 @@ type (
 // conn is a driver's connection with the statements that it has prepared. Like any driver's, it serves one goroutine at a time.
 type conn struct {
 	driverConn
-	idle  map[string]*prepared // those that do not run, by their text
-	bytes int                  // the length of their texts
-	uses  uint64
+	patience time.Duration        // how long a statement waits for another process's lock, or 0 if SQLite itself waits
+	idle     map[string]*prepared // those that do not run, by their text
+	bytes    int                  // the length of their texts
+	uses     uint64
 }
 
 type prepared struct {
 	driverStmt
-	text string
-	used uint64 // when, in uses
+	text  string
+	short bool   // see watched
+	used  uint64 // when, in uses
 }
 
 // take is the prepared statement of a text. Who takes it has it alone, until it gives it back.
@@ -88,7 +100,7 @@ func (c *conn) take(ctx context.Context, text string) (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &prepared{driverStmt: stmt.(driverStmt), text: text}, nil
+	return &prepared{driverStmt: stmt.(driverStmt), text: text, short: isShort(text)}, nil
 }
 
 // give keeps a statement for the next one who needs it, and closes those that nobody has needed for longest.
@@ -131,13 +143,21 @@ func (c *conn) Close() error {
 func repeated(text string) bool {
 	verb, _, _ := strings.Cut(text, " ")
 	switch verb {
-	case "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK":
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT":
 		return len(text) <= preparedText
 	}
 	return false
 }
 
-func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (r driver.Result, err error) {
+	err = c.waiting(ctx, func() (err error) {
+		r, err = c.exec(ctx, text, args)
+		return err
+	})
+	return r, err
+}
+
+func (c *conn) exec(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	if !repeated(text) {
 		return c.driverConn.ExecContext(ctx, text, args)
 	}
@@ -146,10 +166,21 @@ func (c *conn) ExecContext(ctx context.Context, text string, args []driver.Named
 		return nil, err
 	}
 	defer c.give(p)
+	if ctx, err = watched(ctx, p); err != nil {
+		return nil, err
+	}
 	return p.ExecContext(ctx, args)
 }
 
-func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (r driver.Rows, err error) {
+	err = c.waiting(ctx, func() (err error) {
+		r, err = c.query(ctx, text, args)
+		return err
+	})
+	return r, err
+}
+
+func (c *conn) query(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	if !repeated(text) {
 		return c.driverConn.QueryContext(ctx, text, args)
 	}
