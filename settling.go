@@ -127,12 +127,15 @@ func (r Retry) check() error {
 	return nil
 }
 
-// statements is how many statements the batch takes.
+// statements is how many statements the batch may take at least.
 func (b *settling) statements() int {
 	st := b.q.c.s.Statements
 	n := (len(b.update)+st.Settle.Max-1)/st.Settle.Max + (len(b.remove)+st.Remove.Max-1)/st.Remove.Max
 	for k, index := range b.alike {
 		n += (len(index) + k.batch(st).Max - 1) / k.batch(st).Max
+		if k.batch(st).First != "" && len(index) > 1 {
+			n++
+		}
 	}
 	return n
 }

@@ -84,6 +84,7 @@ func runChild(text string) error {
 	defer file.Close()
 	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy))
 	if err != nil && context.Cause(ctx) == errStopped {
+		fmt.Println(0)
 		return nil // it was told to stop before it had begun
 	}
 	if err != nil {

@@ -168,18 +168,23 @@ func leaseRetry(t *T) {
 }
 
 func leaseManyCompleted(t *T) {
-	const n = 60
 	c := t.Open()
-	q := c.Queue("q")
+	t.manyCompleted(c, c.Queue("kept"), dbq.StateCompleted, func(l dbq.Lease) dbq.Settlement { return dbq.Completed(l, nil) })
+	t.manyCompleted(c, c.Queue("removed"), state.None, dbq.CompletedAndDeleted)
+}
+
+// manyCompleted completes 60 leases by one call, some of which are lost, and wants the others' tasks where to says.
+func (t *T) manyCompleted(c *dbq.Client, q *dbq.Queue, to dbq.State, ending func(dbq.Lease) dbq.Settlement) {
+	const n = 60
 	t.enqueueMany(q, n, nil)
 	tasks := t.checkout(q, n, long)
 	if len(tasks) != n {
 		t.Fatalf("checkout returned %d tasks, want %d", len(tasks), n)
 	}
-	ls := make([]dbq.Lease, n)
+	ends := make([]dbq.Settlement, n)
 	lost := map[int]dbq.Task{} // as they must stay
 	for i, task := range tasks {
-		ls[i] = task.Lease
+		ends[i] = ending(task.Lease)
 		switch {
 		case i%10 == 3: // out again under the next fence
 			t.Must(q.Release(t.ctx, task.Lease, 0))
@@ -193,18 +198,22 @@ func leaseManyCompleted(t *T) {
 			lost[i] = t.get(c, task.ID)
 		}
 	}
-	out, err := q.CompleteMany(t.ctx, ls)
+	out, err := q.Settle(t.ctx, ends)
 	t.Must(err)
-	if len(out) != len(lost) {
-		t.Errorf("%d leases were told to be lost, want %d", len(out), len(lost))
-	}
-	for i, l := range ls {
-		if before, was := lost[i]; was {
+	for i, end := range ends {
+		before, was := lost[i]
+		switch id := end.Lease.Task; {
+		case was:
+			t.WantErr("completing with a lost lease", out[i].Err, dbq.ErrLeaseLost)
 			t.wantUnchanged("completing with a lost lease", c, before)
-			continue
-		}
-		if task := t.wantState(c, l.Task, dbq.StateCompleted); task.Result != nil || !task.Due.IsZero() || !task.LeaseUntil.IsZero() || task.Attempt != 1 {
-			t.Errorf("got %+v, want it completed without a result", task)
+		case out[i].Err != nil || out[i].State != to:
+			t.Errorf("completing: got %v, %v", out[i].State, out[i].Err)
+		case to == state.None:
+			t.wantGone(c, id)
+		default:
+			if task := t.wantState(c, id, to); task.Result != nil || !task.Due.IsZero() || !task.LeaseUntil.IsZero() || task.Attempt != 1 {
+				t.Errorf("got %+v, want it completed without a result", task)
+			}
 		}
 	}
 }

@@ -192,7 +192,7 @@ var (
 )
 
 func mutants() []mutant {
-	return []mutant{
+	return append(listMutants(), []mutant{
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")
@@ -206,7 +206,10 @@ func mutants() []mutant {
 			},
 			caught: []string{"Lease/StaleFenceCannotExtend"}},
 		{name: "remove-without-fence",
-			edit:   func(st *dialect.Statements, _ dialect.Names) { must(&st.Remove.SQL, theFence, "") },
+			edit: func(st *dialect.Statements, _ dialect.Names) {
+				must(&st.Remove.SQL, theFence, "")
+				must(&st.Remove.One, ` AND \+fence = :fence`, "")
+			},
 			caught: []string{"Lease/StaleFenceCannotSettle"}},
 		{name: "settle-without-state",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
@@ -214,12 +217,6 @@ func mutants() []mutant {
 				must(&st.Complete.One, ` AND \+state = 1`, "")
 			},
 			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
-		{name: "complete-without-fence",
-			edit:   func(st *dialect.Statements, _ dialect.Names) { must(&st.Complete.SQL, ` AND \+fence = :fence`, "") },
-			caught: []string{"Lease/ManyCompletedTogether"}},
-		{name: "complete-without-state",
-			edit:   func(st *dialect.Statements, _ dialect.Names) { must(&st.Complete.SQL, ` AND \+state = 1`, "") },
-			caught: []string{"Lease/ManyCompletedTogether"}},
 		{name: "overlapping-leases",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				mustIn(st.Checkout, "expired", leaseOver, "")
@@ -305,7 +302,9 @@ func mutants() []mutant {
 		{name: "due-an-hour-late",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, anyClock+` \+ d\.column7`, clock+" + 3600000000 + d.column7")
-				must(&st.Insert.One, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
+				for _, text := range []*string{&st.Insert.One, &st.InsertAlike.SQL, &st.InsertAlike.One} {
+					must(text, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
+				}
 			},
 			caught: []string{"Checkout/AtMostN", "Enqueue/Minimal"}},
 		{name: "due-an-hour-early",
@@ -313,7 +312,6 @@ func mutants() []mutant {
 				early := "due <= " + clock + " + 3600000000"
 				mustIn(st.Checkout, "any", `due <= `+anyClock, early)
 				mustIn(st.Checkout, "ready", `due <= `+anyClock, early)
-				mustIn(st.Checkout, "take", `due <= :now`, "due <= :now + 3600000000")
 			},
 			caught: []string{"Enqueue/DelayedIsInvisible", "Checkout/FutureIsNotTaken"}},
 		{name: "result-not-kept",
@@ -343,8 +341,7 @@ func mutants() []mutant {
 				each := `(?s)FROM \(SELECT \* FROM \(SELECT rowid.*\nLIMIT \+:limit\)`
 				all := "FROM (SELECT rowid FROM " + n.Table("task") + " WHERE queue = :queue AND due <= {now} ORDER BY due, id LIMIT +:limit)"
 				mustIn(st.Checkout, "ready", each, strings.Replace(all, "{now}", clock, 1))
-				mustIn(st.Checkout, "take", each, strings.Replace(all, "{now}", ":now", 1))
 			},
 			caught: []string{"Checkout/PriorityFirst", "Contention/NoStarvation"}},
-	}
+	}...)
 }

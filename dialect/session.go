@@ -206,14 +206,14 @@ func (s *Session) queryOne(ctx context.Context, c Conn, text string, args Args, 
 	if err != nil || touched == 0 {
 		return nil, err
 	}
-	return []Row{{ID: args["id"].(Column).At(i).(uuid.UUID)}}, nil
+	return given(args, i, i+1), nil
 }
 
 // ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.
 func (s *Session) ExecBatch(ctx context.Context, c Conn, b Batch, args Args, n int) (int64, error) {
 	var touched int64
 	for from := 0; from < n; from += b.Max {
-		q, values, err := s.binder.bindBatch(b, args, from, min(from+b.Max, n))
+		q, values, err := s.bindPart(b, args, from, min(from+b.Max, n))
 		if err != nil {
 			return touched, err
 		}
@@ -224,6 +224,14 @@ func (s *Session) ExecBatch(ctx context.Context, c Conn, b Batch, args Args, n i
 		}
 	}
 	return touched, nil
+}
+
+// bindPart binds the statement for rows from to to of a batch, or for one of them.
+func (s *Session) bindPart(b Batch, args Args, from, to int) (string, []any, error) {
+	if b.One != "" && to == from+1 {
+		return s.binder.bindRow(b.One, args, from)
+	}
+	return s.binder.bindBatch(b, args, from, to)
 }
 
 // Do acquires a connection for writing and runs f on it: within ctx for the wait, and within a transaction of its own when

@@ -132,7 +132,8 @@ func (Statements) MayBeEmpty(field string) bool { return slices.Contains(optiona
 //   - First, SQL, then After: After says how those are that First returned.
 //   - SQL, then After: After returns the rows that are there then, for an insert; the core asks beforehand which were there already.
 //
-// First and After take their rows like SQL, or as a list of ReadRow. With either, ExplicitTx must be set. Counts and One are shorter ways
+// First and After take their rows like SQL, or as a list of ReadRow. With either, ExplicitTx must be set, but for Complete and
+// RemoveAlike, for whose lists there is a transaction then. Counts and One are shorter ways
 // beside these, for a batch that has no more to tell than which of the rows that it was given it changed.
 type Batch struct {
 	SQL string // the change, or the question

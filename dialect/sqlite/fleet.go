@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"strings"
+
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
 )
@@ -23,11 +25,14 @@ ON CONFLICT DO NOTHING`)
 func addHistory(st *dialect.Statements, t func(string) string, batch func(s, row string) dialect.Batch) {
 	st.Record = batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error) VALUES {rows} ON CONFLICT DO NOTHING`,
 		`(:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)`)
+	st.RecordAlike = batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker)
+SELECT d.column1, d.column2, d.column3, d.column4, :outcome, d.column5, d.column6, :worker FROM (VALUES {rows}) AS d`,
+		`(:id, :fence, :queue, :attempt, :started, :ended)`)
 	st.Attempts = t(`SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM {attempt} WHERE task = :id ORDER BY fence LIMIT :limit`)
 	st.ExpireAttempts = t(`DELETE FROM {attempt} WHERE rowid IN (
   SELECT rowid FROM {attempt} WHERE queue = :queue AND ended <= {now} - :age ORDER BY ended LIMIT :limit)`)
 	purge, _ := state.Find(state.Purge, state.Operator)
-	st.Archive = batch(`INSERT INTO {archive} SELECT t.*, {now} FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1
+	st.Archive = batch(`INSERT INTO {archive} (`+stored+`, archived) SELECT t.`+strings.ReplaceAll(stored, ", ", ", t.")+`, {now} FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1
  WHERE `+state.Guard(purge, "due")+` ON CONFLICT DO NOTHING`, `(:id)`)
 	st.ListArchive = t(`SELECT ` + listed + ` FROM {archive} WHERE {where} ORDER BY id LIMIT :limit`)
 }

@@ -137,16 +137,26 @@ func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dia
 		r := &rows[i]
 		r.Queue, r.State, r.Holder, r.LeaseUntil, r.Updated = args["queue"].(string), state.Processing, &holder, &until, now
 	}
-	args["now"] = now
-	taken, err := s.Exec(ctx, c, s.Statements.Checkout["take"], args)
-	if err == nil && taken != int64(len(rows)) {
-		err = fmt.Errorf("sqlite: took %d rows of the %d that were ready", taken, len(rows))
-	}
 	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
-	return rows, err
+	args["now"] = now
+	var taken int64
+	for i, r := range rows {
+		if i+1 < len(rows) && rows[i+1].Priority == r.Priority {
+			continue
+		}
+		args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
+		n, err := s.Exec(ctx, c, s.Statements.Checkout["take"], args)
+		if err != nil {
+			return nil, err
+		}
+		taken += n
+	}
+	if taken != int64(len(rows)) {
+		return nil, fmt.Errorf("sqlite: took %d rows of the %d that were ready", taken, len(rows))
+	}
+	return rows, nil
 }
 
-// nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
 	rows, err := s.Ask(ctx, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err

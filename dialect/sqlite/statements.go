@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -25,6 +26,17 @@ const leased = "t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt,
 // value that it is given.
 var ready = eachPriority(`SELECT * FROM (SELECT rowid FROM {task}
   WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT +:limit)`) + "\nLIMIT +:limit"
+
+// room is what a row has in it from its start for the name of its holder. With the seven bytes that a completion frees it stays below 58, from
+// where on SQLite writes a text's length in two bytes.
+const room = 48
+
+// padded is the name of a new holder with the room that it leaves.
+var padded = fmt.Sprintf("printf('%%-%ds', :holder)", room)
+
+// stored are the columns of a task that a row has.
+const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, taken_by, created, updated, " +
+	"headers, payload, result"
 
 // maxRows keeps a batch far below SQLite's limit of 32766 values in a statement.
 const maxRows = 500
@@ -51,7 +63,13 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	}
 	const into = `INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 `
-	const completed = `UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL WHERE id `
+	const completed = `UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL,
+  taken_by = taken_by || '       ' WHERE id `
+	const underOne = `+fence = :fence AND +state = 1`
+	counted := func(b dialect.Batch) dialect.Batch {
+		b.First, b.Counts = t(`SELECT id FROM {task} WHERE id IN ({rows}) AND `+underOne), true
+		return b
+	}
 	st := dialect.Statements{
 		Style: dialect.Question,
 		Begin: []string{"BEGIN IMMEDIATE"},
@@ -69,6 +87,9 @@ ON CONFLICT DO NOTHING`, into+`SELECT d.column1, :queue, d.column2, d.column3, 0
   FROM (VALUES {rows}) AS d WHERE true
 ON CONFLICT DO NOTHING
 RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
+		InsertAlike: alone(into+`VALUES (:id, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`,
+			into+`SELECT d.column1, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
+  FROM (VALUES {rows}) AS d`, `(:id, :payload)`),
 		Settle: batch(`UPDATE {task} SET
   state = CASE WHEN d.column3 = 3 AND coalesce(d.column4, d.column5) IS NOT NULL AND attempt >= max_attempts THEN 4 ELSE d.column3 END,
   due = CASE WHEN d.column3 = 3 AND attempt >= max_attempts THEN NULL ELSE coalesce(d.column4, {now} + d.column5) END,
@@ -77,10 +98,11 @@ RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, 
   FROM (VALUES {rows}) AS d
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence, state`, `(:id, :fence, :state, :at, :after, :uncount, :result)`),
-		// A list of ids is half as long to read for SQLite as a list of rows.
-		Complete: alone(completed+`= :id AND +fence = :fence AND +state = 1`, completed+`IN ({rows}) AND +fence = :fence AND +state = 1
-RETURNING id`, `:id`),
-		Remove: batch(`DELETE FROM {task} WHERE rowid IN (
+		// A list of ids is half as long to read for SQLite as a list of rows. What returns nothing changes each row as it finds it; else all are
+		// found first.
+		Complete:    counted(alone(completed+`= :id AND `+underOne, completed+`IN ({rows}) AND `+underOne, `:id`)),
+		RemoveAlike: counted(batch(`DELETE FROM {task} WHERE id IN ({rows}) AND `+underOne, `:id`)),
+		Remove: alone(`DELETE FROM {task} WHERE id = :id AND `+underOne, `DELETE FROM {task} WHERE rowid IN (
   SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)
 RETURNING id, fence`, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease
@@ -112,13 +134,13 @@ UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1
  WHERE (EXISTS (` + eachPriority(`SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now}`) + `)
     OR EXISTS (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 AND lease_until <= {now}))
    AND ` + unpaused),
-			// The rows as they will be. Take then finds the same rows by the same search: it is in the same transaction, of the only writer, and
-			// at the same moment. Returned by the update, each row would be copied once more, and a list of their ids bound. OR FAIL needs no
-			// journal of the statement, to undo it alone: when it fails, the transaction is rolled back.
+			// The rows as they will be. Take then changes the same rows, of each priority up to the last that was read: it is in the same transaction,
+			// of the only writer, and at the same moment. Returned by the update, each row would be copied once more, and a list of their ids would
+			// be bound and looked up. OR FAIL needs no journal of the statement, to undo it alone: when it fails, the transaction is rolled back.
 			"ready": t(`SELECT ` + leased + ` FROM (` + ready + `) AS d CROSS JOIN {task} AS t ON t.rowid = d.rowid`),
 			"take": t(`UPDATE OR FAIL {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
-  lease_until = :now + :lease, holder = :holder, updated = :now
- WHERE rowid IN (SELECT rowid FROM (` + strings.ReplaceAll(ready, "{now}", ":now") + `))`),
+  lease_until = :now + :lease, taken_by = ` + padded + `, updated = :now
+ WHERE queue = :queue AND priority = :priority AND due IS NOT NULL AND (due, id) <= (:was_due, :id)`),
 			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}
  WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit`),
 		},
@@ -126,7 +148,7 @@ UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1
 			"take over": batch(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
   lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,
-  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
+  taken_by = CASE WHEN attempt >= max_attempts THEN taken_by ELSE `+padded+` END,
   attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = {now}
   FROM (VALUES {rows}) AS d
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1 AND lease_until <= {now}

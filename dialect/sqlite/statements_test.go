@@ -24,7 +24,7 @@ func TestEveryStatementRuns(t *testing.T) {
 		Any bool `db:"any"`
 	}
 	one := dialecttest.One()
-	one["now"] = int64(1)
+	one["now"], one["priority"], one["was_due"] = int64(1), 5, int64(1)
 	dialecttest.EveryStatementRuns[columns](t, migrated(t, ""), one, dialecttest.Two(), nil)
 }
 

@@ -25,7 +25,8 @@ CREATE TABLE dbq_task (
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
-  holder TEXT,
+  taken_by TEXT NOT NULL DEFAULT '                                                ',
+  holder TEXT AS (nullif(rtrim(taken_by), '')) VIRTUAL,
   created INTEGER NOT NULL,
   updated INTEGER NOT NULL,
   headers TEXT,
@@ -83,7 +84,8 @@ CREATE TABLE dbq_archive (
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
-  holder TEXT,
+  taken_by TEXT NOT NULL DEFAULT '                                                ',
+  holder TEXT AS (nullif(rtrim(taken_by), '')) VIRTUAL,
   created INTEGER NOT NULL,
   updated INTEGER NOT NULL,
   headers TEXT,
@@ -132,6 +134,15 @@ INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts,
 VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :delay), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), :headers, :payload)
 ON CONFLICT DO NOTHING;
 
+-- InsertAlike. Adds new tasks without a reference that share all but their ids and payloads.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :payload)
+-- The second one is for a single row.
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.column1, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :delay), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), :headers, d.column2
+  FROM (VALUES {rows}) AS d;
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+VALUES (:id, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :delay), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), :headers, :payload);
+
 -- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :state, :at, :after, :uncount, :result)
 UPDATE dbq_task SET
@@ -145,16 +156,27 @@ RETURNING id, fence, state;
 
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 -- The second one is for a single row.
-UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL WHERE id IN ({rows}) AND +fence = :fence AND +state = 1
-RETURNING id;
-UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL WHERE id = :id AND +fence = :fence AND +state = 1;
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND +fence = :fence AND +state = 1;
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL,
+  taken_by = taken_by || '       ' WHERE id IN ({rows}) AND +fence = :fence AND +state = 1;
+UPDATE dbq_task SET state = 2, due = NULL, lease_until = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER), result = NULL,
+  taken_by = taken_by || '       ' WHERE id = :id AND +fence = :fence AND +state = 1;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+-- The second one is for a single row.
 DELETE FROM dbq_task WHERE rowid IN (
   SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)
 RETURNING id, fence;
+DELETE FROM dbq_task WHERE id = :id AND +fence = :fence AND +state = 1;
+
+-- RemoveAlike. Ends attempts and removes the tasks, if their common fence is still valid.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND +fence = :fence AND +state = 1;
+DELETE FROM dbq_task WHERE id IN ({rows}) AND +fence = :fence AND +state = 1;
 
 -- Extend. Renews leases: the heartbeat.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
@@ -251,6 +273,11 @@ DELETE FROM dbq_note WHERE kind = :kind AND expires <= CAST(unixepoch('subsec') 
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error) VALUES {rows} ON CONFLICT DO NOTHING;
 
+-- RecordAlike. Adds attempts to the history that ended alike, without an error, and are most likely new.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :queue, :attempt, :started, :ended)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker)
+SELECT d.column1, d.column2, d.column3, d.column4, :outcome, d.column5, d.column6, :worker FROM (VALUES {rows}) AS d;
+
 -- Attempts. Reads the attempts of a task.
 SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt WHERE task = :id ORDER BY fence LIMIT :limit;
 
@@ -260,7 +287,7 @@ DELETE FROM dbq_attempt WHERE rowid IN (
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-INSERT INTO dbq_archive SELECT t.*, CAST(unixepoch('subsec') * 1000000 AS INTEGER) FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1
+INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, taken_by, created, updated, headers, payload, result, archived) SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.taken_by, t.created, t.updated, t.headers, t.payload, t.result, CAST(unixepoch('subsec') * 1000000 AS INTEGER) FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1
  WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ON CONFLICT DO NOTHING;
 
 -- ListArchive. Lists tasks of the archive.
@@ -310,35 +337,15 @@ LIMIT +:limit) AS d CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 
 -- Checkout take. Leases the tasks that were found.
 UPDATE OR FAIL dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
-  lease_until = :now + :lease, holder = :holder, updated = :now
- WHERE rowid IN (SELECT rowid FROM (SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 0 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 1 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 2 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 3 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 4 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 5 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 6 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 7 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 8 AND due <= :now ORDER BY due, id LIMIT +:limit)
-UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
-  WHERE queue = :queue AND priority = 9 AND due <= :now ORDER BY due, id LIMIT +:limit)
-LIMIT +:limit));
+  lease_until = :now + :lease, taken_by = printf('%-48s', :holder), updated = :now
+ WHERE queue = :queue AND priority = :priority AND due IS NOT NULL AND (due, id) <= (:was_due, :id);
 
 -- CheckoutBatch take over. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
 UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
   lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
-  holder = CASE WHEN attempt >= max_attempts THEN holder ELSE :holder END,
+  taken_by = CASE WHEN attempt >= max_attempts THEN taken_by ELSE printf('%-48s', :holder) END,
   attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
