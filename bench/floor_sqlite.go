@@ -21,8 +21,8 @@ WITH RECURSIVE g (i) AS (SELECT ? UNION ALL SELECT i + 1 FROM g WHERE i < ?)
 SELECT unhex(printf('%012x70008000%012x', {now} / 1000, i)), 'bench', '', {state}, 0, 10, {due}, {now}, {now},
        CAST('{"number":' || i || ',"text":"' || printf('%.*c', 179 - length(i), 'x') || '"}' AS BLOB) FROM g`
 	sqliteMark = `UPDATE dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + 300000000,
-  holder = 'floor', updated = {now} WHERE queue = 'bench' AND due <= {now}`
-	sqliteFinish = `UPDATE dbq_task SET state = 2, lease_until = NULL, updated = {now}, result = NULL WHERE queue = 'bench' AND state = 1`
+  taken_by = printf('%-48s', 'floor'), updated = {now} WHERE queue = 'bench' AND due <= {now}`
+	sqliteFinish = `UPDATE dbq_task SET state = 2, lease_until = NULL, updated = {now}, result = NULL, taken_by = taken_by || '       ' WHERE queue = 'bench' AND state = 1`
 	sqliteRemove = `DELETE FROM dbq_task WHERE queue = 'bench' AND state = 1`
 	sqliteNow    = `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`
 )
