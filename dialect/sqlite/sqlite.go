@@ -157,6 +157,7 @@ func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dia
 	return rows, nil
 }
 
+// nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
 	rows, err := s.Ask(ctx, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err
