@@ -19,7 +19,7 @@ import (
 
 const (
 	loopGoroutines = 4                    // of the bare loop
-	ourBatch       = 500                  // tasks in one checkout; the worker's default
+	ourBatch       = 500                  // tasks in one checkout of the loop; the worker has its default, 1000
 	riversBatch    = 2000                 // what River's benchmark takes at a time
 	loopPause      = 5 * time.Millisecond // after a checkout that found nothing
 	handlers       = 100                  // of the worker
@@ -41,7 +41,7 @@ type dbqTasks struct {
 	worker   bool
 	history  dbq.History // of the worker
 	deletes  bool
-	batch    int // 0 is ourBatch
+	batch    int // 0 is ourBatch, or the worker's default
 	c        *dbq.Client
 	q        *dbq.Queue
 	empty    atomic.Int64 // checkouts that found nothing, since Prepare

@@ -12,7 +12,7 @@ import (
 
 const (
 	defaultConcurrency = 10
-	defaultBatch       = 500
+	defaultBatch       = 1000
 	defaultLease       = 30 * time.Second
 	minLease           = 100 * time.Millisecond
 	defaultCheck       = 15 * time.Second

@@ -12,6 +12,9 @@ import (
 // ahead is for how long of their work the handlers are supplied by what waits for them.
 const ahead = 100 * time.Millisecond
 
+// prefetchMost is how many batches may wait for handlers.
+const prefetchMost = 4
+
 // fetch leases tasks for the handlers until ctx ends, the queue is empty under UntilEmpty, or an error cannot be cured.
 func (r *run) fetch(ctx context.Context) error {
 	var bell <-chan struct{}
@@ -20,26 +23,22 @@ func (r *run) fetch(ctx context.Context) error {
 		defer b.Close()
 		bell = b.C()
 	}
+	more, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.fetchBeside(ctx, more)
+	}()
+	defer func() {
+		close(more)
+		<-ended
+	}()
 	s := supply{rest: r.cfg.PollMin, since: time.Now()}
 	for {
 		want, ok := r.waitHungry(ctx, &s)
 		if !ok || !r.cfg.Switch.wait(ctx) || !r.orders.wait(ctx) {
 			return nil
 		}
-		start := time.Now()
-		tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.now().lease)
-		r.foundCrashed(tasks, spent)
-		jobs := r.held.add(tasks)
-		for i := range jobs {
-			r.ready <- &jobs[i] // there is room: waitHungry's target is no more than what the channel holds
-		}
-		for _, t := range spent {
-			r.poisoned(t, nil)
-		}
-		if ctx.Err() == nil {
-			r.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
-		}
-		switch found := len(tasks) + len(spent); {
+		switch found, err := r.checkOut(ctx, want); {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid):
@@ -48,16 +47,54 @@ func (r *run) fetch(ctx context.Context) error {
 			r.cfg.Logger.Error("worker: cannot check out", "error", err)
 		case found == want:
 			s.rest = r.cfg.PollMin
+			if want == r.now().batch {
+				select {
+				case more <- struct{}{}:
+				default: // it is at it
+				}
+			}
 			continue
 		case found > 0:
 			s.rest = r.cfg.PollMin
-		case r.cfg.UntilEmpty && r.held.count() == 0:
+		case r.cfg.UntilEmpty && r.coming.Load() == 0 && r.held.count() == 0:
 			return nil
 		}
 		if !r.waitDue(ctx, &s, bell) {
 			return nil
 		}
 	}
+}
+
+// fetchBeside checks out one more batch each time that fetch got a full one and another is missing. A checkout of a batch takes the
+// database some milliseconds; by one after the other it would have no more to do than that, and fast handlers would wait.
+func (r *run) fetchBeside(ctx context.Context, more <-chan struct{}) {
+	for range more {
+		want := r.wanted()
+		if want < r.now().batch || ctx.Err() != nil || r.paused() {
+			continue
+		}
+		_, _ = r.checkOut(ctx, want) // fetch meets an error, too
+	}
+}
+
+// checkOut checks out as many tasks as are missing and hands them to the handlers. It returns how many it found.
+func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
+	r.coming.Add(int64(want))
+	defer r.coming.Add(int64(-want))
+	start := time.Now()
+	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.now().lease)
+	r.foundCrashed(tasks, spent)
+	jobs := r.held.add(tasks)
+	for i := range jobs {
+		r.ready <- &jobs[i] // there is room: what is wanted is no more than what the channel holds
+	}
+	for _, t := range spent {
+		r.poisoned(t, nil)
+	}
+	if ctx.Err() == nil {
+		r.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
+	}
+	return len(tasks) + len(spent), err
 }
 
 // supply is what fetch knows about the pace of things.
@@ -83,8 +120,8 @@ func (s *supply) reckon(begun int64, most int) (prefetch int) {
 // waitHungry waits until a full batch, or half of what the handlers should have, is missing, and returns how much is. It is false when
 // ctx has ended.
 func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
-	// One batch to begin with while the next is fetched.
-	r.prefetch.Store(int64(s.reckon(r.begun.Swap(0), 2*r.now().batch)))
+	// Some batches to begin with while the next ones are fetched.
+	r.prefetch.Store(int64(s.reckon(r.begun.Swap(0), prefetchMost*r.now().batch)))
 	for {
 		if want = r.wanted(); want > 0 {
 			return want, ctx.Err() == nil
@@ -104,7 +141,7 @@ func (r *run) wanted() int {
 		each = r.cfg.BatchSize
 	}
 	target := int(r.idle.Load())*each + int(r.prefetch.Load())
-	want := target - len(r.ready)
+	want := target - len(r.ready) - int(r.coming.Load())
 	if want < max(1, min(target/2, batch)) {
 		return 0
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	// settlers settle at the same time: while one waits for a commit, the other collects.
 	settlers = 2
-	// settleMost is how many settlements one call takes.
+	// settleMost is how many settlements one call takes, or a batch if that is more.
 	settleMost = 500
 	// settleWait is how long the first of them waits for others.
 	settleWait = 2 * time.Millisecond
@@ -24,6 +24,7 @@ type settler struct {
 	r       *run
 	cfg     Worker
 	held    *held
+	most    int // in one call
 	in      chan settlement
 	stopped chan struct{}
 }
@@ -35,7 +36,8 @@ type settlement struct {
 }
 
 func newSettler(r *run) *settler {
-	return &settler{r: r, cfg: r.cfg, held: r.held, in: make(chan settlement, 2*settleMost), stopped: make(chan struct{})}
+	most := max(settleMost, r.cfg.Batch)
+	return &settler{r: r, cfg: r.cfg, held: r.held, most: most, in: make(chan settlement, 2*most), stopped: make(chan struct{})}
 }
 
 // add hands over a settlement. It waits when the database is slower than the handlers.
@@ -77,7 +79,7 @@ func (s *settler) collect(first settlement) []settlement {
 	batch := append(make([]settlement, 0, 64), first)
 	timer := time.NewTimer(settleWait)
 	defer timer.Stop()
-	for len(batch) < settleMost {
+	for len(batch) < s.most {
 		select {
 		case st := <-s.in:
 			batch = append(batch, st)

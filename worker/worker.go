@@ -38,7 +38,7 @@ type Worker struct {
 	// Concurrency is how many handlers run at once. The default is 10.
 	Concurrency int
 	// Batch bounds how many tasks one checkout leases. The worker leases ahead what its handlers get done in about a tenth of a second, so
-	// that slow tasks are left for other workers, and two batches at most. The default is 500.
+	// that slow tasks are left for other workers, and four batches at most. The default is 1000.
 	Batch int
 	// Lease is how long the tasks of a worker that died stay with it. Leases are renewed three times within it. The default is 30
 	// seconds, the least 100 milliseconds.
@@ -211,6 +211,7 @@ type run struct {
 	idle   atomic.Int64  // handlers that wait for a task
 	// prefetch is how many tasks should wait for handlers.
 	prefetch atomic.Int64
+	coming   atomic.Int64  // tasks that checkouts under way ask for
 	begun    atomic.Int64  // tasks that handlers took, since it was asked last
 	zombies  atomic.Int64  // handlers that ignore the end of their context
 	quit     chan struct{} // closed when no more is to be started
@@ -230,7 +231,7 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		base:         context.WithoutCancel(ctx),
 		handler:      cfg.Handler,
 		poison:       make(chan poisoning, 256),
-		ready:        make(chan *job, 2*cfg.Batch+cfg.Concurrency*each),
+		ready:        make(chan *job, prefetchMost*cfg.Batch+cfg.Concurrency*each),
 		hungry:       make(chan struct{}, 1),
 		quit:         make(chan struct{}),
 		leaseChanged: make(chan struct{}, 1),
