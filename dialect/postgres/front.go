@@ -17,8 +17,9 @@ const (
 	frontFor, frontMost = time.Second, 30 * time.Second
 	lookShare           = 20
 	// slowLook and slowTask are what a quick look from the start takes at most, and each task that it takes: about ten times what
-	// they do when nothing is in the way.
+	// they do when nothing is in the way. A longer one is slow when the table has so many dead rows, too: it may be the machine that is.
 	slowLook, slowTask = 10 * time.Millisecond, 200 * time.Microsecond
+	slowDead           = 50_000
 	// lateEnqueue is how long after it enqueued tasks a transaction may commit, for them to be found without such a look, where looks are slow.
 	lateEnqueue = 5 * time.Second
 )
@@ -65,7 +66,9 @@ func (c *checkout) fromFront(limit int, ask asker, take taker) ([]dialect.Row, e
 		return rows, err
 	}
 	if !c.ahead {
-		f.looked(time.Since(begin), len(rows))
+		if err := c.looked(time.Since(begin), len(rows), ask); err != nil {
+			return rows, err
+		}
 	}
 	switch slow := f.isSlow(); {
 	case len(rows) == limit && (slow || limit >= frontLeast):
@@ -98,9 +101,10 @@ func (c *checkout) lately(rows []dialect.Row, ask asker) (int64, error) {
 // Next asks when a task is due, from the front on like a small checkout.
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
 	c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}}
-	oldest, err := c.oldest(func(name string, args dialect.Args) ([]dialect.Row, error) {
+	ask := func(name string, args dialect.Args) ([]dialect.Row, error) {
 		return s.Query(ctx, conn, s.Statements.Checkout[name], args)
-	})
+	}
+	oldest, err := c.oldest(ask)
 	if err != nil {
 		return nil, err
 	}
@@ -115,9 +119,10 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	if err != nil || since != nil {
 		return rows, err
 	}
-	took := time.Since(begin)
-	c.working().searched(took)
-	f.looked(took, 0)
+	if err := c.looked(time.Since(begin), 0, ask); err != nil {
+		return nil, err
+	}
+	c.working().searched(f.isSlow())
 	if r := rows[0]; f.isSlow() && (r.Due == nil || *r.Due > r.Now) { // it went through all that was due
 		f.set(slices.Repeat([]int64{r.Now - lateEnqueue.Microseconds()}, len(fromStart)))
 	}
@@ -125,11 +130,26 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 }
 
 // looked notes how long a look from the start took that found some tasks.
-func (f *front) looked(took time.Duration, found int) {
+func (c *checkout) looked(took time.Duration, found int, ask asker) error {
+	slow, err := c.slow(took, found, ask)
+	good := frontFor
+	if slow {
+		good = min(max(frontFor, lookShare*took), frontMost)
+	}
+	f := c.front()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.slow = took > slowLook+time.Duration(found)*slowTask
-	f.until = time.Now().Add(min(max(frontFor, lookShare*took), frontMost))
+	f.slow, f.until = slow, time.Now().Add(good)
+	return err
+}
+
+// slow tells whether a search that found some tasks took long for what it had to pass.
+func (c *checkout) slow(took time.Duration, found int, ask asker) (bool, error) {
+	if took <= slowLook+time.Duration(found)*slowTask {
+		return false, nil
+	}
+	rows, err := ask("dead", dialect.Args{"dead": slowDead})
+	return len(rows) > 0, err
 }
 
 func (f *front) isSlow() bool {

@@ -16,7 +16,7 @@ func TestEveryStatementRuns(t *testing.T) {
 	}
 	one, two := dialecttest.One(), dialecttest.Two()
 	one["lock"], one["since"], two["since"] = "l", fromStart, fromStart
-	one["oldest"], one["late"] = int64(0), int64(0)
+	one["oldest"], one["late"], one["dead"] = int64(0), int64(0), int64(0)
 	onEachServer(t, func(t *testing.T, dsn string) {
 		for _, mode := range modes {
 			t.Run(mode, func(t *testing.T) {

@@ -39,7 +39,11 @@ func (c *checkout) amongWorking(limit int, ask asker, take taker) ([]dialect.Row
 	args["oldest"] = oldest
 	begin := time.Now()
 	rows, err := take(args)
-	c.working().searched(time.Since(begin))
+	if err != nil {
+		return rows, err
+	}
+	slow, err := c.slow(time.Since(begin), len(rows), ask)
+	c.working().searched(slow)
 	return rows, err
 }
 
@@ -80,8 +84,8 @@ func (w *working) moved(fromStart bool, oldest int64, took time.Duration) {
 	}
 }
 
-func (w *working) searched(took time.Duration) {
+func (w *working) searched(slow bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slow = took > slowLook
+	w.slow = slow
 }

@@ -274,6 +274,9 @@ INSERT INTO dbq_archive SELECT t.*, CAST(extract(epoch FROM statement_timestamp(
 -- ListArchive. Lists tasks of the archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id LIMIT :limit;
 
+-- Checkout dead. Tells whether the table has many dead rows, which a search that took long had to pass.
+SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
+
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
   SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
