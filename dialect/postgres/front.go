@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -79,7 +78,7 @@ func (c *checkout) fromFront(limit int, ask asker, take taker) ([]dialect.Row, e
 		if err != nil {
 			return rows, err
 		}
-		f.set(slices.Repeat([]int64{now}, len(fromStart)))
+		f.pass(now)
 	default: // there is no backlog any more
 		f.set(nil)
 	}
@@ -96,37 +95,6 @@ func (c *checkout) lately(rows []dialect.Row, ask asker) (int64, error) {
 		return 0, err
 	}
 	return rows[0].Updated, nil
-}
-
-// Next asks when a task is due, from the front on like a small checkout.
-func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
-	c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}}
-	ask := func(name string, args dialect.Args) ([]dialect.Row, error) {
-		return s.Query(ctx, conn, s.Statements.Checkout[name], args)
-	}
-	oldest, err := c.oldest(ask)
-	if err != nil {
-		return nil, err
-	}
-	f := c.front()
-	since := f.get(1)
-	args := dialect.Args{"queue": queue, "since": since, "oldest": oldest}
-	if since == nil {
-		args["since"] = fromStart
-	}
-	begin := time.Now()
-	rows, err := s.Query(ctx, conn, s.Statements.Next, args)
-	if err != nil || since != nil {
-		return rows, err
-	}
-	if err := c.looked(time.Since(begin), 0, ask); err != nil {
-		return nil, err
-	}
-	c.working().searched(f.isSlow())
-	if r := rows[0]; f.isSlow() && (r.Due == nil || *r.Due > r.Now) { // it went through all that was due
-		f.set(slices.Repeat([]int64{r.Now - lateEnqueue.Microseconds()}, len(fromStart)))
-	}
-	return rows, nil
 }
 
 // looked notes how long a look from the start took that found some tasks.
@@ -195,3 +163,6 @@ func (f *front) set(since []int64) {
 	defer f.mu.Unlock()
 	f.since = since
 }
+
+// pass moves the front of all priorities over what was due before a time.
+func (f *front) pass(at int64) { f.set(slices.Repeat([]int64{at}, len(fromStart))) }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -124,7 +123,7 @@ func TestTheFrontIsPassedWhenItIsOver(t *testing.T) {
 		l.slow(0)
 		l.takes("a", time.Hour) // there is no front yet: from the start, which is the front from then on if that was slow
 		l.slow(0)
-		l.front().set(slices.Repeat([]int64{time.Now().Add(-30 * time.Second).UnixMicro()}, 10))
+		l.front().pass(time.Now().Add(-30 * time.Second).UnixMicro())
 		l.put("late", time.Hour)
 		l.next(true)
 		l.takes("b", time.Hour)
