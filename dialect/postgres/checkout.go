@@ -91,6 +91,7 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		"expired alone": pick(expired, "t.ctid AS place", takingOver, ""),
 		"see ready":     look(ready, "x.id, x.fence"),
 		"see expired":   look(expired, "t.id, t.fence"),
+		"now":           t(`SELECT {now} AS now`),
 		"dead":          t(`SELECT {now} AS now WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint)`),
 		"oldest": t(`WITH {clock} SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM {task} t
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock`),

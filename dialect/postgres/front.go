@@ -74,11 +74,11 @@ func (c *checkout) fromFront(limit int, ask asker, take taker) ([]dialect.Row, e
 		f.put(rows, since, slow)
 	case c.ahead:
 	case slow: // it went through all that was due
-		now, err := c.lately(rows, ask)
+		at, err := c.lately(rows, ask)
 		if err != nil {
 			return rows, err
 		}
-		f.pass(now)
+		f.pass(at)
 	default: // there is no backlog any more
 		f.set(nil)
 	}
@@ -87,14 +87,13 @@ func (c *checkout) fromFront(limit int, ask asker, take taker) ([]dialect.Row, e
 
 // lately is a time by the database's clock before which all was committed that is due.
 func (c *checkout) lately(rows []dialect.Row, ask asker) (int64, error) {
-	if len(rows) > 0 {
-		return rows[0].Now - lateEnqueue.Microseconds(), nil
+	if len(rows) == 0 {
+		var err error
+		if rows, err = ask("now", nil); err != nil {
+			return 0, err
+		}
 	}
-	rows, err := ask("oldest", dialect.Args{"queue": c.r.Queue, "oldest": nil, "late": lateEnqueue.Microseconds()}) // nothing is since null
-	if err != nil {
-		return 0, err
-	}
-	return rows[0].Updated, nil
+	return rows[0].Now - lateEnqueue.Microseconds(), nil
 }
 
 // looked notes how long a look from the start took that found some tasks.

@@ -136,7 +136,8 @@ func TestTheFrontIsPassedWhenItIsOver(t *testing.T) {
 	})
 }
 
-// An empty search from the start that was slow moves the front close to now, and what comes then is found at once.
+// An empty search from the start that was slow moves the front close to now, and what comes then is found at once, also when its
+// transaction took a while.
 func TestTheFrontMovesOverAnEmptyQueue(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		l := line{t, migrated(t, dsn)}
@@ -144,6 +145,9 @@ func TestTheFrontMovesOverAnEmptyQueue(t *testing.T) {
 		if since := l.front().since; since == nil || time.Since(time.UnixMicro(since[0])) > time.Minute {
 			t.Fatalf("the front is %v", since)
 		}
+		l.put("late", lateEnqueue/2)
+		l.next(true)
+		l.takes("late", time.Hour)
 		l.put("new", 0)
 		l.next(true)
 		l.takes("new", time.Hour)

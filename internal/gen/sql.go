@@ -73,6 +73,7 @@ var comments = map[string]string{
 	"Checkout see ready":         "Strategy cas: reads candidates without locks.",
 	"Checkout see expired":       "Strategy cas: reads candidates to take over, without locks.",
 	"Checkout dead":              "Tells whether the table has many dead rows, which a search that took long had to pass.",
+	"Checkout now":               "Reads the database's clock, when a slow search for due tasks found none: the next ones begin a little before it.",
 	"Checkout oldest":            "Tells when the oldest task in work was taken: leases that ran out are looked for from there on.",
 	"Checkout due":               "Tells which priorities have a due task, without locks. It is what an idle poll asks.",
 	"Checkout turn":              "Strategy skip-locked: a large checkout waits for others of its queue, a second at most.",
