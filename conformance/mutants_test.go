@@ -192,7 +192,7 @@ var (
 )
 
 func mutants() []mutant {
-	return append(listMutants(), []mutant{
+	return append(append(listMutants(), textMutants()...), []mutant{
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")

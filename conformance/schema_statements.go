@@ -112,6 +112,10 @@ func (t *T) checkBatch(field string, b dialect.Batch) {
 		}
 		t.checkStatement(field, text, false)
 	}
+	if strings.Contains(b.One, "{rows}") {
+		t.Errorf("%s has {rows} in what is for a single row: %s", field, b.One)
+	}
+	t.checkStatement(field, b.One, true)
 	t.checkStatement(field, b.Row, true)
 	t.checkStatement(field, b.ReadRow, true)
 }
