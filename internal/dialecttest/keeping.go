@@ -1,0 +1,146 @@
+package dialecttest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// conditions holds that InState leaves no task of its state out.
+func (e world) conditions() {
+	e.t.Helper()
+	for in, more := range e.s.Statements.InState {
+		list := func(where string) int {
+			return len(query[dialect.Row](e, strings.Replace(e.s.Statements.List, "{where}", where, 1), dialect.Args{"limit": 1000}))
+		}
+		all := list(state.Condition(in))
+		e.want("InState "+in.String(), list(state.Condition(in)+" AND "+more), all)
+		if all == 0 {
+			e.t.Errorf("there is no task in %v to find", in)
+		}
+	}
+}
+
+// archive moves the tasks that are completed into the archive, and leaves one that is in work.
+func (e world) archive() {
+	e.t.Helper()
+	st := e.s.Statements
+	where := func(text string, in state.State) (ids dialect.Col[uuid.UUID]) {
+		for _, row := range query[dialect.Row](e, strings.Replace(text, "{where}", state.Condition(in), 1), dialect.Args{"limit": 1000}) {
+			ids = append(ids, row.ID)
+		}
+		return ids
+	}
+	completed := where(st.FindIDs, state.Completed)
+	if len(completed) == 0 {
+		e.t.Error("there is no completed task to archive")
+	}
+	ids := append(completed, e.leased(1)...)
+	args := dialect.Args{"id": ids}
+	copied := func(ctx context.Context, c dialect.Conn) (err error) {
+		if st.Archive.First != "" {
+			_, err = e.s.QueryBatch(ctx, c, st.Archive, args, len(ids))
+		} else {
+			_, err = e.s.ExecBatch(ctx, c, st.Archive, args, len(ids))
+		}
+		return err
+	}
+	for range 2 { // what is there stays as it is
+		e.tx(copied)
+		e.want("Archive", len(where(st.ListArchive, state.Completed)), len(completed))
+		e.want("Archive of what is in work", len(where(st.ListArchive, state.Processing)), 0)
+	}
+	e.want("Purge", e.change(st.Move[state.Purge], args, len(ids)), len(completed))
+	e.want("left after Purge", e.in(state.Completed), 0)
+}
+
+func (e world) notes() {
+	e.t.Helper()
+	st := e.s.Statements
+	note := func(name string, version int64, ttl *int64) dialect.Args {
+		return dialect.Args{"kind": "k", "name": name, "value": "v", "version": version, "ttl": ttl, "limit": 10, "age": int64(0)}
+	}
+	read := func(text string, args dialect.Args) []dialect.NoteRow {
+		e.t.Helper()
+		return query[dialect.NoteRow](e, text, args)
+	}
+	e.want("AddNote", e.exec(st.AddNote, note("stays", 0, nil)), 1)
+	e.want("AddNote", e.exec(st.AddNote, note("ends", 0, new(int64))), 1)
+	var again int64
+	err := e.s.Tx(e.t.Context(), func(ctx context.Context, c dialect.Conn) (err error) {
+		again, err = e.s.Exec(ctx, c, st.AddNote, note("stays", 0, nil))
+		return err
+	})
+	if again != 0 || err != nil && e.s.Class(err) != dialect.Duplicate {
+		e.t.Errorf("AddNote of what is there: %d, %v", again, err)
+	}
+	e.want("SetNote of another version", e.exec(st.SetNote, note("stays", 2, nil)), 0)
+	e.want("SetNote", e.exec(st.SetNote, note("stays", 1, nil)), 1)
+	if rows := read(st.Note, note("stays", 0, nil)); len(rows) != 1 || rows[0].Version != 2 || rows[0].Value != "v" || rows[0].Expires != nil {
+		e.t.Errorf("Note: %+v", rows)
+	}
+	if rows := read(st.Notes, note("", 0, nil)); len(rows) != 2 || rows[0].Name != "ends" || rows[0].Expires == nil || *rows[0].Expires > rows[0].Now {
+		e.t.Errorf("Notes: %+v", rows)
+	}
+	one := note("", 0, nil)
+	one["limit"] = 1
+	e.want("Notes within a limit", len(read(st.Notes, one)), 1)
+	e.want("ExpireNotes of an hour ago", e.exec(st.ExpireNotes, dialect.Args{"kind": "k", "age": time.Hour.Microseconds()}), 0)
+	e.want("ExpireNotes of another kind", e.exec(st.ExpireNotes, dialect.Args{"kind": "other", "age": int64(0)}), 0)
+	e.want("ExpireNotes", e.exec(st.ExpireNotes, dialect.Args{"kind": "k", "age": int64(0)}), 1)
+	e.want("DropNote", e.exec(st.DropNote, note("stays", 0, nil)), 1)
+	e.want("DropNote again", e.exec(st.DropNote, note("stays", 0, nil)), 0)
+}
+
+// attempts records attempts that ended at the beginning of time, and removes them.
+func (e world) attempts() {
+	e.t.Helper()
+	st := e.s.Statements
+	of := func(id uuid.UUID, n int) dialect.Args {
+		fences := make(dialect.Col[int64], n)
+		for i := range fences {
+			fences[i] = int64(n - i)
+		}
+		return dialect.Args{"queue": "q", "id": column(n, id), "fence": fences, "attempt": column(n, int64(1)), "outcome": column(n, "completed"),
+			"started": column(n, int64(1)), "ended": column(n, int64(2)), "worker": column(n, "w"), "error": column(n, []byte("e"))}
+	}
+	recorded := func(name string, id uuid.UUID, n int) {
+		e.t.Helper()
+		rows := query[dialect.AttemptRow](e, st.Attempts, dialect.Args{"id": id, "limit": 10})
+		e.want("attempts after "+name, len(rows), n)
+		for i, row := range rows {
+			if row.Task != id || row.Fence != int64(i+1) || row.Queue != "q" || row.Outcome != "completed" || row.Worker != "w" || row.Ended != 2 {
+				e.t.Errorf("after %s: attempt %d is %+v", name, i+1, row)
+			}
+		}
+	}
+	record := func(id uuid.UUID, n int) {
+		e.t.Helper()
+		e.tx(func(ctx context.Context, c dialect.Conn) error {
+			_, err := e.s.ExecBatch(ctx, c, st.Record, of(id, n), n)
+			return err
+		})
+		recorded("Record", id, n)
+	}
+	ids, left := fresh(2), 3
+	record(ids[0], 1)
+	record(ids[0], 3) // of which one is there
+	e.want("Attempts within a limit", len(query[dialect.AttemptRow](e, st.Attempts, dialect.Args{"id": ids[0], "limit": 2})), 2)
+	if st.RecordAlike.SQL != "" {
+		e.addAlike("RecordAlike", st.RecordAlike, of(ids[1], 3), 3)
+		recorded("RecordAlike", ids[1], 3)
+		left += 3
+	}
+	expire := func(queue string, age time.Duration, limit int) int {
+		e.t.Helper()
+		return e.exec(st.ExpireAttempts, dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": limit})
+	}
+	e.want("ExpireAttempts of a century", expire("q", 100*365*24*time.Hour, 10), 0)
+	e.want("ExpireAttempts of another queue", expire("other", 0, 10), 0)
+	e.want("ExpireAttempts within a limit", expire("q", 0, 2), 2)
+	e.want("ExpireAttempts", expire("q", 0, 10), left-2)
+}
