@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,11 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 		state.Condition(state.All()...)
 	bound("List", strings.Replace(st.List, "{where}", where, 1), one)
 	bound("FindIDs", strings.Replace(st.FindIDs, "{where}", where, 1), one)
+	bound("ListArchive", strings.Replace(st.ListArchive, "{where}", where, 1), one)
+	for name, text := range map[string]string{"Next": st.Next, "Note": st.Note, "Notes": st.Notes, "AddNote": st.AddNote, "SetNote": st.SetNote,
+		"DropNote": st.DropNote, "ExpireNotes": st.ExpireNotes, "Attempts": st.Attempts, "ExpireAttempts": st.ExpireAttempts} {
+		bound(name, text, one)
+	}
 	for _, name := range slices.Sorted(maps.Keys(st.Checkout)) {
 		bound("Checkout "+name, st.Checkout[name], one)
 	}
@@ -114,6 +120,8 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("Remove", st.Remove)
 	batch("Extend", st.Extend)
 	batch("Peek", st.Peek)
+	batch("Record", st.Record)
+	batch("Archive", st.Archive)
 	for _, row := range state.ByOperator() {
 		batch("Move "+string(row.Event), st.Move[row.Event])
 	}
@@ -156,8 +164,19 @@ func TestEveryStatementIsOracles(t *testing.T) {
 		if len(all) < 40 {
 			t.Errorf("only %d statements were read", len(all))
 		}
+		st := reflect.ValueOf(Dialect{}.Statements(names))
+		for i := range st.NumField() {
+			field := st.Type().Field(i).Name
+			read := slices.ContainsFunc(all, func(x sent) bool { return x.name == field || strings.HasPrefix(x.name, field+" ") })
+			if !read && !st.Field(i).IsZero() && !slices.Contains(elsewhere, field) {
+				t.Errorf("%s was not read", field)
+			}
+		}
 	}
 }
+
+// elsewhere are the fields of Statements that are no statement.
+var elsewhere = []string{"Style", "Dual"}
 
 // No time goes over the wire, and nothing of a type that the driver would have to guess.
 func TestEveryValueIsOneTheDriverKnows(t *testing.T) {
