@@ -35,7 +35,7 @@ func planTable(t *testing.T, s *dialect.Session) {
 
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
-	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY",
+	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "skip expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY", "extend first": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
@@ -49,6 +49,8 @@ func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 		s := migrated(t, dsn)
 		t.Run("not analyzed, empty", func(t *testing.T) { planEach(t, s) })
 		fill(t, s, 20, "1, 5, 1, 1, -1, 4000000000000000, 'busy'")
+		_, err := s.Pool.Write.ExecContext(t.Context(), text(s.Names, "UPDATE {task} SET reference = 'r' LIMIT 1"))
+		must(t, err)
 		analyze(t, s)
 		t.Run("few rows", func(t *testing.T) { planEach(t, s) })
 		planTable(t, s)
@@ -64,7 +66,7 @@ func planEach(t *testing.T, s *dialect.Session) {
 	for _, name := range []string{"queue lock", "queue free", "turn", "turn over"} {
 		delete(plain, name)
 	}
-	plain["held"], plain["find reference"], plain["get"] = st.Held, st.FindReference, st.Get
+	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["complete"] = st.Complete
@@ -82,16 +84,16 @@ func planEach(t *testing.T, s *dialect.Session) {
 	if got, want := len(plain)+len(batches), len(ways); got != want {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
 	}
-	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "id": uuid.UUID{1}, "reference": "r"}
+	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r"}
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		e := &explainer{db: s.Pool.Write}
 		_, err := s.Query(t.Context(), e, plain[name], one)
 		e.check(t, name, err)
 	}
 	for _, n := range []int{1, 10, maxRows} {
+		rows := batchOf(t, s, n)
 		for _, name := range slices.Sorted(maps.Keys(batches)) {
-			e := &explainer{db: s.Pool.Write}
-			args := batchOf(t, s, n)
+			e, args := &explainer{db: s.Pool.Write}, maps.Clone(rows)
 			if strings.HasPrefix(name, "complete") {
 				args["fence"] = int64(1) // one for all
 			}
@@ -170,6 +172,7 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 	if want != "PRIMARY" {
 		want = "dbq_task_" + want
 	}
+	met := false // a row that is looked for by a unique index alone may have been looked up already, and is no line then
 	for _, l := range e.lines {
 		onTask := l.table == "t" || l.table == "dbq_task"
 		byIndex := slices.Contains([]string{"const", "eq_ref", "ref", "range"}, l.access)
@@ -180,6 +183,10 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 			t.Errorf("%s: wants %s, the plan is\n%+v", name, want, e.lines)
 			return
 		}
+		met = met || onTask || strings.Contains(l.extra, "const table")
+	}
+	if !met {
+		t.Errorf("%s: the plan does not meet the tasks:\n%+v", name, e.lines)
 	}
 }
 
