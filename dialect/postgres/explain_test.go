@@ -101,6 +101,9 @@ func (e *explainer) check(name string, n, rows int, run func() error) {
 	if most := float64(2*rows + 10); visited > most {
 		problem = fmt.Sprintf("%.0f rows visited, more than %.0f", visited, most)
 	}
+	if found := e.last.Rows * e.last.Loops; (found > 0) != (n > 0) { // what finds nothing costs nothing
+		problem = fmt.Sprintf("%.0f rows returned by a statement for %d", found, n)
+	}
 	if problem != "" {
 		e.t.Errorf("%s: %s\n%v", name, problem, e.last)
 		return
