@@ -239,3 +239,8 @@ func TestEachStepCanBeRunAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesStandInEveryStatement(t *testing.T) {
+	t.Parallel()
+	dialecttest.NamesStandInEveryStatement(t, Dialect{})
+}

@@ -1,6 +1,10 @@
 package dialecttest
 
 import (
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,21 +45,46 @@ func MovesAreTheStateTables(t *testing.T, d dialect.Dialect) {
 	}
 }
 
+// table finds the name of a table or view under the prefix that names are asked for with, and what stands before it.
+var table = regexp.MustCompile(`(\w+\.)?\bq_(task|tasks|note|attempt|attempts|archive|migration)\b`)
+
 // NamesStandInEveryStatement holds that statements are about the tables of the schema and the prefix that they are asked for, and that all
 // names are written in.
 func NamesStandInEveryStatement(t *testing.T, d dialect.Dialect) {
 	t.Helper()
-	st := d.Statements(dialect.Names{Schema: "jobs", Prefix: "q_"})
-	for name, b := range map[string]dialect.Batch{
-		"Get": {SQL: st.Get}, "Insert": st.Insert, "Checkout": {SQL: st.Checkout["ready"]}, "Settle": st.Settle, "Version": {SQL: st.Version},
-		"Drop": {SQL: strings.Join(st.Drop, ";")},
-	} {
-		text := b.SQL
-		if b.Row != "" {
-			text = strings.Replace(text, "{rows}", "", 1)
+	named := map[string]bool{}
+	var look func(field string, v reflect.Value)
+	look = func(field string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			text := v.String()
+			for _, found := range table.FindAllStringSubmatch(text, -1) {
+				if named[found[2]] = true; found[1] != "jobs." {
+					t.Errorf("%s is about %s, which is not in the schema that it was asked for: %s", field, found[0], text)
+				}
+			}
+			if left := strings.NewReplacer("{rows}", "", "{where}", "").Replace(text); strings.Contains(left, "dbq_") || strings.Contains(left, "{") {
+				t.Errorf("%s has names that are not written in: %s", field, text)
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				look(field, v.Field(i))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				look(field, v.Index(i))
+			}
+		case reflect.Map:
+			for _, key := range v.MapKeys() {
+				look(field, v.MapIndex(key))
+			}
 		}
-		if !strings.Contains(text, " jobs.q_") || strings.Contains(text, "dbq_") || strings.Contains(text, "{") {
-			t.Errorf("%s is not about the tables it was asked for: %s", name, b.SQL)
-		}
+	}
+	st := reflect.ValueOf(d.Statements(dialect.Names{Schema: "jobs", Prefix: "q_"}))
+	for i := range st.NumField() {
+		look(st.Type().Field(i).Name, st.Field(i))
+	}
+	if len(named) != 7 {
+		t.Errorf("only the tables %v are named", slices.Sorted(maps.Keys(named)))
 	}
 }
