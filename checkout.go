@@ -36,7 +36,7 @@ func (l *looks) due(queue string, now time.Time) bool {
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
 // others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts find due
-// tasks looks for leases that have run out once in a second; a checkout that finds no due task looks each time, on PostgreSQL once in a
+// tasks looks for leases that have run out once in a second; a checkout that finds no due task looks each time, on PostgreSQL, MySQL and MariaDB once in a
 // second when it begins where an earlier one found that nothing is left before (docs/design.md).
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again

@@ -45,7 +45,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,11 +198,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 
 // now is the database's clock in microseconds, as a statement on conn sees it.
 func (c *Client) now(ctx context.Context, conn dialect.Conn) (int64, error) {
-	rows, err := c.s.Query(ctx, conn, strings.TrimSpace("SELECT "+c.s.Statements.Now+" AS now "+c.s.Statements.Dual), nil)
-	if err != nil || len(rows) != 1 {
-		return 0, err
-	}
-	return rows[0].Now, nil
+	return c.s.AskNow(func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })()
 }
 
 // mark names one checkout: the client, and a number that is never used again. A mark used twice would hand the first

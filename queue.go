@@ -80,6 +80,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 		})
 	}
 	if err == nil {
+		if late := b.late(); late > 0 {
+			q.c.s.Front(q.name).Late(late)
+		}
 		q.c.rung(q.name, b.waits(out)...)
 	}
 	if err != nil && alone {
@@ -127,6 +130,16 @@ func (b *newTasks) waits(out []Enqueued) []time.Duration {
 		}
 	}
 	return waits
+}
+
+// late is for how long the task that was asked for longest ago has been due, by this process's clock.
+func (b *newTasks) late() (late time.Duration) {
+	for i := range b.given {
+		if at := b.given[i].RunAt; !at.IsZero() {
+			late = max(late, time.Since(at))
+		}
+	}
+	return late
 }
 
 // txConn makes a caller's transaction something to run statements on.

@@ -22,10 +22,10 @@ const (
 SELECT UNHEX(CONCAT(LPAD(HEX({now} DIV 1000), 12, '0'), '70008000', LPAD(HEX(i), 12, '0'))), 'bench', '', {state}, 0, 10, coalesce({due}, -1), {now}, {now},
        CONCAT(RPAD(CONCAT('{"number":', i, ',"text":"'), 198, 'x'), '"}')
   FROM (SELECT ? + {number} AS i FROM {digits}) AS g WHERE i < ? ORDER BY i`
-	mysqlMark = `UPDATE {task} SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = {now} + 300000000,
+	mysqlMark = `UPDATE {task} SET state = 1, due_at = {now} - 4611686018427387904, attempt = attempt + 1, fence = fence + 1, lease_end = {now} + 300000000,
   taken_by = RPAD('floor', 64, ' '), updated = {now} WHERE queue = 'bench' AND lane = 0 AND due_at <= {now}`
-	mysqlFinish = `UPDATE {task} SET state = 2, lease_end = -1, updated = {now}, result = NULL WHERE queue = 'bench' AND lane = 1`
-	mysqlRemove = `DELETE FROM {task} WHERE queue = 'bench' AND lane = 1`
+	mysqlFinish = `UPDATE {task} SET state = 2, due_at = -1, lease_end = -1, updated = {now}, result = NULL WHERE queue = 'bench' AND lane = 9`
+	mysqlRemove = `DELETE FROM {task} WHERE queue = 'bench' AND lane = 9`
 	mysqlNow    = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 )
 

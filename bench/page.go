@@ -71,7 +71,8 @@ var partNotes = map[string]string{
 	partCost: "Statements are counted between client and server, BEGIN and COMMIT too; bytes are what the server wrote to its WAL or redo log meanwhile. Both are of a bulk " +
 		"enqueue and the drain, divided by the tasks. Enqueues are in batches of 5000.",
 	partPickup: "From when an enqueue is acknowledged to when its handler starts. Half load is the same rate for all on a server: half of what the slowest of them keeps up " +
-		"with, enqueued one by one by 4 producers. \"By notification\" enqueues by another client than the worker's.",
+		"with, enqueued one by one by 4 producers. \"By notification\" enqueues by another client than the worker's. \"Enqueue and pick-up\" is from the call that enqueues, so that it does not matter which " +
+		"part of the work comes before its answer.",
 	partGrowth: "\"x floor\" is here the ratio to the first line.",
 }
 

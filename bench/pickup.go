@@ -20,6 +20,9 @@ const (
 	loadedP50 figure = "pick-up, half load, p50"
 	loadedP95 figure = "pick-up, half load, p95"
 	loadedP99 figure = "pick-up, half load, p99"
+	calledP50 figure = "enqueue and pick-up, half load, p50"
+	calledP95 figure = "enqueue and pick-up, half load, p95"
+	calledP99 figure = "enqueue and pick-up, half load, p99"
 
 	pickups       = 200                   // in a round
 	pickupPause   = 15 * time.Millisecond // between two, so that the queue is idle
@@ -35,7 +38,7 @@ func costFigure(producers int) figure {
 	return figure(plural("single enqueue, %d producer%s, with a listener", producers))
 }
 
-// pickup measures the time from when an enqueue is acknowledged to its handler's start, on an idle queue and at half load, and what
+// pickup measures the time from when an enqueue is acknowledged, and from when it was called, to its handler's start, on an idle queue and at half load, and what
 // notifications cost those who enqueue. Half load is the same rate for all on a server: half of what the slowest keeps up with.
 func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
@@ -85,16 +88,17 @@ func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 	return results(entries, taken), nil
 }
 
-// times are when tasks were acknowledged and when they were started.
+// times are when tasks were enqueued and acknowledged, and when they were started.
 type times struct {
 	mu       sync.Mutex
+	called   map[int]time.Time
 	acked    map[int]time.Time
 	started  map[int]time.Time
 	starting chan int
 }
 
 func newTimes() *times {
-	return &times{acked: map[int]time.Time{}, started: map[int]time.Time{}, starting: make(chan int, 1<<20)}
+	return &times{called: map[int]time.Time{}, acked: map[int]time.Time{}, started: map[int]time.Time{}, starting: make(chan int, 1<<20)}
 }
 
 func (t *times) start(number int, at time.Time) {
@@ -104,11 +108,17 @@ func (t *times) start(number int, at time.Time) {
 	t.starting <- number
 }
 
-func (t *times) ack(number int) {
-	at := time.Now()
+// put enqueues a task and notes when.
+func (t *times) put(ctx context.Context, number int, enqueue func(context.Context, int) error) error {
+	called := time.Now()
+	if err := enqueue(ctx, number); err != nil {
+		return err
+	}
+	acked := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.acked[number] = at
+	t.called[number], t.acked[number] = called, acked
+	return nil
 }
 
 // await waits until n tasks in all were started.
@@ -131,13 +141,13 @@ func (t *times) await(ctx context.Context, n int) error {
 	}
 }
 
-// waits are from the acknowledgement to the start, sorted. A worker may be faster than the answer: that is 0.
-func (t *times) waits() []time.Duration {
+// waits are from these times to the start, sorted. A worker may be faster than the acknowledgement: that is 0.
+func (t *times) waits(since map[int]time.Time) []time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []time.Duration
-	for number, acked := range t.acked {
-		all = append(all, max(t.started[number].Sub(acked), 0))
+	for number, at := range since {
+		all = append(all, max(t.started[number].Sub(at), 0))
 	}
 	slices.Sort(all)
 	return all
@@ -198,10 +208,9 @@ func produce(ctx context.Context, enqueue func(context.Context, int) error, t *t
 					time.Sleep(time.Until(begin.Add(time.Duration(float64(i*loadProducers+p) / perSecond * float64(time.Second)))))
 				}
 				number := i*loadProducers + p
-				if err := enqueue(ctx, number); err != nil {
+				if err := t.put(ctx, number, enqueue); err != nil {
 					return err
 				}
-				t.ack(number)
 				counts[p]++
 			}
 			return nil
@@ -217,8 +226,8 @@ func produce(ctx context.Context, enqueue func(context.Context, int) error, t *t
 
 // pickup is a round of a way, at rest and at perSecond tasks.
 func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float64) error {
-	add := func(t *times, figures ...figure) {
-		waits := t.waits()
+	add := func(t *times, since map[int]time.Time, figures ...figure) {
+		waits := t.waits(since)
 		for i, q := range []float64{.50, .95, .99} {
 			s.add(w.entry, figures[i], len(waits), float64(waits[int(float64(len(waits)-1)*q)].Microseconds())/1000)
 		}
@@ -230,10 +239,9 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	t, err := w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
 		for i := range n {
 			time.Sleep(pickupPause)
-			if err := enqueue(ctx, i); err != nil {
+			if err := t.put(ctx, i, enqueue); err != nil {
 				return err
 			}
-			t.ack(i)
 			if err := t.await(ctx, i+1); err != nil {
 				return err
 			}
@@ -243,7 +251,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	if err != nil {
 		return err
 	}
-	add(t, pickupP50, pickupP95, pickupP99)
+	add(t, t.acked, pickupP50, pickupP95, pickupP99)
 	t, err = w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
 		n, err := produce(ctx, enqueue, t, o.loadTime(), perSecond)
 		if err != nil {
@@ -254,7 +262,8 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	if err != nil {
 		return err
 	}
-	add(t, loadedP50, loadedP95, loadedP99)
+	add(t, t.acked, loadedP50, loadedP95, loadedP99)
+	add(t, t.called, calledP50, calledP95, calledP99)
 	return nil
 }
 

@@ -87,7 +87,7 @@ func figures() []figure {
 	for _, n := range processCounts {
 		all = append(all, processFigure(n))
 	}
-	all = append(all, statements, written, emptyCheckouts, conflicts, pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99)
+	all = append(all, statements, written, emptyCheckouts, conflicts, pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99)
 	for _, n := range []int{1, 4, 16} {
 		all = append(all, costFigure(n))
 	}

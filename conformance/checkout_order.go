@@ -30,6 +30,13 @@ func checkoutOldest(t *T) {
 	want := t.shuffledDue(q, 30, nil)
 	t.wantIDs("the first checkout", t.checkout(q, 10, long), want[:10])
 	t.wantIDs("the second checkout", t.checkout(q, 100, long), want[10:])
+
+	large := t.Open().Queue("large") // a client may remember where a large checkout ended, but not for its own tasks
+	const batch = 120
+	later := t.enqueueMany(large, 2*batch, nil)
+	t.wantIDs("a large checkout", t.checkout(large, batch, long), later[:batch])
+	late := t.shuffledDue(large, 1, func(_ int, nt *dbq.NewTask) { nt.RunAt = nt.RunAt.Add(-time.Hour) })
+	t.wantIDs("another, after a task was enqueued that has been due longer", t.checkout(large, batch, long), append(late, later[batch:2*batch-1]...))
 }
 
 func checkoutPriority(t *T) {

@@ -91,7 +91,7 @@ func namesIn(text string) []string {
 			continue
 		}
 		j := i + 1
-		for j < len(text) && (text[j] == '_' || 'a' <= text[j] && text[j] <= 'z') {
+		for j < len(text) && (text[j] == '_' || 'a' <= text[j] && text[j] <= 'z' || j > i+1 && '0' <= text[j] && text[j] <= '9') {
 			j++
 		}
 		if j > i+1 {

@@ -89,6 +89,17 @@ func (s *Session) Ask(ctx context.Context, text string, args Args) ([]Row, error
 	return rows, nil
 }
 
+// AskNow makes a question for the time by the database's clock, in microseconds, out of a way to ask.
+func (s *Session) AskNow(ask func(text string, args Args) ([]Row, error)) func() (int64, error) {
+	return func() (int64, error) {
+		rows, err := ask(strings.TrimSpace("SELECT "+s.Statements.Now+" AS now "+s.Statements.Dual), nil)
+		if err != nil || len(rows) != 1 {
+			return 0, err
+		}
+		return rows[0].Now, nil
+	}
+}
+
 // QueryAs is Query for rows of another kind.
 func QueryAs[T any](ctx context.Context, s *Session, c Conn, text string, args Args) ([]T, error) {
 	q, values, err := s.binder.bind(text, args)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
@@ -36,20 +37,23 @@ const (
 // a search ordered by priority and due time would lock what it walks over.
 func addCheckout(st *dialect.Statements, t func(string) string) {
 	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
- WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at <= {now} ORDER BY t.due_at, t.id LIMIT :limit`
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= {now} ORDER BY t.due_at, t.id LIMIT :limit`
 	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
- WHERE t.queue = :queue AND t.lane = 1 AND t.lease_end <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
+ WHERE t.queue = :queue AND t.lane = {working} AND t.priority IN ({priorities}) AND t.due_at >= :oldest - {ages} AND t.lease_end <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
 	st.Checkout = map[string]string{
 		"due": t("SELECT d.priority FROM (" + eachPriority(
-			`SELECT {p} AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} AND due_at <= {now})`) +
+			`SELECT {p} AS priority FROM DUAL WHERE CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END <= {now}`) +
 			") AS d WHERE " + unpaused),
 		"ready":       t(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
 		"see ready":   t(`SELECT t.id, t.fence, t.due_at AS was_due ` + ready),
 		"see expired": t(`SELECT t.id, t.fence, t.priority ` + expired),
-		"queue lock":  lockText("30"),
-		"queue free":  unlockText,
-		"turn":        "DO GET_LOCK(" + lockName + ", 1)",
-		"turn over":   unlockText,
+		"oldest": t(`SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated FROM (` + eachPriority(
+			`(SELECT updated AS taken FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority = {p} AND due_at >= :oldest - {ages} ORDER BY due_at LIMIT 1)`) +
+			`) AS x`),
+		"queue lock": lockText("30"),
+		"queue free": unlockText,
+		"turn":       "DO GET_LOCK(" + lockName + ", 1)",
+		"turn over":  unlockText,
 	}
 	by := func(sql string) dialect.Batch {
 		return dialect.Batch{SQL: t(sql), Row: `:id`, Sep: ", ", Max: maxRows}
@@ -62,12 +66,20 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"lock ready":   pair(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`),
 		"lock expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE`),
 		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE SKIP LOCKED`),
-		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
+		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - {ages}, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
 	}
 }
+
+// first is the task of a priority that is due first, and firstSince that since a time. Without that time the servers go by what a row must be equal to, and stop at the first
+// that is not; but MariaDB's InnoDB does not see where a range ends before it has found a row that nobody has deleted. Asked to order a range of an index, which
+// is in order already, MySQL may walk the whole index of a table that seems small.
+const (
+	first      = `FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} ORDER BY due_at LIMIT 1`
+	firstSince = `FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} AND due_at >= :since{p} AND fence >= 0 ORDER BY due_at LIMIT 1`
+)
 
 // eachPriority is one search for each priority.
 func eachPriority(search string) string {
@@ -81,7 +93,7 @@ func eachPriority(search string) string {
 // Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := &checkout{s: s, r: r}
-	due, err := c.due(ctx)
+	due, err := c.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +124,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if err != nil {
 		return nil, err
 	}
+	c.end(ctx)
 	return c.rows, nil
 }
 
@@ -134,21 +147,14 @@ type checkout struct {
 	r      dialect.CheckoutRequest
 	rows   []dialect.Row
 	missed bool // candidates were seen that others took
-}
 
-// due tells the priorities that have a due task, without locks, so that an idle poll is one statement.
-func (c *checkout) due(ctx context.Context) ([]int, error) {
-	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
-	out := make([]int, len(rows))
-	for i, row := range rows {
-		out[i] = row.Priority
-	}
-	slices.Sort(out)
-	return out, err
+	look            dialect.Look
+	found           []dialect.Row // rows that were due
+	dueTook, looked time.Duration // the first look for them, and all
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": 1, "holder": c.r.Holder})
+	rows, err := c.seeExpired(1, c.asks(ctx))
 	return err != nil || len(rows) > 0
 }
 
@@ -159,16 +165,19 @@ type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([
 
 // parts takes leases that ran out and due tasks, in the order asked for.
 func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder, lockExpired string) error {
-	c.rows = nil
+	c.rows, c.found = nil, nil
 	ready := func() error {
 		for _, p := range due {
 			if c.room() <= 0 {
 				return nil
 			}
+			began := time.Now()
 			rows, err := find(ctx, conn, p, c.room())
 			if err != nil {
 				return err
 			}
+			c.looked += time.Since(began)
+			c.found = append(c.found, rows...)
 			if err := c.take(ctx, conn, rows); err != nil {
 				return err
 			}
@@ -176,7 +185,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.rows) > 0 {
+		if err := ready(); err != nil || len(c.rows) > 0 || c.look.Ahead {
 			return err
 		}
 		return c.expired(ctx, conn, lockExpired)
@@ -187,16 +196,20 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 	return ready()
 }
 
+func (c *checkout) readyArgs(priority, limit int) dialect.Args {
+	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "since": c.look.Since[priority]}
+}
+
 // skipLocked locks the next tasks that nobody else has locked.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-	return c.s.Query(ctx, conn, c.s.Statements.Checkout["ready"], dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit})
+	return c.s.Query(ctx, conn, c.s.Statements.Checkout["ready"], c.readyArgs(priority, limit))
 }
 
 // seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first round, and then,
 // when others took these, a random window.
 func (c *checkout) seenReady(round int) finder {
 	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-		args := dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit}
+		args := c.readyArgs(priority, limit)
 		if round > 0 {
 			args["limit"] = limit * windows
 		}
@@ -225,7 +238,7 @@ func (c *checkout) lock(ctx context.Context, conn dialect.Conn, name string, see
 
 // expired takes over leases that ran out, and buries tasks whose attempts are spent.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn, lock string) error {
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": c.room(), "holder": c.r.Holder})
+	seen, err := c.seeExpired(c.room(), func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })
 	if err != nil || len(seen) == 0 {
 		return err
 	}

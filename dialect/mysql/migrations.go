@@ -17,7 +17,8 @@ import (
 // What changes as a task moves on has the same size in each state, so that InnoDB writes it where it stands: a null takes no space in a row, and a
 // row that grows in a full page makes the server arrange the page anew, again and again, and split it. So due_at and lease_end are -1 where there is none,
 // taken_by has room for a name from the start, and due, lease_until and holder, which show these as they are on other engines, are virtual.
-// A task has one entry in one index: by its lane, which is 0 while it waits, and then its state.
+// A task has one entry in one index: by its lane, which is 0 while it waits, the last of all while it is in work, and then its state. While it is in work, due_at says when it
+// was taken, less ages: so the entries of that lane are in the order in which they came. See first for why it is the last lane.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	t := func(s string) string { return text(n, s) }
 	return []dialect.Migration{{
@@ -58,8 +59,8 @@ func columnsOfTask() string {
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
-  due BIGINT AS (NULLIF(due_at, -1)) VIRTUAL,
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
-  lane TINYINT AS (CASE WHEN due_at < 0 THEN state ELSE 0 END) STORED,`, state.Literals(state.All()...), strings.Repeat(" ", room))
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN %s ELSE state END) STORED,`, state.Literals(state.All()...), strings.Repeat(" ", room), working)
 }

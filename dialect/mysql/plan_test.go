@@ -35,7 +35,7 @@ func planTable(t *testing.T, s *dialect.Session) {
 
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
-	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
+	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "skip expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY", "extend first": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
@@ -85,6 +85,7 @@ func planEach(t *testing.T, s *dialect.Session) {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
 	}
 	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r"}
+	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		e := &explainer{db: s.Pool.Write}
 		_, err := s.Query(t.Context(), e, plain[name], one)
@@ -201,7 +202,8 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 			for _, expired := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, expired first %v", strategy, expired), func(t *testing.T) {
 					var locked int
-					c := &checkout{s: s, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired}}
+					c := &checkout{s: s, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired},
+						look: dialect.Look{Since: dialect.FromStart}}
 					find, lockExpired := c.skipLocked, "skip expired"
 					if strategy != dialect.SkipLocked {
 						find, lockExpired = c.seenReady(0), "lock expired"

@@ -27,6 +27,14 @@ const stored = "id, queue, reference, kind, state, priority, attempt, max_attemp
 // room is what a row has in it from its start for the name of a holder, and what the name is filled up to.
 const room = 64
 
+// ages is what due_at of a task in work is less than the time when it was taken: a negative number, in the order of these times.
+const ages = "4611686018427387904"
+
+// working is the lane of tasks in work.
+const working = "9"
+
+const priorities = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+
 // maxRows in one statement; a list of this many rows is still read fast.
 const maxRows = 500
 
@@ -36,7 +44,7 @@ const listed = `({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{now}", now, "{room}", strconv.Itoa(room), "{stored}", stored, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+		"{now}", now, "{room}", strconv.Itoa(room), "{ages}", ages, "{working}", working, "{priorities}", priorities, "{stored}", stored, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
 // Statements are MySQL's and MariaDB's texts. What a batch changes is found by primary key alone, so that nothing
@@ -106,18 +114,18 @@ VALUES {rows}`),
 		Move:   moves(t),
 
 		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
-		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = 1 AND t.holder = :holder`),
+		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = {working} AND t.holder = :holder`),
 		List:          t(`SELECT {columns}, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
-		InState:       map[state.State]string{state.Processing: "lane = 1", state.Poison: "lane = 4"},
+		InState:       map[state.State]string{state.Processing: "lane = " + working, state.Poison: "lane = 4"},
 		Peek:          dialect.Batch{SQL: t(`SELECT t.id, t.state, t.fence FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows})`), Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),
 		Next: t(`SELECT min(x.due) AS due, {now} AS now FROM (` + eachPriority(
-			`(SELECT due_at AS due FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} ORDER BY due_at LIMIT 1)`) + `
-UNION ALL (SELECT min(lease_end) FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 1)) AS x WHERE ` + unpaused),
+			`SELECT CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END AS due`) + `
+UNION ALL (SELECT min(lease_end) FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority IN ({priorities}) AND due_at >= :oldest - {ages})) AS x WHERE ` + unpaused),
 	}
 	addCheckout(&st, t)
 	addNotes(&st, t)

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -14,8 +15,16 @@ func TestEveryStatementRuns(t *testing.T) {
 func runEach(t *testing.T, s *dialect.Session) {
 	one, two := dialecttest.One(), dialecttest.Two()
 	one["priority"], two["now"] = 5, int64(1)
+	maps.Copy(one, searchArgs("q"))
 	locks := map[string]string{"queue lock": "queue free", "turn": "turn over"}
 	dialecttest.EveryStatementRuns[dialecttest.Columns](t, s, one, two, locks)
+}
+
+// searchArgs are where searches begin, besides what the core binds.
+func searchArgs(queue string) dialect.Args {
+	args := sinceArgs(queue, dialect.FromStart)
+	args["since"], args["oldest"], args["late"] = int64(0), int64(0), int64(0)
+	return args
 }
 
 func TestMovesAreTheStateTablesAndNoMore(t *testing.T) {

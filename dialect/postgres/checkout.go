@@ -91,7 +91,6 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		"expired alone": pick(expired, "t.ctid AS place", takingOver, ""),
 		"see ready":     look(ready, "x.id, x.fence"),
 		"see expired":   look(expired, "t.id, t.fence"),
-		"now":           t(`SELECT {now} AS now`),
 		"dead":          t(`SELECT {now} AS now WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint)`),
 		"oldest": t(`WITH {clock} SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM {task} t
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock`),
@@ -167,7 +166,7 @@ func (c *checkout) each(ctx context.Context, find search) error {
 
 func (c *checkout) args(limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"since": fromStart, "oldest": int64(0)}
+		"since": dialect.FromStart, "oldest": int64(0)}
 }
 
 // statement runs one search that takes what it finds.
@@ -179,9 +178,7 @@ func (c *checkout) statement(ctx context.Context, name string, limit int) (rows 
 		})
 		return rows, err
 	}
-	ask := func(name string, args dialect.Args) ([]dialect.Row, error) {
-		return c.s.Ask(ctx, c.s.Statements.Checkout[name], args)
-	}
+	ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Ask(ctx, text, args) }
 	if name == "ready" {
 		return c.fromFront(limit, ask, take)
 	}
@@ -210,10 +207,10 @@ func (c *checkout) advisory(ctx context.Context) error {
 			return err
 		}
 		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
-			ask := func(name string, args dialect.Args) ([]dialect.Row, error) {
-				return c.s.Query(ctx, conn, c.s.Statements.Checkout[name], args)
+			ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
+			take := func(args dialect.Args) ([]dialect.Row, error) {
+				return c.took(ask(c.s.Statements.Checkout[name+" alone"], args))
 			}
-			take := func(args dialect.Args) ([]dialect.Row, error) { return c.took(ask(name+" alone", args)) }
 			if name == "ready" {
 				return c.fromFront(limit, ask, take)
 			}
