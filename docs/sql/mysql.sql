@@ -31,10 +31,10 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
-  due BIGINT AS (NULLIF(due_at, -1)) VIRTUAL,
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
-  lane TINYINT AS (CASE WHEN due_at < 0 THEN state ELSE 0 END) STORED,
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   UNIQUE KEY dbq_task_reference (reference, queue),
   KEY dbq_task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
@@ -92,10 +92,10 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
-  due BIGINT AS (NULLIF(due_at, -1)) VIRTUAL,
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
-  lane TINYINT AS (CASE WHEN due_at < 0 THEN state ELSE 0 END) STORED,
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   archived BIGINT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
@@ -206,7 +206,7 @@ DELETE t FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (stat
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 1 AND t.holder = :holder;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 9 AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
@@ -215,7 +215,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 SELECT t.id FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- InState PROCESSING. A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.
-lane = 1;
+lane = 9;
 
 -- InState POISON. A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.
 lane = 4;
@@ -233,17 +233,17 @@ SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(C
   FROM dbq_task GROUP BY queue, state;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
-SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM ((SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT due_at AS due FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 ORDER BY due_at LIMIT 1)
-UNION ALL (SELECT min(lease_end) FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 1)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM (SELECT CASE WHEN :since0 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at >= :since0 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since1 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 AND due_at >= :since1 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since2 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 AND due_at >= :since2 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since3 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 AND due_at >= :since3 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since4 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 AND due_at >= :since4 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since5 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 AND due_at >= :since5 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since6 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 AND due_at >= :since6 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since7 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 AND due_at >= :since7 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since8 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 AND due_at >= :since8 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL SELECT CASE WHEN :since9 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 AND due_at >= :since9 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
+UNION ALL (SELECT min(lease_end) FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND due_at >= :oldest - 4611686018427387904)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
@@ -282,16 +282,28 @@ INSERT IGNORE INTO dbq_archive (id, queue, reference, kind, state, priority, att
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_archive AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
-SELECT d.priority FROM (SELECT 0 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 1 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 2 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 3 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 4 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 5 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 6 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 7 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 8 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
-UNION ALL SELECT 9 AS priority FROM DUAL WHERE EXISTS (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AS d WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+SELECT d.priority FROM (SELECT 0 AS priority FROM DUAL WHERE CASE WHEN :since0 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at >= :since0 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 1 AS priority FROM DUAL WHERE CASE WHEN :since1 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 AND due_at >= :since1 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 2 AS priority FROM DUAL WHERE CASE WHEN :since2 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 AND due_at >= :since2 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 3 AS priority FROM DUAL WHERE CASE WHEN :since3 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 AND due_at >= :since3 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 4 AS priority FROM DUAL WHERE CASE WHEN :since4 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 AND due_at >= :since4 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 5 AS priority FROM DUAL WHERE CASE WHEN :since5 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 AND due_at >= :since5 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 6 AS priority FROM DUAL WHERE CASE WHEN :since6 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 AND due_at >= :since6 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 7 AS priority FROM DUAL WHERE CASE WHEN :since7 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 AND due_at >= :since7 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 8 AS priority FROM DUAL WHERE CASE WHEN :since8 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 AND due_at >= :since8 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+UNION ALL SELECT 9 AS priority FROM DUAL WHERE CASE WHEN :since9 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 AND due_at >= :since9 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AS d WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+
+-- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
+SELECT LEAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - :late, COALESCE(min(x.taken), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AS updated FROM ((SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 0 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 1 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 2 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 3 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 4 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 5 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 6 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 7 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 8 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)
+UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 9 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)) AS x;
 
 -- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
@@ -301,15 +313,15 @@ SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 30) WH
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
- WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 SELECT t.id, t.fence, t.priority FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
- WHERE t.queue = :queue AND t.lane = 1 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
+ WHERE t.queue = :queue AND t.lane = 9 AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND t.due_at >= :oldest - 4611686018427387904 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 SELECT t.id, t.fence, t.due_at AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
- WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit;
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit;
 
 -- Checkout turn. Strategy skip-locked: a large checkout waits for others of its queue, a second at most.
 DO GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 1);
@@ -336,5 +348,5 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 
 -- CheckoutBatch take. Leases the tasks that were found.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = -1, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - 4611686018427387904, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))), updated = :now WHERE id IN ({rows});

@@ -311,9 +311,6 @@ UPDATE dbq_task t SET
   FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
 
--- Checkout now. Reads the database's clock, when a slow search for due tasks found none: the next ones begin a little before it.
-SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
-
 -- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM dbq_task t
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock;
