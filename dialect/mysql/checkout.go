@@ -94,7 +94,7 @@ func eachPriority(search string) string {
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := &checkout{s: s, r: r}
 	due, err := c.begin(ctx)
-	if err != nil {
+	if err != nil || len(due) == 0 && c.look.Ahead && !r.Expired {
 		return nil, err
 	}
 	switch r.Strategy {

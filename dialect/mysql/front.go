@@ -13,7 +13,7 @@ const (
 	// manyTaken is how many tasks a client has taken from a queue when entries of tasks that were taken may be what makes a search slow. The
 	// servers do not tell everybody how many entries wait to be purged.
 	manyTaken = 10_000
-	// ahead is the part of a slow look's time that one from the front on takes at most, when it is what stands before the front that takes the time.
+	// aheadPart is the part of a slow look's time that one from the front on takes at most, when it is what stands before the front that takes the time.
 	aheadPart = 4
 )
 
