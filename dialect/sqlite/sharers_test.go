@@ -23,6 +23,8 @@ type sharers struct {
 	all     *together
 	commits atomic.Int64
 	refuse  atomic.Int64 // so many commits are refused
+	inserts atomic.Int64
+	during  func(insert int64) // runs in the middle of each insert; set before there is one
 	callers sync.WaitGroup
 }
 
@@ -39,7 +41,13 @@ func newSharers(t *testing.T) *sharers {
 	}
 	defer one.Close()
 	err = one.Raw(func(on any) error {
-		on.(*conn).driverConn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 {
+		hooks := on.(*conn).driverConn.(sqlite.HookRegisterer)
+		hooks.RegisterPreUpdateHook(func(sqlite.SQLitePreUpdateData) {
+			if n := s.inserts.Add(1); s.during != nil {
+				s.during(n)
+			}
+		})
+		hooks.RegisterCommitHook(func() int32 {
 			if s.refuse.Add(-1) >= 0 {
 				return 1
 			}
@@ -139,7 +147,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(end) {
-			t.Fatal("it never happened: " + what)
+			t.Error("it never happened: " + what) // in any goroutine
+			return
 		}
 	}
 }

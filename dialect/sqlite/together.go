@@ -48,7 +48,7 @@ type change struct {
 
 // share is the Share of a dialect.Pool.
 func (t *together) share(ctx context.Context, text string, args []any) (touched int64, ok bool, err error) {
-	if !changesFew(text) {
+	if !changesFew(text) || !repeated(text) {
 		return 0, false, nil
 	}
 	c, err := newChange(text, args)

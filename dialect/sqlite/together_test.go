@@ -131,6 +131,77 @@ func TestACallerWhoLeavesHurtsNobodyElse(t *testing.T) {
 	s.has("a", "b", "c")
 }
 
+// Who was called to lead, and leaves, calls the next one.
+func TestACallerWhoLeavesWhenHeIsCalled(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	s.all.led = true
+	ctx, cancel := context.WithCancel(t.Context())
+	s.call(ctx, a, "called")
+	s.call(t.Context(), a, "next")
+	s.all.mu.Lock()
+	cancel()
+	s.all.led = false
+	s.all.callNext()
+	s.all.mu.Unlock()
+	s.callers.Wait()
+	if err, _ := a.of("called"); !errors.Is(err, context.Canceled) {
+		t.Errorf("who left got %v", err)
+	}
+	a.allGood(t, "next")
+	s.has("next")
+}
+
+// From when a leader has begun, a context that ends changes nothing, neither its own nor that of one whose statement it has taken.
+func TestACallerWhoLeavesTooLate(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	ids := []string{"leader", "a", "b"}
+	contexts, cancels := map[string]context.Context{}, map[string]func(){}
+	for _, id := range ids {
+		contexts[id], cancels[id] = context.WithCancel(t.Context())
+	}
+	s.during = func(insert int64) {
+		switch insert {
+		case 1:
+			cancels["leader"]()
+		case 2: // of a; b has been taken
+			cancels["b"]()
+			time.Sleep(10 * time.Millisecond) // b would answer now
+		}
+	}
+	letGo := s.held()
+	for _, id := range ids {
+		s.call(contexts[id], a, id)
+	}
+	before := s.commits.Load()
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, ids...)
+	s.has(ids...)
+	if n := s.commits.Load() - before; n != 1 {
+		t.Errorf("%d commits instead of 1", n)
+	}
+	cancels["a"]()
+}
+
+func TestACallerWhoComesWhileOthersRunSharesTheirCommit(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	s.during = func(insert int64) {
+		if insert == 2 {
+			s.call(t.Context(), a, "late")
+		}
+	}
+	letGo := s.held()
+	s.call(t.Context(), a, "leader", "a")
+	before := s.commits.Load()
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, "leader", "a", "late")
+	s.has("leader", "a", "late")
+	if n := s.commits.Load() - before; n != 1 {
+		t.Errorf("%d commits instead of 1", n)
+	}
+}
+
 // While another process has the file's lock, nobody is held up by the others' patience.
 func TestACallerWhoLeavesWhileAnotherProcessHasTheLock(t *testing.T) {
 	s, a := newSharers(t), newAnswers()
