@@ -250,11 +250,7 @@ func (b *newTasks) args(rows []newRow, now *int64) dialect.Args {
 		if r.Reference != "" {
 			ref[i] = &r.Reference
 		}
-		at[i] = micros(r.RunAt)
-		if now != nil && at[i] == nil {
-			due := *now + delay[i]
-			at[i] = &due
-		}
+		at[i] = r.dueAt(now)
 	}
 	return dialect.Args{"queue": b.q.name, "id": id, "reference": ref, "kind": kind, "priority": priority,
 		"max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload, "payload_size": size}
@@ -266,14 +262,19 @@ func (b *newTasks) alikeArgs(rows []newRow, now *int64) dialect.Args {
 	for i := range rows {
 		id[i], payload[i], size[i] = rows[i].ID, rows[i].Payload, dialect.SizeOf(rows[i].Payload)
 	}
-	args := b.args(rows[:1], now)
-	for name, column := range args {
-		if c, ok := column.(dialect.Column); ok {
-			args[name] = c.At(0)
-		}
+	r := &rows[0]
+	return dialect.Args{"queue": b.q.name, "id": id, "kind": r.Kind, "priority": int64(r.Priority), "max_attempts": int64(r.MaxAttempts),
+		"at": r.dueAt(now), "delay": r.Delay.Microseconds(), "headers": r.headers, "payload": payload, "payload_size": size}
+}
+
+// dueAt is when a row is due, or null, when the statement's own time decides; see args.
+func (r *newRow) dueAt(now *int64) *int64 {
+	at := micros(r.RunAt)
+	if at == nil && now != nil {
+		due := *now + r.Delay.Microseconds()
+		at = &due
 	}
-	args["id"], args["payload"], args["payload_size"] = id, payload, size
-	return args
+	return at
 }
 
 // micros is a time as it is stored; the zero time is null.

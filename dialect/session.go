@@ -254,22 +254,6 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c Conn) er
 	return s.Alone(ctx, f)
 }
 
-// Alone is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Counts.
-func (s *Session) Alone(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
-	conn, err := s.Pool.Write.Conn(ctx)
-	if err != nil {
-		return &TxError{Err: err} // nothing was sent, whatever the driver calls it
-	}
-	defer conn.Close()
-	inner, stop := Linger(ctx)
-	defer stop()
-	err = f(inner, s.on(conn))
-	if err != nil && inner.Err() != nil { // it was cut off in the middle
-		err = &TxError{Committing: true, Err: err}
-	}
-	return err
-}
-
 // Tx runs f in a transaction that starts with Statements.Begin, or by the driver's own means where that is empty, and commits when f returns nil. Its errors are TxErrors.
 // When ctx ends, f's statements are cancelled and rolled back; the COMMIT itself is never cancelled by ctx.
 func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) error {

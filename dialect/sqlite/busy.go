@@ -61,6 +61,14 @@ func isShort(text string) bool {
 	switch verb {
 	case "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT":
 		return true
+	}
+	return changesFew(text)
+}
+
+// changesFew reports whether a statement is a change that touches no more rows than its text names.
+func changesFew(text string) bool {
+	verb, _, _ := strings.Cut(text, " ")
+	switch verb {
 	case "INSERT":
 		return !strings.Contains(text, "SELECT")
 	case "UPDATE", "DELETE":

@@ -45,7 +45,7 @@ func columnsOfTask() string {
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
-  state INTEGER NOT NULL CHECK (state IN (%s)),
+  state INTEGER NOT NULL CHECK (%s),
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
@@ -58,5 +58,14 @@ func columnsOfTask() string {
   updated INTEGER NOT NULL,
   headers TEXT,
   payload BLOB,
-  result BLOB`, state.Literals(state.All()...), strings.Repeat(" ", room))
+  result BLOB`, known(), strings.Repeat(" ", room))
+}
+
+// known says that a state is one of those there are. SQLite makes a table of a list of more than two in a check, anew for each row that is written.
+func known() string {
+	var each []string
+	for _, s := range state.All() {
+		each = append(each, "state = "+state.Literals(s))
+	}
+	return strings.Join(each, " OR ")
 }

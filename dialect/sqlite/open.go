@@ -65,7 +65,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
-	return dialect.Pool{Write: write, Read: read}, nil
+	return dialect.Pool{Write: write, Read: read, Share: (&together{db: write}).share}, nil
 }
 
 // one keeps a pool at one connection that is never given up.

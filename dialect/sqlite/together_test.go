@@ -1,0 +1,291 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+func TestCallersWhoWaitShareACommit(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	letGo := s.held()
+	ids := numbered(50, "%d")
+	s.call(t.Context(), a, ids...)
+	before := s.commits.Load()
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, ids...)
+	s.has(ids...)
+	if n := s.commits.Load() - before; n != 1 {
+		t.Errorf("%d commits instead of 1", n)
+	}
+}
+
+// A caller that is alone pays for nothing that others would need.
+func TestACallerAloneBeginsNoTransaction(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	ids := numbered(5, "%d")
+	for _, id := range ids {
+		s.callAlone(a, id)
+	}
+	a.allGood(t, ids...)
+	s.onConn(func(on *conn) {
+		if on.idle["BEGIN IMMEDIATE"] != nil || on.idle["COMMIT"] != nil {
+			t.Error("it began a transaction")
+		}
+	})
+}
+
+func TestASharedTransactionIsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		ids     []string
+		commits int64
+	}{
+		"callers": {numbered(2*mostShared+1, "%d"), 3},
+		"bytes":   {numbered(10, fmt.Sprintf("%%d %d", bytesShared/4-100)), 3},
+		"large":   {numbered(3, fmt.Sprintf("%%d %d", bytesShared+1)), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, a := newSharers(t), newAnswers()
+			letGo := s.held()
+			s.call(t.Context(), a, c.ids...)
+			before := s.commits.Load()
+			letGo()
+			s.callers.Wait()
+			a.allGood(t, c.ids...)
+			s.has(c.ids...)
+			if n := s.commits.Load() - before; n != c.commits {
+				t.Errorf("%d commits instead of %d", n, c.commits)
+			}
+		})
+	}
+}
+
+func TestAStatementThatFailsHurtsNobodyElse(t *testing.T) {
+	for _, how := range []string{"ABORT", "FAIL", "ROLLBACK"} { // the last ends the transaction of all, as a full disk does
+		for i, place := range []string{"first", "in the middle", "last"} {
+			t.Run(how+" "+place, func(t *testing.T) {
+				s, a := newSharers(t), newAnswers()
+				s.exec("CREATE TRIGGER bad BEFORE INSERT ON t WHEN new.id LIKE 'bad%' BEGIN SELECT RAISE(" + how + ", 'it is bad'); END")
+				good := numbered(20, "%d")
+				letGo := s.held()
+				s.call(t.Context(), a, good[:i*10]...)
+				s.call(t.Context(), a, "bad")
+				s.call(t.Context(), a, good[i*10:]...)
+				letGo()
+				s.callers.Wait()
+				a.allGood(t, good...)
+				s.has(good...)
+				if err, _ := a.of("bad"); err == nil || !strings.Contains(err.Error(), "it is bad") || (Dialect{}).Classify(err) != dialect.Invalid {
+					t.Errorf("the bad one got %v", err)
+				}
+				s.callAlone(a, "later")
+				a.allGood(t, "later")
+			})
+		}
+	}
+}
+
+func TestACommitThatFailsLeavesEachToHimself(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	letGo := s.held()
+	ids := numbered(10, "%d")
+	s.call(t.Context(), a, ids...)
+	s.refuse.Store(1)
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, ids...)
+	s.has(ids...)
+	if n := s.refuse.Load(); n != 0 {
+		t.Errorf("%d commits were not refused", n)
+	}
+}
+
+// Who waits for the connection can withdraw, also the one who leads, and the others never know.
+func TestACallerWhoLeavesHurtsNobodyElse(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	letGo := s.held()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.call(ctx, a, "leader", "next")
+	s.call(t.Context(), a, "a")
+	s.call(ctx, a, "in the middle")
+	s.call(t.Context(), a, "b")
+	s.call(ctx, a, "last")
+	cancel()
+	for _, id := range []string{"leader", "next", "in the middle", "last"} {
+		eventually(t, id+" is answered", func() bool { _, there := a.of(id); return there })
+		if err, _ := a.of(id); !errors.Is(err, context.Canceled) || isCommitting(err) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	s.call(t.Context(), a, "c")
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, "a", "b", "c")
+	s.has("a", "b", "c")
+}
+
+// Who was called to lead, and leaves, calls the next one.
+func TestACallerWhoLeavesWhenHeIsCalled(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	s.all.led = true
+	ctx, cancel := context.WithCancel(t.Context())
+	s.call(ctx, a, "called")
+	s.call(t.Context(), a, "next")
+	s.all.mu.Lock()
+	cancel()
+	s.all.led = false
+	s.all.callNext()
+	s.all.mu.Unlock()
+	s.callers.Wait()
+	if err, _ := a.of("called"); !errors.Is(err, context.Canceled) {
+		t.Errorf("who left got %v", err)
+	}
+	a.allGood(t, "next")
+	s.has("next")
+}
+
+// From when a leader has begun, a context that ends changes nothing, neither its own nor that of one whose statement it has taken.
+func TestACallerWhoLeavesTooLate(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	ids := []string{"leader", "a", "b"}
+	contexts, cancels := map[string]context.Context{}, map[string]func(){}
+	for _, id := range ids {
+		contexts[id], cancels[id] = context.WithCancel(t.Context())
+	}
+	s.during = func(insert int64) {
+		switch insert {
+		case 1:
+			cancels["leader"]()
+		case 2: // of a; b has been taken
+			cancels["b"]()
+			time.Sleep(10 * time.Millisecond) // b would answer now
+		}
+	}
+	letGo := s.held()
+	for _, id := range ids {
+		s.call(contexts[id], a, id)
+	}
+	before := s.commits.Load()
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, ids...)
+	s.has(ids...)
+	if n := s.commits.Load() - before; n != 1 {
+		t.Errorf("%d commits instead of 1", n)
+	}
+	cancels["a"]()
+}
+
+func TestACallerWhoComesWhileOthersRunSharesTheirCommit(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	s.during = func(insert int64) {
+		if insert == 2 {
+			s.call(t.Context(), a, "late")
+		}
+	}
+	letGo := s.held()
+	s.call(t.Context(), a, "leader", "a")
+	before := s.commits.Load()
+	letGo()
+	s.callers.Wait()
+	a.allGood(t, "leader", "a", "late")
+	s.has("leader", "a", "late")
+	if n := s.commits.Load() - before; n != 1 {
+		t.Errorf("%d commits instead of 1", n)
+	}
+}
+
+// While another process has the file's lock, nobody is held up by the others' patience.
+func TestACallerWhoLeavesWhileAnotherProcessHasTheLock(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	other, err := openFile(t, s.path, "").Write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo := s.held()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.call(ctx, a, "leader")
+	s.call(t.Context(), a, "a")
+	s.call(ctx, a, "follower")
+	letGo()
+	time.Sleep(5 * time.Millisecond) // the leader is likely to wait for the lock by now
+	cancel()
+	for _, id := range []string{"leader", "follower"} {
+		eventually(t, id+" is answered", func() bool { _, there := a.of(id); return there })
+		if err, _ := a.of(id); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if err := other.Rollback(); err != nil {
+		t.Error(err)
+	}
+	s.callers.Wait()
+	a.allGood(t, "a")
+	s.has("a")
+}
+
+func TestCallersOfAPoolThatIsClosed(t *testing.T) {
+	s, a := newSharers(t), newAnswers()
+	letGo := s.held()
+	ids := numbered(10, "%d")
+	s.call(t.Context(), a, ids...)
+	if err := s.pool.Close(); err != nil {
+		t.Error(err)
+	}
+	letGo()
+	s.callers.Wait()
+	for _, id := range ids {
+		if err, _ := a.of(id); err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// Callers come and go at random, and what each was told is so.
+func TestWhatEachCallerWasToldIsSo(t *testing.T) {
+	s := newSharers(t)
+	s.exec("CREATE TRIGGER bad BEFORE INSERT ON t WHEN new.id LIKE '%bad' BEGIN SELECT RAISE(ROLLBACK, 'it is bad'); END")
+	const callers, each = 8, 60
+	var told sync.Map
+	for c := range callers {
+		s.callers.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%d-%d", c, i)
+				ctx, cancel := context.WithCancel(t.Context())
+				switch i % 10 {
+				case c:
+					go cancel()
+				case 9 - c:
+					id += "bad"
+				}
+				_, _, err := s.all.share(ctx, "INSERT INTO t VALUES (?, 0)", []any{id})
+				cancel()
+				told.Store(id, err == nil)
+				if bad := strings.HasSuffix(id, "bad"); bad && err == nil || !bad && err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+		})
+	}
+	s.callers.Wait()
+	called := 0
+	told.Range(func(id, done any) bool {
+		called++
+		var n int
+		err := s.pool.Write.QueryRowContext(t.Context(), "SELECT count(*) FROM t WHERE id = ?", id).Scan(&n)
+		if err != nil || done != (n == 1) {
+			t.Errorf("%s: told that it was done: %t, there: %d (%v)", id, done, n, err)
+		}
+		return true
+	})
+	if n := s.joined(); n != 0 || called != callers*each {
+		t.Errorf("%d callers were answered, %d are left", called, n)
+	}
+}
