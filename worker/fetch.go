@@ -80,7 +80,10 @@ func (r *run) fetchBeside(ctx context.Context, more <-chan struct{}) {
 // checkOut checks out as many tasks as are missing and hands them to the handlers. It returns how many it found.
 func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 	r.coming.Add(int64(want))
-	defer r.coming.Add(int64(-want))
+	defer func() {
+		r.coming.Add(int64(-want))
+		r.tellHungry() // fetch may wait, since these were to come, and no handler has anything left to tell it
+	}()
 	start := time.Now()
 	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.now().lease)
 	r.foundCrashed(tasks, spent)
