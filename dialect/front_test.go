@@ -117,9 +117,9 @@ func TestTheOldestTaskInWorkIsFoundOutWhenItMatters(t *testing.T) {
 		asked := int64(-1)
 		oldest := func() int64 {
 			asked = -1
-			at, err := w.Oldest("q", func(args Args) ([]Row, error) {
-				asked = args["oldest"].(int64)
-				return []Row{{Updated: 7}}, nil
+			at, err := w.find(func(oldest int64) (int64, error) {
+				asked = oldest
+				return 7, nil
 			})
 			must(t, err)
 			return at

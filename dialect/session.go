@@ -89,8 +89,11 @@ func (s *Session) Ask(ctx context.Context, text string, args Args) ([]Row, error
 	return rows, nil
 }
 
+// An Asker runs a statement that only reads.
+type Asker func(text string, args Args) ([]Row, error)
+
 // AskNow makes a question for the time by the database's clock, in microseconds, out of a way to ask.
-func (s *Session) AskNow(ask func(text string, args Args) ([]Row, error)) func() (int64, error) {
+func (s *Session) AskNow(ask Asker) func() (int64, error) {
 	return func() (int64, error) {
 		rows, err := ask(strings.TrimSpace("SELECT "+s.Statements.Now+" AS now "+s.Statements.Dual), nil)
 		if err != nil || len(rows) != 1 {

@@ -28,20 +28,31 @@ func (s *Session) Working(queue string) *Working {
 	return w.(*Working)
 }
 
-// Oldest is since when the tasks in work were taken, in microseconds, found out anew when that is called for. find asks for the row of a
-// statement that says as updated when the oldest task in work was taken, of those that were taken at :oldest or later, or, when that is later, the database's now less :late.
-func (w *Working) Oldest(queue string, find func(Args) ([]Row, error)) (int64, error) {
+// OldestInWork is since when a queue's tasks in work were taken, in microseconds, found out anew when that is called for. Checkout["oldest"] of the dialect says as updated when the oldest task in
+// work was taken, of those that were taken at :oldest or later, or, when that is earlier, the database's now less :late.
+func (s *Session) OldestInWork(queue string, ask Asker) (int64, error) {
+	return s.Working(queue).find(func(oldest int64) (int64, error) {
+		rows, err := ask(s.Statements.Checkout["oldest"], Args{"queue": queue, "oldest": oldest, "late": lateCheckout.Microseconds()})
+		if err != nil {
+			return 0, err
+		}
+		return rows[0].Updated, nil
+	})
+}
+
+// find is the oldest, which ask finds from an earlier one on.
+func (w *Working) find(ask func(oldest int64) (int64, error)) (int64, error) {
 	oldest, move := w.get()
 	if !move {
 		return oldest, nil
 	}
 	begin := time.Now()
-	rows, err := find(Args{"queue": queue, "oldest": oldest, "late": lateCheckout.Microseconds()})
+	now, err := ask(oldest)
 	if err != nil {
 		return 0, err
 	}
-	w.moved(oldest == 0, rows[0].Updated, time.Since(begin))
-	return rows[0].Updated, nil
+	w.moved(oldest == 0, now, time.Since(begin))
+	return now, nil
 }
 
 // Searched notes how long a search for leases that ran out took, which found some.

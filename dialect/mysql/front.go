@@ -17,11 +17,8 @@ const (
 	aheadPart = 4
 )
 
-// An asker runs a statement that only reads.
-type asker func(text string, args dialect.Args) ([]dialect.Row, error)
-
 // asks is on the reading pool.
-func (c *checkout) asks(ctx context.Context) asker {
+func (c *checkout) asks(ctx context.Context) dialect.Asker {
 	return func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Ask(ctx, text, args) }
 }
 
@@ -88,12 +85,12 @@ func (c *checkout) deadDue(ctx context.Context) dialect.Dead {
 func (c *checkout) manyTaken() (bool, error) { return c.s.Front(c.r.Queue).Taken() >= manyTaken, nil }
 
 // seeExpired reads up to limit tasks whose lease ran out, without locks.
-func (c *checkout) seeExpired(limit int, ask asker) (seen []dialect.Row, err error) {
+func (c *checkout) seeExpired(limit int, ask dialect.Asker) (seen []dialect.Row, err error) {
 	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
 	if c.r.Strategy == dialect.CAS {
 		return ask(c.s.Statements.Checkout["see expired"], args)
 	}
-	if args["oldest"], err = c.oldest(ask); err != nil {
+	if args["oldest"], err = c.s.OldestInWork(c.r.Queue, ask); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -103,31 +100,12 @@ func (c *checkout) seeExpired(limit int, ask asker) (seen []dialect.Row, err err
 	return seen, err
 }
 
-// oldest is since when the tasks in work were taken.
-func (c *checkout) oldest(ask asker) (int64, error) {
-	return c.s.Working(c.r.Queue).Oldest(c.r.Queue, func(args dialect.Args) ([]dialect.Row, error) {
-		return ask(c.s.Statements.Checkout["oldest"], args)
-	})
-}
-
 // Next asks when a task is due, from the front on like a small checkout.
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
-	c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}}
 	ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
-	oldest, err := c.oldest(ask)
-	if err != nil {
-		return nil, err
-	}
-	look := s.Front(queue).Look(1)
-	args := sinceArgs(queue, look.Since)
-	args["oldest"] = oldest
-	began := time.Now()
-	rows, err := ask(s.Statements.Next, args)
-	if err != nil || look.Ahead {
-		return rows, err
-	}
-	c.dueTook = time.Since(began)
-	slow, err := look.Asked(rows[0], c.dueTook, c.deadDue(ctx))
-	s.Working(queue).Was(slow)
-	return rows, err
+	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
+	return s.NextFrom(queue, ask, bind, func(took time.Duration) (bool, error) {
+		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
+		return c.deadDue(ctx)()
+	})
 }
