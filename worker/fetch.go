@@ -129,11 +129,15 @@ func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
 		if want = r.wanted(); want > 0 {
 			return want, ctx.Err() == nil
 		}
+		look := time.NewTimer(r.now().pollMax) // in case that nobody tells it
 		select {
 		case <-r.hungry:
+		case <-look.C:
 		case <-ctx.Done():
+			look.Stop()
 			return 0, false
 		}
+		look.Stop()
 	}
 }
 

@@ -20,7 +20,7 @@ func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
 	defer c.Close()
 	waiting := make(chan int, 1)
 	var r *run
-	w := Worker{Queue: c.Queue("q"), Batch: 10, Handler: HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil }),
+	w := Worker{Queue: c.Queue("q"), Batch: 10, PollMax: time.Hour, Handler: HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil }),
 		Observe: func(Event) { // the tasks that the checkout asked for are still to come
 			go func() {
 				want, _ := r.waitHungry(t.Context(), &supply{})
