@@ -70,7 +70,7 @@ type Look struct {
 	limit int
 }
 
-// Look begins a search for up to limit tasks. It must be told what it found.
+// Look begins a search for up to limit tasks. Told what it found, by Found or Asked, it moves the front.
 func (f *Front) Look(limit int) Look {
 	l := Look{Since: FromStart, front: f, limit: limit}
 	f.mu.Lock()

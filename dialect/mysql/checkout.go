@@ -68,14 +68,14 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE SKIP LOCKED`),
 		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - {ages}, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
-		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_end = -1, updated = :now,
+		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
 	}
 }
 
 // first is the task of a priority that is due first, and firstSince that since a time. Without that time the servers go by what a row must be equal to, and stop at the first
-// that is not; but MariaDB's InnoDB does not see where a range ends before it has found a row that nobody has deleted. Asked to order a range of an index, which
-// is in order already, MySQL may walk the whole index of a table that seems small.
+// that is not; but MariaDB's InnoDB does not see where a range ends before it has found a row that nobody has deleted. In a table that seems small MySQL may walk
+// the whole index for an ordered range, unless it has to read rows for something else: so firstSince asks for the fence, and "oldest" for updated.
 const (
 	first      = `FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} ORDER BY due_at LIMIT 1`
 	firstSince = `FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} AND due_at >= :since{p} AND fence >= 0 ORDER BY due_at LIMIT 1`
@@ -104,7 +104,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		})
 	case dialect.Advisory:
 		if len(due) == 0 && !c.anyExpired(ctx) {
-			return nil, nil
+			break
 		}
 		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
 			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -67,7 +68,7 @@ func (c *checkout) deadDue(ctx context.Context) dialect.Dead {
 		}
 		var first int64
 		if len(c.found) > 0 {
-			first = slices.MinFunc(c.found, func(a, b dialect.Row) int { return int(a.WasDue - b.WasDue) }).WasDue
+			first = slices.MinFunc(c.found, func(a, b dialect.Row) int { return cmp.Compare(a.WasDue, b.WasDue) }).WasDue
 		} else {
 			now, err := c.s.AskNow(c.asks(ctx))()
 			if err != nil {

@@ -128,6 +128,19 @@ func (s *sharers) held() (letGo func()) {
 	return func() { one.Close() }
 }
 
+// shareOneCommit lets callers who wait go on, and fails unless all of them are done by a single commit.
+func (s *sharers) shareOneCommit(a *answers, letGo func(), ids ...string) {
+	s.t.Helper()
+	before := s.commits.Load()
+	letGo()
+	s.callers.Wait()
+	a.allGood(s.t, ids...)
+	s.has(ids...)
+	if n := s.commits.Load() - before; n != 1 {
+		s.t.Errorf("%d commits instead of 1", n)
+	}
+}
+
 // has fails unless the table has just these ids.
 func (s *sharers) has(want ...string) {
 	s.t.Helper()

@@ -17,14 +17,7 @@ func TestCallersWhoWaitShareACommit(t *testing.T) {
 	letGo := s.held()
 	ids := numbered(50, "%d")
 	s.call(t.Context(), a, ids...)
-	before := s.commits.Load()
-	letGo()
-	s.callers.Wait()
-	a.allGood(t, ids...)
-	s.has(ids...)
-	if n := s.commits.Load() - before; n != 1 {
-		t.Errorf("%d commits instead of 1", n)
-	}
+	s.shareOneCommit(a, letGo, ids...)
 }
 
 // A caller that is alone pays for nothing that others would need.
@@ -172,14 +165,7 @@ func TestACallerWhoLeavesTooLate(t *testing.T) {
 	for _, id := range ids {
 		s.call(contexts[id], a, id)
 	}
-	before := s.commits.Load()
-	letGo()
-	s.callers.Wait()
-	a.allGood(t, ids...)
-	s.has(ids...)
-	if n := s.commits.Load() - before; n != 1 {
-		t.Errorf("%d commits instead of 1", n)
-	}
+	s.shareOneCommit(a, letGo, ids...)
 	cancels["a"]()
 }
 
@@ -192,14 +178,7 @@ func TestACallerWhoComesWhileOthersRunSharesTheirCommit(t *testing.T) {
 	}
 	letGo := s.held()
 	s.call(t.Context(), a, "leader", "a")
-	before := s.commits.Load()
-	letGo()
-	s.callers.Wait()
-	a.allGood(t, "leader", "a", "late")
-	s.has("leader", "a", "late")
-	if n := s.commits.Load() - before; n != 1 {
-		t.Errorf("%d commits instead of 1", n)
-	}
+	s.shareOneCommit(a, letGo, "leader", "a", "late")
 }
 
 // While another process has the file's lock, nobody is held up by the others' patience.

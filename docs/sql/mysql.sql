@@ -331,7 +331,7 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
 
 -- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, fence = fence + 1, lease_end = -1, updated = :now,
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows});
 
 -- CheckoutBatch lock expired. Strategies advisory and cas: locks those whose lease ran out and whose fence is still the same.
