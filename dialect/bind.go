@@ -37,6 +37,12 @@ type ValueBinder interface {
 	BindValue(v any) any
 }
 
+// Inliner is implemented by a dialect that writes some values into the texts of statements by itself, since its servers read them faster
+// than what the driver makes of them. Inline appends v to text as a literal without a question mark, or says that it is to be bound.
+type Inliner interface {
+	Inline(text []byte, v any) ([]byte, bool)
+}
+
 // PlaceholderStyle says how a driver wants its placeholders.
 type PlaceholderStyle int
 
@@ -49,13 +55,15 @@ const (
 
 // binder turns texts with :names into a driver's placeholders. Texts are compiled once.
 type binder struct {
-	style PlaceholderStyle
-	value func(any) any
-	cache sync.Map // text -> compiled
+	style  PlaceholderStyle
+	value  func(any) any
+	inline func([]byte, any) ([]byte, bool)
+	cache  sync.Map // text -> compiled
 }
 
 type compiled struct {
-	text  string // with ? for each of names
+	text  string   // with ? for each of names
+	parts []string // what stands around them
 	names []string
 	err   error
 }
@@ -78,6 +86,9 @@ func (b *binder) compile(text string) compiled {
 	c.text = q
 	for _, v := range values {
 		c.names = append(c.names, v.(string))
+	}
+	if c.parts = strings.Split(c.text, "?"); err == nil && len(c.parts) != len(c.names)+1 {
+		c.err = fmt.Errorf("dialect: statement has a question mark, which the driver would take for a value: %s", text)
 	}
 	b.cache.Store(text, c)
 	return c
@@ -115,8 +126,12 @@ func (b *binder) bindRow(text string, args Args, row int) (string, []any, error)
 		return "", nil, c.err
 	}
 	values := make([]any, 0, len(c.names))
-	values, err := b.appendValues(values, c.names, args, row)
-	return sqlx.Rebind(int(b.style), c.text), values, err
+	if b.inline == nil { // the text is there already
+		values, err := b.appendValues(values, c.names, args, row)
+		return sqlx.Rebind(int(b.style), c.text), values, err
+	}
+	written, values, err := b.appendText(nil, values, c, args, row)
+	return sqlx.Rebind(int(b.style), string(written)), values, err
 }
 
 // bindBatch gives the driver's text and its arguments for rows from to to of a batch.
@@ -143,40 +158,72 @@ func (b *binder) bindBatch(batch Batch, args Args, from, to int) (string, []any,
 			return "", nil, c.err
 		}
 	}
-	var text strings.Builder
-	values := make([]any, 0, len(head.names)+(to-from)*len(row.names)+len(tail.names))
-	text.WriteString(head.text)
-	values, err := b.appendValues(values, head.names, args, -1)
+	text, values := []byte(nil), make([]any, 0, len(head.names)+(to-from)*len(row.names)+len(tail.names))
+	text, values, err := b.appendText(text, values, head, args, -1)
 	for i := from; i < to && err == nil; i++ {
 		if i > from {
-			text.WriteString(batch.Sep)
+			text = append(text, batch.Sep...)
 		}
-		text.WriteString(row.text)
-		values, err = b.appendValues(values, row.names, args, i)
+		text, values, err = b.appendText(text, values, row, args, i)
 	}
-	text.WriteString(tail.text)
 	if err == nil {
-		values, err = b.appendValues(values, tail.names, args, -1)
+		text, values, err = b.appendText(text, values, tail, args, -1)
 	}
-	return sqlx.Rebind(int(b.style), text.String()), values, err
+	return sqlx.Rebind(int(b.style), string(text)), values, err
 }
 
-// appendValues looks up names; row picks the value of a column, -1 takes values as they are.
+// appendText appends the text of c with the values that the dialect writes into it, and the others to values.
+func (b *binder) appendText(text []byte, values []any, c compiled, args Args, row int) ([]byte, []any, error) {
+	if b.inline == nil {
+		values, err := b.appendValues(values, c.names, args, row)
+		return append(text, c.text...), values, err
+	}
+	for i, name := range c.names {
+		v, err := arg(name, args, row)
+		if err != nil {
+			return text, values, err
+		}
+		text = append(text, c.parts[i]...)
+		var written bool
+		if text, written = b.inline(text, v); !written {
+			text, values = append(text, '?'), append(values, b.bound(v))
+		}
+	}
+	return append(text, c.parts[len(c.names)]...), values, nil
+}
+
+// appendValues appends what is bound to names.
 func (b *binder) appendValues(values []any, names []string, args Args, row int) ([]any, error) {
 	for _, name := range names {
-		v, ok := args[name]
-		if !ok {
-			return nil, fmt.Errorf("dialect: statement wants :%s, which this call does not have", name)
+		v, err := arg(name, args, row)
+		if err != nil {
+			return nil, err
 		}
-		if col, isColumn := v.(Column); isColumn && row >= 0 {
-			v = col.At(row)
-		} else if isColumn {
-			return nil, fmt.Errorf("dialect: statement wants :%s once, but it is a column", name)
-		}
-		if b.value != nil {
-			v = b.value(v)
-		}
-		values = append(values, v)
+		values = append(values, b.bound(v))
 	}
 	return values, nil
+}
+
+// bound is what the driver gets for a value.
+func (b *binder) bound(v any) any {
+	if b.value == nil {
+		return v
+	}
+	return b.value(v)
+}
+
+// arg looks up a name; row picks the value of a column, -1 takes values as they are.
+func arg(name string, args Args, row int) (any, error) {
+	v, ok := args[name]
+	if !ok {
+		return nil, fmt.Errorf("dialect: statement wants :%s, which this call does not have", name)
+	}
+	col, isColumn := v.(Column)
+	switch {
+	case isColumn && row >= 0:
+		return col.At(row), nil
+	case isColumn:
+		return nil, fmt.Errorf("dialect: statement wants :%s once, but it is a column", name)
+	}
+	return v, nil
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -60,6 +61,7 @@ func TestBindRefusesWhatTheCallDoesNotHave(t *testing.T) {
 		{"a row without a place", func() (string, []any, error) {
 			return b.bindBatch(Batch{SQL: "x", Row: "(:id)", Sep: ","}, rows, 0, 2)
 		}, "{rows}"},
+		{"a question mark", func() (string, []any, error) { return b.bind("x = ? AND :n = 1", rows) }, "question mark"},
 		{"a name missing in an array batch", func() (string, []any, error) {
 			return b.bindBatch(Batch{SQL: "x = ANY(:other)"}, rows, 0, 2)
 		}, ":other"},
@@ -101,6 +103,37 @@ func TestBindBatch(t *testing.T) {
 			t.Parallel()
 			b := binder{style: c.style}
 			text, values, err := b.bindBatch(c.batch, args, c.from, c.to)
+			if err != nil || text != c.want || !reflect.DeepEqual(values, c.values) {
+				t.Errorf("got %q %v %v, want %q %v", text, values, err, c.want, c.values)
+			}
+		})
+	}
+}
+
+func TestWhatADialectWritesIntoATextIsNotBound(t *testing.T) {
+	t.Parallel()
+	b := binder{style: Question, value: func(v any) any { return []any{v} }, inline: func(text []byte, v any) ([]byte, bool) {
+		if n, ok := v.(int); ok {
+			return strconv.AppendInt(text, int64(n), 10), true
+		}
+		return text, false
+	}}
+	args := Args{"id": Col[int]{1, 2}, "s": Col[string]{"a", "b"}, "n": 3, "q": "q"}
+	for _, c := range []struct {
+		name   string
+		bind   func() (string, []any, error)
+		want   string
+		values []any
+	}{
+		{"a batch", func() (string, []any, error) {
+			return b.bindBatch(Batch{SQL: "a = :n AND q = :q IN {rows} OR n = :n", Row: "(:id, :s, :n)", Sep: ", "}, args, 0, 2)
+		}, "a = 3 AND q = ? IN (1, ?, 3), (2, ?, 3) OR n = 3", []any{[]any{"q"}, []any{"a"}, []any{"b"}}},
+		{"a plain statement", func() (string, []any, error) { return b.bind("n = :n AND q = :q", args) }, "n = 3 AND q = ?", []any{[]any{"q"}}},
+		{"one row", func() (string, []any, error) { return b.bindRow("n = :id AND s = :s", args, 1) }, "n = 2 AND s = ?", []any{[]any{"b"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			text, values, err := c.bind()
 			if err != nil || text != c.want || !reflect.DeepEqual(values, c.values) {
 				t.Errorf("got %q %v %v, want %q %v", text, values, err, c.want, c.values)
 			}

@@ -45,6 +45,9 @@ func NewSession(d Dialect, pool Pool, server Server, names Names) *Session {
 	if v, ok := d.(ValueBinder); ok {
 		s.binder.value = v.BindValue
 	}
+	if v, ok := d.(Inliner); ok {
+		s.binder.inline = v.Inline
+	}
 	s.native, _ = d.(Native)
 	return s
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/dialecttest"
-	"github.com/google/uuid"
 )
 
 func TestOpenReadsADSN(t *testing.T) {
@@ -83,16 +82,5 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 	err = pool.Write.PingContext(t.Context()) // nobody listens there
 	if got := (Dialect{}).Classify(err); got != dialect.Unavailable || strings.Contains(err.Error(), "w?o") {
 		t.Errorf("%v: got %v, want unavailable", err, got)
-	}
-}
-
-func TestBindValue(t *testing.T) {
-	t.Parallel()
-	id := uuid.UUID{1, 2}
-	if got, ok := (Dialect{}).BindValue(id).([]byte); !ok || string(got) != string(id[:]) {
-		t.Errorf("got %v", got)
-	}
-	if got := (Dialect{}).BindValue("text"); got != "text" {
-		t.Errorf("got %v", got)
 	}
 }
