@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
 )
 
 func TestCallersWhoWaitShareACommit(t *testing.T) {
@@ -266,5 +267,36 @@ func TestWhatEachCallerWasToldIsSo(t *testing.T) {
 	})
 	if n := s.joined(); n != 0 || called != callers*each {
 		t.Errorf("%d callers were answered, %d are left", called, n)
+	}
+}
+
+// A caller who ends once his change is committed is still told what became of it, which takes a question.
+func TestTheQuestionAfterAChangeOutlivesItsCaller(t *testing.T) {
+	s := migrated(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	share := s.Pool.Share
+	s.Pool.Share = func(ctx context.Context, query string, args []any) (touched int64, ok bool, err error) {
+		defer cancel()
+		return share(ctx, query, args)
+	}
+	ask := func(ctx context.Context, c dialect.Conn) error {
+		_, err := s.Query(ctx, c, s.Statements.Get, dialect.Args{"id": uuid.New()})
+		return err
+	}
+	err := s.Alone(ctx, func(ctx context.Context, c dialect.Conn) error {
+		if _, err := s.ExecBatch(ctx, c, s.Statements.Complete, dialect.Args{"id": dialect.Col[uuid.UUID]{uuid.New()}, "fence": int64(1)}, 1); err != nil {
+			t.Errorf("the change got %v", err)
+		}
+		if ctx.Err() == nil {
+			t.Error("the caller has not ended")
+		}
+		return ask(ctx, c)
+	})
+	if err != nil {
+		t.Errorf("the question after the change got %v", err)
+	}
+	if err := s.Alone(ctx, ask); !errors.Is(err, context.Canceled) {
+		t.Errorf("one who had ended before and asks first got %v", err)
 	}
 }
