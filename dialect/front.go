@@ -128,7 +128,10 @@ func (l Look) Asked(next Row, took time.Duration, dead Dead) (slow bool, err err
 	f.mu.Lock()
 	slow = f.slow
 	f.mu.Unlock()
-	if slow && (next.Due == nil || *next.Due > next.Now) { // it went through all that was due
+	switch {
+	case next.Due != nil && *next.Due <= next.Now: // perhaps before the front: the checkout that follows is to find it
+		f.End()
+	case slow: // it went through all that was due
 		f.pass(next.Now)
 	}
 	return slow, nil

@@ -149,3 +149,19 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheFrontEndsWhenSomethingIsSaidToBeDue(t *testing.T) {
+	walk(t, func(w *walker) {
+		ask := func(due int64) {
+			if _, err := w.front.Look(1).Asked(Row{Due: &due, Now: walkerNow}, time.Millisecond, nil); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		w.look(100, 100, 7, time.Millisecond, false)
+		w.look(100, 20, 9, time.Millisecond, true) // the end of the backlog
+		ask(walkerNow + 1)
+		w.look(100, 0, 0, time.Millisecond, true)
+		ask(3)
+		w.look(100, 1, 3, time.Millisecond, false)
+	})
+}

@@ -40,9 +40,17 @@ func BeginsAtTheFront(t *testing.T, open func(t *testing.T) *dialect.Session, ol
 			l.takes("", time.Hour)
 			l.s.Front("q").End()
 			l.next(true)
-			l.s.Front("q").End()
 			l.takes("late", time.Hour)
 			l.next(false)
+		},
+		"what is said to be due is found by the checkout that follows, also before the front": func(l line) {
+			l.putMany(100, time.Minute)
+			l.takesMany(100, 100)
+			l.putMany(20, time.Second)
+			l.takesMany(100, 20)
+			l.put("late", time.Hour) // its transaction committed late
+			l.next(true)
+			l.takesMany(100, 1)
 		},
 		"what comes to an empty queue is found at once, also when its transaction took a while": func(l line) {
 			l.looked(time.Minute, true)
