@@ -84,13 +84,14 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 		r.coming.Add(int64(-want))
 		r.tellHungry() // fetch may wait, since these were to come, and no handler has anything left to tell it
 	}()
-	start := time.Now()
-	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, r.now().lease)
+	start, lease := time.Now(), r.now().lease
+	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, lease)
 	r.foundCrashed(tasks, spent)
 	jobs := r.held.add(tasks)
-	for i := range jobs {
-		r.ready <- &jobs[i] // there is room: what is wanted is no more than what the channel holds
+	if lease != r.now().lease { // it was changed meanwhile, and the heartbeats have been told before these were held
+		r.tellLeaseChanged()
 	}
+	r.handOver(ctx, jobs)
 	for _, t := range spent {
 		r.poisoned(t, nil)
 	}
@@ -98,6 +99,26 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 		r.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
 	}
 	return len(tasks) + len(spent), err
+}
+
+// handOver makes jobs ready for the handlers. When there is no room, as after an operator has asked for larger batches than the worker was made for, it waits for the
+// handlers, until ctx ends: what is left then was never started.
+func (r *run) handOver(ctx context.Context, jobs []job) {
+	for i := range jobs {
+		select {
+		case r.ready <- &jobs[i]:
+			continue
+		default: // a select of one channel is the fast one
+		}
+		select {
+		case r.ready <- &jobs[i]:
+		case <-ctx.Done():
+			for k := range jobs[i:] {
+				r.release([]*job{&jobs[i+k]})
+			}
+			return
+		}
+	}
 }
 
 // supply is what fetch knows about the pace of things.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/state"
 )
 
 // A checkout that finds nothing leaves as much to ask for as there was before it: who waited for it is told, since no handler will.
@@ -42,5 +43,37 @@ func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it waits for ever")
+	}
+}
+
+// An operator may ask for larger batches than the worker has room for. Told to end, it does not wait for handlers that take no more.
+func TestWhatThereIsNoRoomForIsHandedBackAtTheEnd(t *testing.T) {
+	t.Parallel()
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w := Worker{Queue: c.Queue("q"), Batch: 1, Concurrency: 1, Handler: HandlerFunc(nil)}
+	r, err := w.newRun(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := cap(r.ready)
+	if _, err := w.Queue.EnqueueMany(t.Context(), make([]dbq.NewTask, room+3)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if found, err := r.checkOut(ctx, room+3); err != nil || found != room+3 {
+		t.Fatal(found, err)
+	}
+	if len(r.ready) != room || len(r.settler.in) != 3 {
+		t.Errorf("%d are ready and %d handed back, want %d and 3", len(r.ready), len(r.settler.in), room)
+	}
+	for range len(r.settler.in) {
+		if st := <-r.settler.in; st.s.Event() != state.Release {
+			t.Errorf("one is settled by %s", st.s.Event())
+		}
 	}
 }

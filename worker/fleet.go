@@ -56,10 +56,7 @@ func (r *run) apply(s dbq.QueueSettings) {
 	r.cfg.Logger.Info("worker: the queue's settings are followed", "concurrency", to.concurrency, "batch", to.batch, "lease", to.lease,
 		"poll", to.pollMax, "max_attempts", to.maxAttempts, "history", string(to.history))
 	if from.lease != to.lease {
-		select {
-		case r.leaseChanged <- struct{}{}:
-		default: // it has been told already
-		}
+		r.tellLeaseChanged()
 	}
 	for r.enter() {
 		r.spawn()
@@ -69,6 +66,14 @@ func (r *run) apply(s dbq.QueueSettings) {
 		case r.fewer <- struct{}{}: // a slot that waits for a task
 		default: // the others look when they are done
 		}
+	}
+}
+
+// tellLeaseChanged makes the heartbeats renew what is held, for the time that is set now.
+func (r *run) tellLeaseChanged() {
+	select {
+	case r.leaseChanged <- struct{}{}:
+	default: // they have been told already
 	}
 }
 

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// heartbeats renews all leases, three times within each lease, in one statement each time, until ctx ends.
+// heartbeats renews all leases, three times within each lease, in one statement each time, until ctx ends. One that fails is soon repeated. A lease
+// that cannot be renewed ends its handler by the local clock.
 func (r *run) heartbeats(ctx context.Context) {
+	pause := r.now().lease / 3
 	for {
-		lease := r.now().lease
-		every := lease / 3
-		timer := time.NewTimer(every)
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
-		case <-r.leaseChanged: // leases that were taken with a shorter time must be renewed in time
+		case <-r.leaseChanged: // what was taken for a shorter time is not held until the next heartbeat of a longer one
 			timer.Stop()
-			continue
 		}
-		leases, jobs := r.held.leases()
+		lease := r.now().lease
+		pause = lease / 3
+		leases, jobs := r.held.leases(lease / 2)
 		if len(leases) == 0 {
 			continue
 		}
-		// A heartbeat that takes longer than until the next one is given up; a lease that cannot be renewed ends its handler by
-		// the local clock.
-		once, cancel := context.WithTimeout(ctx, every)
+		once, cancel := context.WithTimeout(ctx, lease/6) // one that hangs, as on a dead connection, must leave time for others
 		renewed, lost, err := r.cfg.Queue.ExtendMany(once, leases, lease)
 		cancel()
 		if err != nil && ctx.Err() == nil {
+			pause = lease / 30
 			r.cfg.Logger.Error("worker: cannot renew leases", "leases", len(leases), "error", err)
 		}
 		for _, l := range renewed {

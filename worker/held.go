@@ -121,13 +121,14 @@ func (h *held) count() int {
 	return h.n
 }
 
-// leases are what a heartbeat renews, by the lease's task and fence.
-func (h *held) leases() ([]dbq.Lease, map[dbq.Lease]*job) {
+// leases are what a heartbeat renews, by the lease's task and fence. What is being settled it leaves alone while more than enough of the lease is left: it
+// would wait for the settlement's locks, or the settlement for its.
+func (h *held) leases(enough time.Duration) ([]dbq.Lease, map[dbq.Lease]*job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ls, byLease := make([]dbq.Lease, 0, h.n), make(map[dbq.Lease]*job, h.n)
 	for j := h.first; j != nil; j = j.after {
-		if j.state != lost {
+		if j.state != lost && (j.state != finished || remaining(j.lease) < enough) {
 			ls = append(ls, j.lease)
 			byLease[key(j.lease)] = j
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// A Worker runs a Handler on a queue's tasks. Queue and Handler are required; a zero field means the documented default. Do not change
-// it while Run runs.
+// A Worker runs a Handler on a queue's tasks. Queue and one of Handler and BatchHandler are required; a zero field means the documented
+// default. Do not change it while Run runs.
 type Worker struct {
 	Queue   *dbq.Queue
 	Handler Handler
@@ -67,7 +67,7 @@ type Worker struct {
 	Switch *Switch
 	// Backoff is the pause before attempt+1 of a task that failed. The default is Exponential(time.Second, time.Hour).
 	Backoff func(attempt int) time.Duration
-	// UntilEmpty makes Run drain and return when a poll finds nothing due.
+	// UntilEmpty makes Run drain and return when nothing is due and this worker holds nothing. It does not listen then.
 	UntilEmpty bool
 	// ID is the worker's name in the registry and in the history, and no other's. The default is the client's name, the queue's, and a
 	// number.
@@ -145,6 +145,7 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	}
 	stop := r.start()
 	defer stop()
+	defer r.stopHanding() // ends what was started in the place of a handler that ignores its context
 	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, n, r.now().lease)
 	r.foundCrashed(tasks, spent)
 	for _, t := range spent {
