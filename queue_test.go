@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/state"
 )
 
 // speechless is a dialect whose server stops serving after an insert, as one does that is shut down: it refuses to answer what is there.
@@ -52,5 +54,55 @@ func TestEnqueueThatIsNotToldAboutItsDuplicatesMayHaveHappened(t *testing.T) {
 	}
 	if _, err := c.Get(ctx, id); err != nil {
 		t.Errorf("the task is not there, so this test shows nothing: %v", err)
+	}
+}
+
+// A call that is made again, after an answer that was lost, knows its own work.
+func TestASettlementAgainKnowsWhatAnEarlierCallDid(t *testing.T) {
+	q := fileQueue(t)
+	ends := map[string]func(l dbq.Lease) dbq.Settlement{
+		"completed": func(l dbq.Lease) dbq.Settlement { return dbq.Completed(l, nil) },
+		"deleted":   dbq.CompletedAndDeleted,
+		"failed":    func(l dbq.Lease) dbq.Settlement { return dbq.Failed(l, dbq.RetryIn(time.Hour), errors.New("no")) },
+		"poisoned":  func(l dbq.Lease) dbq.Settlement { return dbq.Poisoned(l, errors.New("never")) },
+	}
+	for name, end := range ends {
+		if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+			t.Fatal(err)
+		}
+		tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle := func(s dbq.Settlement) dbq.Settled {
+			out, err := q.Settle(t.Context(), []dbq.Settlement{s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out[0]
+		}
+		s := end(tasks[0].Lease)
+		first := settle(s)
+		if again := settle(s.Again()); again != first || again.Err != nil {
+			t.Errorf("%s: %v, and again %v", name, first, again)
+		}
+		if twice := settle(s); !errors.Is(twice.Err, dbq.ErrLeaseLost) {
+			t.Errorf("%s twice: %v", name, twice)
+		}
+		other := s
+		other.Lease.Fence++
+		if out := settle(other.Again()); first.State != state.None && out.Err == nil {
+			t.Errorf("%s under a fence that nobody had: %v", name, out)
+		}
+	}
+}
+
+func TestNextOfATaskThatIsDueInAnotherAge(t *testing.T) {
+	q := fileQueue(t)
+	if _, err := q.Enqueue(t.Context(), dbq.NewTask{RunAt: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
+		t.Fatal(err)
+	}
+	if wait, ok, err := q.Next(t.Context()); err != nil || !ok || wait < 290*365*24*time.Hour {
+		t.Errorf("got %v %v %v", wait, ok, err)
 	}
 }

@@ -30,6 +30,7 @@ type Settlement struct {
 	remove bool
 	retry  Retry
 	result []byte
+	again  bool
 }
 
 // Completed ends an attempt well. A nil result is none; a longer one than MaxResult bytes is cut and says so.
@@ -61,6 +62,13 @@ func Released(l Lease, after time.Duration) Settlement {
 // is cut and says so; a task that is removed keeps none.
 func (s Settlement) WithResult(result []byte) Settlement {
 	s.result = result
+	return s
+}
+
+// Again is the settlement for another call, after one that returned ErrMayHaveHappened: a task that is where it should be under the lease's fence was settled by that one, and is no
+// ErrLeaseLost.
+func (s Settlement) Again() Settlement {
+	s.again = true
 	return s
 }
 

@@ -149,7 +149,7 @@ func (k kin) batch(st dialect.Statements) dialect.Batch {
 }
 
 // run settles on conn. again says that an earlier try may have happened, so that a row which is where it should be under our
-// fence is our own doing.
+// fence is our own doing; for those that say Again, an earlier call may.
 func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error {
 	s := b.q.c.s
 	b.out = make([]Settled, len(b.ss))
@@ -184,7 +184,7 @@ func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error
 	for _, r := range removed {
 		done[held{r.ID, r.Fence}] = state.None
 	}
-	var missing []int
+	var missing []int // of which an earlier try may have settled some
 	for i, st := range b.ss {
 		key := held{st.Lease.Task, st.Lease.Fence}
 		to, ok := done[key]
@@ -192,19 +192,21 @@ func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error
 		case b.twice[i]:
 			b.out[i].Err = ErrLeaseLost
 		case !ok:
-			missing = append(missing, i)
 			b.out[i].Err = ErrLeaseLost
+			if again || st.again {
+				missing = append(missing, i)
+			}
 		default:
 			b.out[i].State = to
 		}
 	}
-	if again && len(missing) > 0 {
+	if len(missing) > 0 {
 		return b.resolve(ctx, conn, missing)
 	}
 	return nil
 }
 
-// resolve finds out whether settlements that found no row had happened in an earlier try of the same call.
+// resolve finds out whether settlements that found no row had happened in an earlier try.
 func (b *settling) resolve(ctx context.Context, conn dialect.Conn, missing []int) error {
 	ids := make([]uuid.UUID, len(missing))
 	for k, i := range missing {

@@ -118,6 +118,11 @@ func (s *settler) flush(batch []settlement) {
 			return
 		}
 		s.cfg.Logger.Error("worker: cannot settle", "tasks", len(batch), "error", err)
+		if errors.Is(err, dbq.ErrMayHaveHappened) {
+			for i := range batch {
+				batch[i].s = batch[i].s.Again()
+			}
+		}
 		if batch = s.stillHeld(batch, err); len(batch) == 0 {
 			return
 		}
