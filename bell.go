@@ -29,6 +29,9 @@ type Bell struct {
 // maxDue is how many times a bell remembers. Later ones are left to be found by polling.
 const maxDue = 256
 
+// farthest is how far ahead a bell remembers a time. The farthest Duration could not be rounded up.
+const farthest = 100 * 365 * 24 * time.Hour
+
 // place is a set of tables as far as this process can tell: clients opened with the same DSN, or made on the same pool.
 type place struct {
 	database any
@@ -145,7 +148,7 @@ func (b *Bell) ring(after []time.Duration) {
 			continue
 		}
 		// To the millisecond, upwards: many tasks that are due together are one ring.
-		at := now.Add(d.Truncate(time.Millisecond) + time.Millisecond)
+		at := now.Add(min(d, farthest).Truncate(time.Millisecond) + time.Millisecond)
 		i, known := slices.BinarySearchFunc(b.due, at, time.Time.Compare)
 		if known || i > 0 && at.Sub(b.due[i-1]) < time.Millisecond || i == maxDue {
 			if i > 0 && !known && i < maxDue {

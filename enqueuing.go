@@ -23,7 +23,8 @@ type newTasks struct {
 	callers []uuid.UUID // those of ids that the caller gave
 	ordered []newRow
 	chunks  [][2]int // from, to: the rows of one statement
-	alike   bool     // the rows share all but their ids, which are new, and their payloads
+	fresh   bool     // the rows have new ids and no references: all of them will be added
+	alike   bool     // they are fresh, and share all but their ids and payloads
 
 	inserted bool // all statements were answered
 }
@@ -46,7 +47,7 @@ func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 	if len(ts) > MaxBulk {
 		return nil, checkCount(len(ts), MaxBulk)
 	}
-	b := &newTasks{q: q, given: ts, alike: q.c.s.Statements.InsertAlike.SQL != "",
+	b := &newTasks{q: q, given: ts, fresh: true, alike: q.c.s.Statements.InsertAlike.SQL != "",
 		ids: make([]uuid.UUID, 0, len(ts)), refs: make([]string, 0, len(ts)), ordered: make([]newRow, 0, len(ts))}
 	limit, added := q.c.MaxPayload(), q.c.added(ctx)
 	for i, t := range ts {
@@ -68,7 +69,8 @@ func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 		}
 		b.ids, b.refs = append(b.ids, t.ID), append(b.refs, t.Reference)
 		row := newRow{t, headers}
-		b.alike = b.alike && t.Reference == "" && len(b.callers) == 0 && (i == 0 || row.like(&b.ordered[0]))
+		b.fresh = b.fresh && t.Reference == "" && len(b.callers) == 0
+		b.alike = b.alike && b.fresh && (i == 0 || row.like(&b.ordered[0]))
 		b.ordered = append(b.ordered, row)
 	}
 	slices.SortStableFunc(b.ordered, func(x, y newRow) int {
@@ -87,6 +89,12 @@ func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 	}
 	b.chunks = append(b.chunks, [2]int{from, len(b.ordered)})
 	return b, nil
+}
+
+// asksAfter reports whether a statement of its own may have to tell which rows were added. It must be in the insert's transaction: after that nobody
+// would know if it failed, and a row that was done and deleted by then would look like one that was not added.
+func (b *newTasks) asksAfter() bool {
+	return b.q.c.s.Statements.Insert.After != "" && len(b.given) > 1 && !b.fresh
 }
 
 // moment is one time for all the statements when there are several, so that the tasks leave in the order given; nil leaves it to the

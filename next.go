@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -27,5 +28,6 @@ func (q *Queue) Next(ctx context.Context) (wait time.Duration, ok bool, err erro
 	if err != nil || len(rows) == 0 || rows[0].Due == nil {
 		return 0, false, q.c.wrap("next", q.name, uuid.Nil, err)
 	}
-	return max(time.Duration(*rows[0].Due-rows[0].Now)*time.Microsecond, 0), true, nil
+	us := min(max(*rows[0].Due-rows[0].Now, 0), math.MaxInt64/int64(time.Microsecond)) // a Duration holds 292 years
+	return time.Duration(us) * time.Microsecond, true, nil
 }

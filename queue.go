@@ -68,7 +68,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
 	by, alone := q.c.s.Tx, false
-	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Counts) {
+	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Counts) && !b.asksAfter() {
 		by, alone = q.c.s.Alone, true // one statement is its own transaction
 	}
 	if alone && !b.alike {

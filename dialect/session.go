@@ -192,8 +192,13 @@ func (s *Session) queryPart(ctx context.Context, c Conn, b Batch, args Args, fro
 	if err != nil {
 		return nil, err
 	}
-	if b.Counts && b.First == "" && touched == int64(to-from) {
-		return given(args, from, to), nil
+	if b.Counts && b.First == "" {
+		switch touched {
+		case 0: // what is there, somebody else has put there
+			return nil, nil
+		case int64(to - from):
+			return given(args, from, to), nil
+		}
 	}
 	if b.After == "" {
 		return rows, nil

@@ -148,7 +148,7 @@ type Batch struct {
 	First, After string
 	ReadRow      string // one row of the list in First and After
 
-	// Counts says that the number of rows that SQL touched is the number that it changed or added. When that is all that it was given, neither
+	// Counts says that the number of rows that SQL touched is the number that it changed or added. When that is all that it was given, or nothing was added, neither
 	// First nor After is asked. When it is less, SQL is undone to a savepoint before a First is, and it starts over. An insert with an After
 	// is then one statement, and needs no transaction, also where ExplicitTx is set.
 	Counts bool

@@ -239,8 +239,12 @@ func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (r
 			ids[i], fences[i] = row.ID, row.Fence
 		}
 		args["id"], args["fence"] = ids, fences
-		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["take "+name], args, len(ids)))
+		take, by := c.s.Statements.CheckoutBatch["take "+name], c.s.Do
+		if len(ids) > take.Max { // more than one statement
+			by = c.s.Tx
+		}
+		err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(ids)))
 			return err
 		})
 		if err != nil || len(rows) > 0 {

@@ -175,7 +175,7 @@ func (e world) inserts() {
 	for _, n := range []int{1, 3} {
 		args := newTasks(fresh(n))
 		e.want("Insert", e.change(st.Insert, args, n), n)
-		e.change(st.Insert, args, n) // what is there is left out
+		e.want("Insert of what is there", e.change(st.Insert, args, n), 0)
 		e.want("after Insert", e.in(state.Created), n)
 		e.take(n)
 		if st.InsertAlike.SQL != "" {
