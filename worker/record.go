@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -21,6 +22,7 @@ const (
 type recorder struct {
 	r       *run
 	in      chan dbq.Attempt
+	missing atomic.Int64 // attempts for which there was no room
 	stopped chan struct{}
 }
 
@@ -75,6 +77,7 @@ func (c *recorder) add(a dbq.Attempt) {
 	select {
 	case c.in <- a:
 	default: // the database is much slower than the handlers, or away
+		c.missing.Add(1)
 	}
 }
 
@@ -128,6 +131,9 @@ func (c *recorder) write(batch []dbq.Attempt) {
 		ctx, cancel := context.WithTimeout(c.r.base, fleetTimeout)
 		err := c.r.cfg.Queue.Record(ctx, batch)
 		cancel()
+		if missing := c.missing.Swap(0); missing > 0 {
+			c.r.cfg.Logger.Error("worker: attempts are missing from the history, since the database is slower than the handlers", "attempts", missing)
+		}
 		if err == nil {
 			return
 		}
