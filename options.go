@@ -118,7 +118,7 @@ func WithLogger(l *slog.Logger) Option {
 
 // WithoutNotify keeps the client from telling other processes that it enqueued, and from listening to what they tell; workers then find
 // tasks of other processes by polling alone. The default is to do both where the engine can (PostgreSQL), which costs a connection while
-// a worker runs, and a notification for each queue that is enqueued to, at most 200 a second. Nothing but latency depends on it.
+// a worker runs, and a notification for each queue that is enqueued to, at most 1000 a second. Nothing but latency depends on it.
 func WithoutNotify() Option {
 	return func(c *config) error { c.withoutNotify = true; return nil }
 }

@@ -20,8 +20,8 @@ what else was tried, is in [performance.md](performance.md).
   A strategy is named where the engine has several; without one it is the engine's default.
 - **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing that handles tasks one
   by one can be faster. Its drain is the last two.
-- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch each 2 ms, InsertManyFast (COPY) for bulk. Its driver for SQLite
-  could not be had in this version.
+- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch each 2 ms, InsertManyFast (COPY) for bulk. It is not measured on
+  SQLite.
 - **graphile-worker** v0.17 runs with the settings of its own benchmark, too: localQueue 500, completeJobBatchDelay 0, 24 jobs at once. It deletes what is completed.
 - **pg-boss, loop** is pg-boss v10 (the last for Node.js 20) by its fetch and complete in batches of 500, in 4 loops: its own workers pause between two fetches. It has a
   fifth of the tasks: its fetch sorts all that wait, so fewer are faster. Both run in a process of Node.js.

@@ -51,7 +51,7 @@ func sqliteVersion(ctx context.Context) (string, error) {
 	defer db.Close()
 	var version string
 	err = db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)
-	return "SQLite " + version + " through modernc.org/sqlite, WAL, a file in " + os.TempDir(), err
+	return "SQLite " + version + " through modernc.org/sqlite, WAL, a file in the temporary folder", err
 }
 
 func sqliteEntries(folder string) []*entry {

@@ -1,7 +1,8 @@
 // Package conformance checks whether a dialect, a server version or a managed database keeps dbq's promises.
 //
 // A case is a name and a law; a failure prints the law that was broken. Run executes the cases as subtests of a Go test,
-// Check without package testing, for programs. Both do every case once for each strategy of the server.
+// Check without package testing, for programs. Both do every case that depends on the strategy once for each strategy of the
+// server, and the others once.
 //
 //	func TestMain(m *testing.M) {
 //		conformance.Child() // lets cases start worker processes of this very program

@@ -5,7 +5,7 @@
 // package knows an engine, and no dialect imports dbq, so a dialect can live in any repository. Whether one keeps dbq's
 // promises is for the conformance suite to say: conformance.Run.
 //
-// How to write one: implement Dialect (dialect/sqlite is the smallest), register a Driver for its DSN schemes in an init
+// How to write one: implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
 // function, and give conformance.Run a harness. docs/dialect.md walks through it.
 package dialect
 

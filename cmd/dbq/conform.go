@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const conformLong = `Check whether this database keeps dbq's promises: run the conformance suite on it, each case under each strategy, and report.
+const conformLong = `Check whether this database keeps dbq's promises: run the conformance suite on it, under each strategy, and report.
 
 It makes tables of its own, under prefixes that begin with what it prints first, and drops them, also after an interrupt. Other tables
 are not touched; the load is that of a busy minute, with large payloads, many connections and, where the DSN names a host and a port,

@@ -45,7 +45,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.dsn, "dsn", "", "the `DATABASE`: postgres://…, mysql://…, sqlite:FILE or a file (default $DBQ_DSN, else "+defaultDSN+")")
 	f.StringVar(&a.prefix, "prefix", "", "`BEGIN` of the tables' names (default dbq_)")
 	f.StringVar(&a.schema, "schema", "", "the `SCHEMA` that the tables are in (default the connection's own)")
-	f.StringVar(&a.strategy, "strategy", "", "the `WAY` tasks are checked out: skip-locked, advisory or cas (default the server's best)")
+	f.StringVar(&a.strategy, "strategy", "", "the `WAY` tasks are checked out: skip-locked, advisory or cas, or update on Oracle (default the server's best)")
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 

@@ -91,7 +91,7 @@ func newWork(a *app) *cobra.Command {
 	l.StringVarP(&f.queue, "queue", "q", "", "the queue's `NAME`")
 	l.StringVar(&f.program, "exec", "", "the `PROGRAM`; it may as well follow the flags, with its arguments")
 	l.IntVarP(&f.concurrency, "concurrency", "c", 1, "run `N` programs at the same time")
-	l.IntVar(&f.batch, "batch", 500, "at most `N` tasks in one checkout; no more than the programs take on")
+	l.IntVar(&f.batch, "batch", 1000, "at most `N` tasks in one checkout; no more than the programs take on")
 	l.DurationVar(&f.lease, "lease", 30*time.Second, "a crashed worker's task is taken over after this `TIME`")
 	l.DurationVar(&f.timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
 	l.DurationVar(&f.drain, "drain", 30*time.Second, "`TIME` to wait for running programs when told to stop")

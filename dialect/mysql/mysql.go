@@ -3,8 +3,8 @@
 //
 //	import _ "github.com/dbq-go/dbq/dialect/mysql"
 //
-// Neither server can return the rows that an update changed, so each change locks and reads its rows first, in index order, and then
-// writes them by primary key only: an update that searches a secondary index deadlocks with those that come by primary key.
+// Neither server can return the rows that an update changed. So most changes write their rows by primary key and count them; when these are fewer than were given, the
+// change is undone, and they are locked and read first. An update that searches a secondary index would deadlock with those that come by primary key.
 //
 // Values are written into the statements' texts, payloads, headers and results as bytes. On MySQL 9, information_schema.processlist cannot show a text with bytes that are no
 // UTF-8, and fails with error 3854 while one runs.

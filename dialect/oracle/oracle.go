@@ -38,8 +38,7 @@ type Dialect struct{}
 // Name is "oracle".
 func (Dialect) Name() string { return "oracle" }
 
-// Update is the checkout of a well-known queue for Vert.x: one UPDATE whose WHERE chooses the rows in a sub-select, and a SELECT of what it
-// marked. Workers wait for each other's rows, so it is the slowest; it needs neither PL/SQL nor a right.
+// Update checks out by one UPDATE whose WHERE chooses the rows in a sub-select, and a SELECT of what it marked. Workers wait for each other's rows, so it is the slowest; it needs neither PL/SQL nor a right.
 const Update dialect.Strategy = "update"
 
 // inlineBytes of a payload are bound as RAW, which each Oracle takes in SQL; a longer one goes as a temporary LOB, of any size.

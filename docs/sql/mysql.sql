@@ -1,7 +1,7 @@
 -- Every statement that dbq sends to this engine, for who wants to review them.
 -- Generated from the dialect by "go generate ./..."; do not edit.
 --
--- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values.
+-- A :name stands for a value, which the driver writes into the text, escaped; an id is written as x'...'. Rows come as a list of values.
 -- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
 -- Tables begin with "dbq_" unless a program says otherwise.
 

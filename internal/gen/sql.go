@@ -94,7 +94,7 @@ var comments = map[string]string{
 const sqlIntro = `-- Every statement that dbq sends to this engine, for who wants to review them.
 -- Generated from the dialect by "go generate ./..."; do not edit.
 --
--- A :name stands for a value, which is sent apart from the text and never written into it. %s
+-- A :name stands for a value, %s. %s
 -- Times are microseconds since 1970 in UTC. States are %s.
 -- Tables begin with "dbq_" unless a program says otherwise.
 
@@ -109,6 +109,10 @@ func sqlPage(d dialect.Dialect) (string, error) {
 		return "", err
 	}
 	st := d.Statements(dialect.Names{Prefix: "dbq_"})
+	sent := "which is sent apart from the text and never written into it"
+	if _, inlines := d.(dialect.Inliner); inlines {
+		sent = "which the driver writes into the text, escaped; an id is written as x'...'"
+	}
 	batches := "In a statement that takes many rows, it is an array."
 	switch {
 	case st.Extend.Repeat:
@@ -121,7 +125,7 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	for _, s := range state.All() {
 		states = append(states, fmt.Sprintf("%s %v", state.Literals(s), s))
 	}
-	fmt.Fprintf(&p.b, sqlIntro, batches, strings.Join(states, ", "))
+	fmt.Fprintf(&p.b, sqlIntro, sent, batches, strings.Join(states, ", "))
 	p.b.WriteString(schema + "\n-- ======== The statements ========\n")
 	p.statements(st)
 	return p.b.String(), p.err
