@@ -29,6 +29,9 @@ type newTasks struct {
 	inserted bool // all statements were answered
 }
 
+// timedLeast is how many tasks are worth a question for the time; see Batch.Timed.
+const timedLeast = 50
+
 type newRow struct {
 	NewTask
 	headers *string
@@ -47,7 +50,8 @@ func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 	if len(ts) > MaxBulk {
 		return nil, checkCount(len(ts), MaxBulk)
 	}
-	b := &newTasks{q: q, given: ts, fresh: true, alike: q.c.s.Statements.InsertAlike.SQL != "",
+	alike := q.c.s.Statements.InsertAlike
+	b := &newTasks{q: q, given: ts, fresh: true, alike: alike.SQL != "" && (len(ts) >= timedLeast || !alike.Timed),
 		ids: make([]uuid.UUID, 0, len(ts)), refs: make([]string, 0, len(ts)), ordered: make([]newRow, 0, len(ts))}
 	limit, added := q.c.MaxPayload(), q.c.added(ctx)
 	for i, t := range ts {
@@ -97,10 +101,10 @@ func (b *newTasks) asksAfter() bool {
 	return b.q.c.s.Statements.Insert.After != "" && len(b.given) > 1 && !b.fresh
 }
 
-// moment is one time for all the statements when there are several, so that the tasks leave in the order given; nil leaves it to the
-// statement.
+// moment is one time for all the statements when there are several, so that the tasks leave in the order given, or when they want to be told; nil leaves
+// it to the statement.
 func (b *newTasks) moment(ctx context.Context, conn dialect.Conn) (*int64, error) {
-	if len(b.chunks) == 1 {
+	if len(b.chunks) == 1 && !(b.alike && b.q.c.s.Statements.InsertAlike.Timed) {
 		return nil, nil
 	}
 	now, err := b.q.c.now(ctx, conn)
@@ -271,8 +275,12 @@ func (b *newTasks) alikeArgs(rows []newRow, now *int64) dialect.Args {
 		id[i], payload[i], size[i] = rows[i].ID, rows[i].Payload, dialect.SizeOf(rows[i].Payload)
 	}
 	r := &rows[0]
-	return dialect.Args{"queue": b.q.name, "id": id, "kind": r.Kind, "priority": int64(r.Priority), "max_attempts": int64(r.MaxAttempts),
+	args := dialect.Args{"queue": b.q.name, "id": id, "kind": r.Kind, "priority": int64(r.Priority), "max_attempts": int64(r.MaxAttempts),
 		"at": r.dueAt(now), "delay": r.Delay.Microseconds(), "headers": r.headers, "payload": payload, "payload_size": size}
+	if now != nil {
+		args["now"] = *now
+	}
+	return args
 }
 
 // dueAt is when a row is due, or null, when the statement's own time decides; see args.

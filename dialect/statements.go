@@ -36,7 +36,7 @@ type Statements struct {
 	// exists is left out, and the surrounding transaction stays usable.
 	Insert Batch
 	// InsertAlike is Insert for new rows without a reference, which share all values but :id, :payload and :payload_size, which alone are
-	// columns. It returns nothing; a row whose id exists is an error of class Duplicate. It may be empty.
+	// columns. It returns nothing; a row whose id exists is an error of class Duplicate. It may be empty. When it is Timed, it is due at :delay from :now.
 	InsertAlike Batch
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It takes rows that are PROCESSING under this
 	// fence, and returns their id, fence and new state. The row is due at :at, or :after from now, or parked when both are null.
@@ -152,6 +152,10 @@ type Batch struct {
 	// First nor After is asked. When it is less, SQL is undone to a savepoint before a First is, and it starts over. An insert with an After
 	// is then one statement, and needs no transaction, also where ExplicitTx is set.
 	Counts bool
+
+	// Timed says that an InsertAlike takes the database's time as :now, where a clock in the text of each row costs much. The core asks for the time
+	// first, and leaves a few rows to Insert.
+	Timed bool
 
 	// One does to a single row, by its plain names, what the batch does. It returns nothing: its count says whether it touched the row. It is
 	// for an engine on which a list, and returning rows, cost more.

@@ -92,6 +92,11 @@ VALUES {rows}`),
 			Row:     t(`(:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`),
 			ReadRow: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
+		// Three times the text of the clock takes the server 8 microseconds to read, for each row of a list.
+		InsertAlike: dialect.Batch{
+			SQL: t(`INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due_at, created, updated, headers, payload) VALUES {rows}`),
+			Row: `(:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :headers, :payload)`, Sep: ", ", Max: maxRows, Timed: true,
+		},
 		Settle: dialect.Batch{
 			First: t(`SELECT t.id, t.fence, CASE WHEN ` + spent + ` AND d.again IS NOT NULL THEN 4 ELSE d.state END AS state FROM ` + held + ` FOR UPDATE`),
 			// MySQL assigns from left to right and later expressions see the new values: state comes after what is computed from it.

@@ -142,6 +142,10 @@ INSERT IGNORE INTO dbq_task (id, queue, reference, kind, state, priority, max_at
 VALUES {rows};
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 
+-- InsertAlike. Adds new tasks without a reference that share all but their ids and payloads.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :headers, :payload)
+INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due_at, created, updated, headers, payload) VALUES {rows};
+
 -- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount,
   CAST(:result AS BINARY) AS result

@@ -133,7 +133,7 @@ func column[T any](n int, v T) dialect.Col[T] {
 func newTasks(ids dialect.Col[uuid.UUID]) dialect.Args {
 	n, payload := len(ids), []byte("p")
 	return dialect.Args{"queue": "q", "id": ids, "reference": column[*string](n, nil), "kind": column(n, "k"), "priority": column(n, int64(5)),
-		"max_attempts": column(n, int64(9)), "at": column[*int64](n, nil), "delay": column(n, int64(0)), "headers": column[*string](n, nil),
+		"max_attempts": column(n, int64(9)), "at": column[*int64](n, nil), "delay": column(n, int64(0)), "headers": column[*string](n, nil), "now": time.Now().UnixMicro(),
 		"payload": column(n, payload), "payload_size": column(n, dialect.SizeOf(payload))}
 }
 
