@@ -11,17 +11,22 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// A checkout that finds nothing leaves as much to ask for as there was before it: who waited for it is told, since no handler will.
-func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
-	t.Parallel()
+func newQueue(t *testing.T) *dbq.Queue {
+	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
+	return c.Queue("q")
+}
+
+// A checkout that finds nothing leaves as much to ask for as there was before it: who waited for it is told, since no handler will.
+func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
+	t.Parallel()
 	waiting := make(chan int, 1)
 	var r *run
-	w := Worker{Queue: c.Queue("q"), Batch: 10, PollMax: time.Hour, Handler: HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil }),
+	w := Worker{Queue: newQueue(t), Batch: 10, PollMax: time.Hour, Handler: HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil }),
 		Observe: func(Event) { // the tasks that the checkout asked for are still to come
 			go func() {
 				want, _ := r.waitHungry(t.Context(), &supply{})
@@ -29,6 +34,7 @@ func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
 			}()
 			time.Sleep(20 * time.Millisecond) // so that it waits; if it does not yet, this test finds nothing
 		}}
+	var err error
 	if r, err = w.newRun(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +55,7 @@ func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
 // An operator may ask for larger batches than the worker has room for. Told to end, it does not wait for handlers that take no more.
 func TestWhatThereIsNoRoomForIsHandedBackAtTheEnd(t *testing.T) {
 	t.Parallel()
-	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	w := Worker{Queue: c.Queue("q"), Batch: 1, Concurrency: 1, Handler: HandlerFunc(nil)}
+	w := Worker{Queue: newQueue(t), Batch: 1, Concurrency: 1, Handler: HandlerFunc(nil)}
 	r, err := w.newRun(t.Context())
 	if err != nil {
 		t.Fatal(err)

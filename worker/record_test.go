@@ -3,26 +3,19 @@ package worker
 import (
 	"bytes"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
-	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/google/uuid"
 )
 
 // Attempts for which there is no room are not recorded, and the log says how many these are.
 func TestAttemptsThatAreLeftOutAreCounted(t *testing.T) {
 	t.Parallel()
-	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
 	var log bytes.Buffer
-	w := Worker{Queue: c.Queue("q"), Logger: slog.New(slog.NewTextHandler(&log, nil)), Handler: HandlerFunc(nil)}
+	w := Worker{Queue: newQueue(t), Logger: slog.New(slog.NewTextHandler(&log, nil)), Handler: HandlerFunc(nil)}
 	r, err := w.newRun(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +31,7 @@ func TestAttemptsThatAreLeftOutAreCounted(t *testing.T) {
 		t.Errorf("the log says %q, want that 3 attempts are missing", got)
 	}
 	for i, want := range map[int]int{0: 1, recordKeep - 1: 1, recordKeep: 0} {
-		if kept, err := c.Attempts(t.Context(), ids[i]); err != nil || len(kept) != want {
+		if kept, err := w.Queue.Client().Attempts(t.Context(), ids[i]); err != nil || len(kept) != want {
 			t.Errorf("attempt %d is there %d times (%v), want %d", i, len(kept), err, want)
 		}
 	}
