@@ -27,7 +27,7 @@ var FromStart = make([]int64, 10)
 // taken until the server removes it, and a search from the start passes all of them: hundreds of thousands while a transaction is held open
 // anywhere in the database. Large checkouts begin at the front; small ones, too, when looks from the start are slow, and otherwise find
 // their tasks in strict order each time. What is due for longer than the front, because its transaction committed late or another client
-// asked for it, and leases that ran out, are found when the front is over. Another process has fronts of its own. A dialect need not use them.
+// asked for it, and leases that ran out, are found when the front is over, as it is once a question from the start says that something is due. Another process has fronts of its own. A dialect need not use them.
 type Front struct {
 	mu    sync.Mutex
 	since []int64 // nil is none
