@@ -16,42 +16,54 @@ type Event struct {
 	Err   error         // nil when it went well
 }
 
-// WithObserver is told of every call that changes tasks, when it ends. It is called by whoever made the call, and must return at once.
+// WithObserver adds a function that is called with every call that changes tasks, when it ends. It runs on the caller's goroutine and must
+// return at once. Several observers are called in the order given.
 func WithObserver(observe func(Event)) Option {
 	return func(c *config) error {
 		if observe == nil {
 			return fmt.Errorf("%w: a nil observer", ErrOption)
 		}
-		c.observe = observe
+		c.observe = append(c.observe, observe)
 		return nil
 	}
 }
 
 // WithHeaders adds headers to each task that is enqueued, such as the trace that ctx belongs to. A task's own headers of the same name
-// stay, and none are added where they would not fit into MaxHeaders. headers is called once for each enqueue.
+// stay, and none are added where they would not fit into MaxHeaders. headers is called once for each enqueue. Several such functions are
+// called in the order given; of headers with the same name the last one is added.
 func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 	return func(c *config) error {
 		if headers == nil {
 			return fmt.Errorf("%w: a nil function for headers", ErrOption)
 		}
-		c.headers = headers
+		c.headers = append(c.headers, headers)
 		return nil
 	}
 }
 
-// observed tells the observer of a call that began at start.
+// observed passes a call that began at start to the observers.
 func (c *Client) observed(op, queue string, tasks int, start time.Time, err error) {
-	if c.cfg.observe != nil {
-		c.cfg.observe(Event{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err})
+	if len(c.cfg.observe) == 0 {
+		return
+	}
+	e := Event{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err}
+	for _, observe := range c.cfg.observe {
+		observe(e)
 	}
 }
 
 // added are the headers for all tasks of an enqueue.
 func (c *Client) added(ctx context.Context) map[string]string {
-	if c.cfg.headers == nil {
-		return nil
+	var all map[string]string
+	for _, headers := range c.cfg.headers {
+		more := headers(ctx)
+		if all == nil {
+			all = maps.Clone(more) // it is the caller's
+			continue
+		}
+		maps.Copy(all, more)
 	}
-	return c.cfg.headers(ctx)
+	return all
 }
 
 // addHeaders gives a task more headers, when they fit.

@@ -12,8 +12,23 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// Option changes how a client is opened. A refused value is ErrOption.
+// Option changes how a client is opened. A refused value is ErrOption, and so is an option that is given twice, since one of its values would
+// be lost. WithObserver and WithHeaders may be given several times: each is called, in the order given.
 type Option func(*config) error
+
+// once is an option that may be given once.
+func once(name string, apply func(*config) error) Option {
+	return func(c *config) error {
+		if c.given[name] {
+			return fmt.Errorf("%w: %s is given twice; leave one of them out", ErrOption, name)
+		}
+		if c.given == nil {
+			c.given = map[string]bool{}
+		}
+		c.given[name] = true
+		return apply(c)
+	}
+}
 
 type config struct {
 	dsn         string // for hiding its password in errors
@@ -26,9 +41,10 @@ type config struct {
 	logger      *slog.Logger
 
 	withoutNotify bool
-	observe       func(Event)
-	headers       func(ctx context.Context) map[string]string
+	observe       []func(Event)
+	headers       []func(ctx context.Context) map[string]string
 	clock         func() time.Time
+	given         map[string]bool // options that may be given once
 }
 
 // DefaultMaxAttempts is how often a task is tried when neither it nor the client says otherwise.
@@ -40,64 +56,64 @@ var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
 // WithPrefix puts a prefix before the names of dbq's tables. The default is "dbq_". It is 1 to 20 lower-case letters, digits and
 // underscores and begins with a letter.
 func WithPrefix(prefix string) Option {
-	return func(c *config) error {
+	return once("WithPrefix", func(c *config) error {
 		if !identifier.MatchString(prefix) {
 			return fmt.Errorf("%w: the prefix %q is not 1 to 20 of a-z, 0-9 and _, beginning with a letter", ErrOption, prefix)
 		}
 		c.names.Prefix = prefix
 		return nil
-	}
+	})
 }
 
 // WithSchema puts dbq's tables into a schema, which Migrate makes if it can. The default is the connection's own. It is
 // spelled like a prefix. SQLite has no schemas and refuses it.
 func WithSchema(schema string) Option {
-	return func(c *config) error {
+	return once("WithSchema", func(c *config) error {
 		if !identifier.MatchString(schema) {
 			return fmt.Errorf("%w: the schema %q is not 1 to 20 of a-z, 0-9 and _, beginning with a letter", ErrOption, schema)
 		}
 		c.names.Schema = schema
 		return nil
-	}
+	})
 }
 
 // WithStrategy checks out in another way than the server's default. One that the server cannot do is refused by Open.
 func WithStrategy(s dialect.Strategy) Option {
-	return func(c *config) error { c.strategy = s; return nil }
+	return once("WithStrategy", func(c *config) error { c.strategy = s; return nil })
 }
 
 // WithName is who the client says it is in the holder of a lease. The default is program@host/pid and a few random letters. It
 // should differ between processes; it need not.
 func WithName(name string) Option {
-	return func(c *config) error {
+	return once("WithName", func(c *config) error {
 		if err := checkText(name, 1, maxName, ErrOption, "client's name"); err != nil {
 			return err
 		}
 		c.name = name
 		return nil
-	}
+	})
 }
 
 // WithMaxAttempts is how often a task that does not say is tried. The default is DefaultMaxAttempts.
 func WithMaxAttempts(n int) Option {
-	return func(c *config) error {
+	return once("WithMaxAttempts", func(c *config) error {
 		if n < 1 || n > MaxMaxAttempts {
 			return fmt.Errorf("%w: max attempts of %d, it must be between 1 and %d", ErrOption, n, MaxMaxAttempts)
 		}
 		c.maxAttempts = n
 		return nil
-	}
+	})
 }
 
 // WithMaxPayload lowers the largest payload, in bytes. The default is what the server can take.
 func WithMaxPayload(bytes int) Option {
-	return func(c *config) error {
+	return once("WithMaxPayload", func(c *config) error {
 		if bytes < 1 {
 			return fmt.Errorf("%w: a largest payload of %d bytes", ErrOption, bytes)
 		}
 		c.maxPayload = bytes
 		return nil
-	}
+	})
 }
 
 // WithMigrate brings the tables to this version when the client opens; see Migrate. The default is to refuse to open.
@@ -107,13 +123,13 @@ func WithMigrate() Option {
 
 // WithLogger is where retries (at debug level) and things an operator should know are reported. The default is nowhere.
 func WithLogger(l *slog.Logger) Option {
-	return func(c *config) error {
+	return once("WithLogger", func(c *config) error {
 		if l == nil {
 			return fmt.Errorf("%w: a nil logger", ErrOption)
 		}
 		c.logger = l
 		return nil
-	}
+	})
 }
 
 // WithoutNotify keeps the client from telling other processes that it enqueued, and from listening to what they tell; workers then find
@@ -125,13 +141,13 @@ func WithoutNotify() Option {
 
 // WithClock is the wall clock that new ids are dated by, for tests. Nothing else depends on a client's clock.
 func WithClock(now func() time.Time) Option {
-	return func(c *config) error {
+	return once("WithClock", func(c *config) error {
 		if now == nil {
 			return fmt.Errorf("%w: a nil clock", ErrOption)
 		}
 		c.clock = now
 		return nil
-	}
+	})
 }
 
 func newConfig(dsn string, opts []Option) (config, error) {

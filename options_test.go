@@ -1,8 +1,11 @@
 package dbq
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +80,46 @@ func TestRefusedOptions(t *testing.T) {
 				t.Errorf("got %v, want ErrOption", err)
 			}
 		})
+	}
+}
+
+func TestAnOptionGivenTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]Option{
+		"WithPrefix": WithPrefix("q_"), "WithSchema": WithSchema("jobs"), "WithStrategy": WithStrategy(dialect.CAS), "WithName": WithName("me"),
+		"WithMaxAttempts": WithMaxAttempts(3), "WithMaxPayload": WithMaxPayload(7), "WithLogger": WithLogger(slog.Default()),
+		"WithClock": WithClock(time.Now),
+	} {
+		if _, err := newConfig("", []Option{opt, opt}); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), name+" is given twice") {
+			t.Errorf("%s twice: got %v, want ErrOption", name, err)
+		}
+	}
+}
+
+func TestObserversAndHeadersAreChained(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	observe := func(name string) Option {
+		return WithObserver(func(e Event) { calls = append(calls, name+" "+e.Op) })
+	}
+	headers := func(h map[string]string) Option {
+		return WithHeaders(func(context.Context) map[string]string { return h })
+	}
+	trace := map[string]string{"a": "first", "b": "first"}
+	c := inMemory(t, observe("metrics"), observe("traces"), headers(trace), headers(map[string]string{"b": "second", "c": "second"}), headers(nil))
+	id, err := c.Queue("q").Enqueue(t.Context(), NewTask{Headers: map[string]string{"c": "its own"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"metrics enqueue", "traces enqueue"}; !slices.Equal(calls, want) {
+		t.Errorf("observers were called as %q, want %q", calls, want)
+	}
+	task, err := c.Get(t.Context(), id)
+	if want := map[string]string{"a": "first", "b": "second", "c": "its own"}; err != nil || !maps.Equal(task.Headers, want) {
+		t.Errorf("got headers %v, %v, want %v", task.Headers, err, want)
+	}
+	if want := map[string]string{"a": "first", "b": "first"}; !maps.Equal(trace, want) {
+		t.Errorf("the headers function's own map became %v", trace)
 	}
 }
 

@@ -121,7 +121,10 @@ func schemaConcurrent(t *T) {
 func schemaTwoPrefixes(t *T) {
 	second := t.suite.newPrefix()
 	t.makes(t.suite.tables(t.dsn, second))
-	a, b := t.Open(), t.Open(dbq.WithPrefix(second))
+	a := t.Open()
+	b, err := dbq.Open(t.ctx, t.dsn, dbq.WithMigrate(), dbq.WithPrefix(second), dbq.WithStrategy(t.strategy))
+	t.Must(err)
+	t.adopt(b)
 	id := t.enqueue(a.Queue("q"), dbq.NewTask{Reference: "r"})
 	t.wantGone(b, id)
 	t.wantNone("the other prefix", b.Queue("q"))
