@@ -77,9 +77,9 @@ type Client struct {
 // ErrUnavailable, ErrDenied, ErrOption, or when the tables are not as this version wants them: ErrNotMigrated, ErrSchemaOld,
 // ErrSchemaNew. No error shows the DSN's password. Close the client when done.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
-	drv, pool, err := dialect.Open(ctx, dsn)
+	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
-		return nil, openError(drv.Dialect, dsn, err)
+		return nil, err
 	}
 	c, err := open(ctx, pool, drv.Dialect, dsn, opts)
 	if err != nil {

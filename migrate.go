@@ -14,9 +14,9 @@ import (
 // no tables. It keeps data, does nothing when there is nothing to do, and may run in many processes at once: one does the
 // work, the others wait for it. Errors are those of Open.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
-	drv, pool, err := dialect.Open(ctx, dsn)
+	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
-		return 0, 0, openError(drv.Dialect, dsn, err)
+		return 0, 0, err
 	}
 	defer pool.Close()
 	return migratePool(ctx, pool, drv.Dialect, dsn, opts)
@@ -60,9 +60,9 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 
 // DropTables removes dbq's tables with everything in them, for tests and for leaving. It does nothing when they are not there.
 func DropTables(ctx context.Context, dsn string, opts ...Option) error {
-	drv, pool, err := dialect.Open(ctx, dsn)
+	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
-		return openError(drv.Dialect, dsn, err)
+		return err
 	}
 	defer pool.Close()
 	c, err := bareClient(ctx, pool, drv.Dialect, dsn, opts)

@@ -65,7 +65,13 @@ func TestWhatThereIsNoRoomForIsHandedBackAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	defer cancel()
+	go func() { // not before the checkout has its tasks: they are what is to be handed back
+		defer cancel()
+		for len(r.ready) < room && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	if found, err := r.checkOut(ctx, room+3); err != nil || found != room+3 {
 		t.Fatal(found, err)
 	}
