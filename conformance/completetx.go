@@ -29,10 +29,11 @@ func completeTxCases() []Case {
 	)
 }
 
-// sideTable makes a table such as a worker's own, by SQL that every engine understands, and returns its name.
+// sideTable makes a table such as a worker's own, by SQL that every engine understands, and returns its name. It has a primary key,
+// which some servers require of every table.
 func (t *T) sideTable(c *dbq.Client) string {
 	name := t.prefix + "side"
-	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL)")
+	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL PRIMARY KEY)")
 	t.Must(err)
 	t.makes(made{name, func(ctx context.Context) error {
 		_, pool, err := dialect.Open(ctx, t.dsn)

@@ -37,10 +37,11 @@ type effects struct {
 	who   string
 }
 
-// effectTable makes the table.
+// effectTable makes the table. It has a primary key, which some servers require of every table; one task may have several effects.
 func (t *T) effectTable(c *dbq.Client) string {
 	name := t.prefix + "effect"
-	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (task VARCHAR(36) NOT NULL, who VARCHAR(40) NOT NULL)")
+	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+
+		" (id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, who VARCHAR(40) NOT NULL)")
 	t.Must(err)
 	t.Cleanup(func() { // before the client is closed
 		if _, err := c.DB().ExecContext(context.WithoutCancel(t.ctx), "DROP TABLE "+name); err != nil {
@@ -70,7 +71,7 @@ func (e effects) complete(ctx context.Context, t dbq.Task) error {
 
 // insert has no placeholders, which differ between engines.
 func (e effects) insert(task uuid.UUID, who string) string {
-	return fmt.Sprintf("INSERT INTO %s (task, who) VALUES ('%s', '%s')", e.table, task, who)
+	return fmt.Sprintf("INSERT INTO %s (id, task, who) VALUES ('%s', '%s', '%s')", e.table, dbq.NewID(), task, who)
 }
 
 // handler takes its time and completes. With a time to take, it writes down that it has begun, and when it is refused.

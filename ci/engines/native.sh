@@ -164,9 +164,13 @@ SQL
     --pid-file="$data/server.pid" --tmpdir="$data" --init-file="$data/init.sql" --skip-name-resolve --max-connections=200
     --innodb-buffer-pool-size="$memory" --innodb-flush-log-at-trx-commit="$flush"
   )
+  # A table without a primary key is refused, as some managed services do by default.
   case $1 in
-  mysql*) options=(mysqld "${options[@]}" --mysqlx=OFF --innodb-redo-log-capacity="$redo" --sync-binlog=$((flush % 2))) ;;
-  mariadb*) options=(mariadbd "${options[@]}" --innodb-log-file-size="$redo") ;;
+  mysql*)
+    options=(mysqld "${options[@]}" --mysqlx=OFF --innodb-redo-log-capacity="$redo" --sync-binlog=$((flush % 2))
+      --sql-require-primary-key=ON)
+    ;;
+  mariadb*) options=(mariadbd "${options[@]}" --innodb-log-file-size="$redo" --innodb-force-primary-key=ON) ;;
   esac
   rm -f "$root$data/server.pid"
   as "$user" setsid "$bin/${options[0]}" "${options[@]:1}" </dev/null >>"$log" 2>&1 &
