@@ -68,17 +68,17 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		lost  error // why nobody knows what became of the checkout
 	)
 	err = c.repeat(ctx, func() (bool, error) {
-		mark := c.mark()
+		token := c.checkoutToken()
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
 		var err error
 		rows, err = c.s.Dialect.Checkout(ctx, c.s, dialect.CheckoutRequest{
-			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: mark,
+			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: token,
 			Expired: c.looks.due(q.name, time.Now()),
 		})
 		if c.s.Class(err) != dialect.Ambiguous {
 			return false, err
 		}
-		if rows = q.heldUnder(ctx, mark, len(rows)); len(rows) == 0 {
+		if rows = q.heldUnder(ctx, token, len(rows)); len(rows) == 0 {
 			lost = err
 		}
 		return true, nil // another try would take other tasks, beside those that this one may hold yet
@@ -99,12 +99,12 @@ var lookPauses = []time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond
 
 // heldUnder finds what a checkout that may have happened holds. Nothing means that nobody knows. Of a checkout of several commits some
 // may be known before: then only more than these show that the lost one happened.
-func (q *Queue) heldUnder(ctx context.Context, mark string, known int) []dialect.Row {
+func (q *Queue) heldUnder(ctx context.Context, token string, known int) []dialect.Row {
 	for _, pause := range lookPauses {
 		if sleep(ctx, pause) != nil {
 			return nil
 		}
-		rows, err := q.c.s.Ask(ctx, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": mark})
+		rows, err := q.c.s.Ask(ctx, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": token})
 		if err != nil {
 			q.c.cfg.logger.Debug("dbq: looking for what a lost checkout holds", "queue", q.name, "error", q.c.scrub(err))
 		}

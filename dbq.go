@@ -43,6 +43,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -61,7 +62,8 @@ type Client struct {
 	owned    bool // Close closes the pools
 	closed   atomic.Bool
 	ids      ids
-	marks    atomic.Uint64 // of checkouts, so that each has a mark of its own
+	id       string        // see ID
+	tokens   atomic.Uint64 // counts the checkouts, so that each has a token of its own
 	retried  atomic.Int64
 	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
@@ -170,6 +172,10 @@ func (c *Client) MaxPayload() int {
 // Name is who this client says it is when it holds leases; see WithName.
 func (c *Client) Name() string { return c.cfg.name }
 
+// ID is the client's name, # and ten random characters: no two clients share one, even when they share a name. The holder of a lease
+// begins with it. It has at most MaxReference characters.
+func (c *Client) ID() string { return c.id }
+
 // Retried counts the writes that were tried again because of a conflict or a lost connection, since the client opened.
 func (c *Client) Retried() int64 { return c.retried.Load() }
 
@@ -201,10 +207,20 @@ func (c *Client) now(ctx context.Context, conn dialect.Conn) (int64, error) {
 	return c.s.AskNow(func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })()
 }
 
-// mark names one checkout: the client, and a number that is never used again. A mark used twice would hand the first
-// batch out again.
-func (c *Client) mark() string {
-	return c.cfg.name + "#" + strconv.FormatUint(c.marks.Add(1), 36)
+// checkoutToken names one checkout: the client, and a number that is never used again. Tasks leased under a token are returned to the
+// caller who lost the answer, so a token used twice would give one task two holders.
+func (c *Client) checkoutToken() string {
+	return c.id + "#" + strconv.FormatUint(c.tokens.Add(1), 36)
+}
+
+// newClientID is a client's name with a random part: a name may be used by several clients at a time, and by one after another.
+func newClientID(name string) string {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+	random := make([]byte, 10) // 51 bits
+	for i := range random {
+		random[i] = digits[rand.IntN(len(digits))]
+	}
+	return name + "#" + string(random)
 }
 
 func (c *Client) scrub(err error) error { return dialect.Scrub(err, c.cfg.dsn) }

@@ -26,7 +26,7 @@ const (
 	MaxBulk        = 100_000                    // tasks in one EnqueueMany, Settle, or operator's bulk call
 )
 
-// maxName bounds the name a client gives itself (WithName); a checkout's mark is appended to it.
+// maxName bounds the name a client gives itself (WithName); a checkout's token is longer by 24 characters at most.
 const maxName = 150
 
 func checkText(s string, least, most int, sentinel error, what string) error {

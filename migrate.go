@@ -55,7 +55,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s has no schemas; use a prefix", ErrOption, server.Product)}
 	}
 	at := place{database: pool.Write, table: cfg.names.Table("task")}
-	return &Client{s: dialect.NewSession(d, pool, server, cfg.names), cfg: cfg, place: at}, nil
+	return &Client{s: dialect.NewSession(d, pool, server, cfg.names), cfg: cfg, id: newClientID(cfg.name), place: at}, nil
 }
 
 // DropTables removes dbq's tables with everything in them, for tests and for leaving. It does nothing when they are not there.

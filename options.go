@@ -82,8 +82,8 @@ func WithStrategy(s dialect.Strategy) Option {
 	return once("WithStrategy", func(c *config) error { c.strategy = s; return nil })
 }
 
-// WithName is who the client says it is in the holder of a lease. The default is program@host/pid and a few random letters. It
-// should differ between processes; it need not.
+// WithName is who the client says it is in the holder of a lease, for people to read. The default is program@host/pid. Several clients
+// may share a name; Client.ID tells them apart.
 func WithName(name string) Option {
 	return once("WithName", func(c *config) error {
 		if err := checkText(name, 1, maxName, ErrOption, "client's name"); err != nil {
@@ -169,13 +169,11 @@ func newConfig(dsn string, opts []Option) (config, error) {
 	return c, nil
 }
 
-// processName tells a process from every other, also from the one that had its number before.
+// processName says which program runs, where, and under which process number.
 func processName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	name := fmt.Sprintf("%.40s@%.60s", filepath.Base(os.Args[0]), host)
-	id := NewID()
-	return fmt.Sprintf("%s/%d-%x", name, os.Getpid(), id[12:])
+	return fmt.Sprintf("%.40s@%.60s/%d", filepath.Base(os.Args[0]), host, os.Getpid())
 }

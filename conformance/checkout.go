@@ -41,6 +41,8 @@ func checkoutCases() []Case {
 			run: checkoutFinished},
 		Case{Name: "MarkIsFreshEachTime", Law: "Two checkouts of one client never return the same task while its lease lasts.",
 			run: checkoutFreshMark},
+		Case{Name: "TwoClientsWithOneName", Law: "Two clients of the same name are two holders: each takes over what the other left, and their checkouts have different tokens.",
+			run: checkoutTwins},
 		Case{Name: "ExpiredUnderBacklogIsTaken", Law: "A backlog of due tasks does not keep a task whose lease ran out from being taken over.",
 			run: checkoutExpiredUnderBacklog},
 		Case{Name: "ExpiredAndReadyTogether", Law: "One checkout takes tasks whose lease ran out and tasks that are due, each once.",
@@ -192,6 +194,20 @@ func checkoutFreshMark(t *T) {
 	}
 	if len(seen) != 120 {
 		t.Errorf("60 checkouts of 2 returned %d tasks, want 120", len(seen))
+	}
+}
+
+func checkoutTwins(t *T) {
+	// Both make their first checkout, so that nothing but the clients themselves tells the two apart.
+	a, b := t.Open(dbq.WithName("one name for both")), t.Open(dbq.WithName("one name for both"))
+	if a.ID() == b.ID() || a.Name() != b.Name() {
+		t.Errorf("two clients called %q and %q have the ids %q and %q, want different ones", a.Name(), b.Name(), a.ID(), b.ID())
+	}
+	id := t.enqueue(a.Queue("q"), dbq.NewTask{})
+	dead := t.abandon(a.Queue("q"))
+	task := t.take(b.Queue("q"), long) // nothing else is there, so the first checkout looks for leases that ran out
+	if task.ID != id || task.Fence <= dead.Fence || task.Holder == dead.Holder {
+		t.Errorf("after %s, held as %q, the other client got %s as %q", show(dead), dead.Holder, show(task), task.Holder)
 	}
 }
 

@@ -23,6 +23,7 @@ func faultCases() []Case {
 			Case{Name: "LateTo" + f.name, once: once, run: func(t *T) { t.lateRequests(f) },
 				Law: "When a request reaches the server only after its connection was given up, " + f.name + " answers what is true after its arrival, or says that it may have happened."})
 	}
+	out = append(out, identityFaults()...)
 	return inGroup("Faults", append(out,
 		Case{Name: "AnswerLostThenTakenOver", once: true, run: answerLostThenTakenOver,
 			Law: "A release or a retry whose answer was lost, and whose task another worker has taken since, is not said not to have happened."},

@@ -105,7 +105,7 @@ type CheckoutRequest struct {
 	Queue    string
 	Limit    int           // at least 1
 	Lease    time.Duration // from the database's now on
-	Holder   string        // fresh for each call: a mark used twice would return earlier batches again
+	Holder   string        // fresh for each call, and no other client's: a token used twice would return earlier batches again
 	Expired  bool          // look for leases that ran out, too
 }
 

@@ -70,13 +70,6 @@ func (w Worker) withDefaults() (Worker, error) {
 		w.Logger = w.Queue.Client().Logger()
 	}
 	w.Logger = w.Logger.With("queue", w.Queue.Name())
-	if w.ID == "" {
-		number := numbers.Add(1)
-		w.ID = fmt.Sprintf("%s/%s/%d", w.Queue.Client().Name(), w.Queue.Name(), number)
-		if utf8.RuneCountInString(w.ID) > dbq.MaxReference {
-			w.ID = fmt.Sprintf("%s/%d", w.Queue.Client().Name(), number)
-		}
-	}
 	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxReference {
 		return w, fmt.Errorf("%w: an ID of %d characters, at most %d are allowed", ErrConfig, n, dbq.MaxReference)
 	}
@@ -84,7 +77,7 @@ func (w Worker) withDefaults() (Worker, error) {
 	return w, nil
 }
 
-// numbers tells apart the workers of a process on one queue.
+// numbers tells apart the workers of a process.
 var numbers atomic.Int64
 
 func or[T int | time.Duration](v, otherwise T) T {

@@ -195,7 +195,7 @@ func (r *run) clean(ctx context.Context) {
 func (r *run) cleanOnce(ctx context.Context, q *dbq.Queue, keep dbq.Retention) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanEvery)
 	defer cancel()
-	leads, err := q.Client().Lead(ctx, "clean "+q.Name(), r.cfg.ID, 3*cleanEvery)
+	leads, err := q.Client().Lead(ctx, "clean "+q.Name(), r.member, 3*cleanEvery)
 	if err != nil || !leads {
 		return err
 	}

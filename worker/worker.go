@@ -10,6 +10,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,8 +70,7 @@ type Worker struct {
 	Backoff func(attempt int) time.Duration
 	// UntilEmpty makes Run drain and return when nothing is due and this worker holds nothing. It does not listen then.
 	UntilEmpty bool
-	// ID is the worker's name in the registry and in the history, and no other's. The default is the client's name, the queue's, and a
-	// number.
+	// ID is the worker's name in the registry and in the history, and no other's. The default is the client's ID and a number.
 	ID string
 	// Check is how often the worker tells that it is alive, and asks what operators want; it also asks when a dbq.Bell tells that they want
 	// something. Who has not told for three times as long is shown as silent. The default is 15 seconds, the least 10 milliseconds.
@@ -190,6 +190,7 @@ func (r *run) start() (stop func()) {
 // run is one call of Run.
 type run struct {
 	cfg     Worker
+	member  string          // its name where one of several leads: no other run's, whatever ID says
 	base    context.Context // of the handlers' contexts: Run's values, not its end
 	handler Handler         // with its middleware
 	held    *held
@@ -227,8 +228,11 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	if cfg.BatchHandler != nil {
 		each = cfg.BatchSize
 	}
+	member := fmt.Sprintf("%s/%d", cfg.Queue.Client().ID(), numbers.Add(1))
+	cfg.ID = cmp.Or(cfg.ID, member)
 	r := &run{
 		cfg:          cfg,
+		member:       member,
 		base:         context.WithoutCancel(ctx),
 		handler:      cfg.Handler,
 		poison:       make(chan poisoning, 256),

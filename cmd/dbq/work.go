@@ -99,7 +99,7 @@ func newWork(a *app) *cobra.Command {
 	l.IntVar(&f.maxAttempts, "max-attempts", 0, "after `N` attempts a failing task is POISON, if it allows more (0: the task's own)")
 	l.StringVar(&f.history, "history", "all", "which attempts are recorded: all, failures or none")
 	f.keep.addRetention(cmd, pflag.NewFlagSet("", pflag.ContinueOnError))
-	l.StringVar(&f.id, "id", "", "the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS/QUEUE)")
+	l.StringVar(&f.id, "id", "", "the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
 	l.DurationVar(&f.check, "check", 15*time.Second, "tell the registry and ask for orders and settings after this `TIME` at the latest")
 	l.BoolVar(&f.paused, "paused", false, "begin paused, until dbq worker resume")
 	l.BoolVar(&f.untilEmpty, "until-empty", false, "stop when nothing is due or in work, exit code 1 when a task failed; delayed tasks and later retries are left")
@@ -188,9 +188,9 @@ func (a *app) work(ctx context.Context, f workFlags, argv []string) error {
 func (f *workFlags) worker(c *dbq.Client, h worker.Handler) worker.Worker {
 	var settings dbq.QueueSettings
 	f.keep.change(&settings)
-	id := cmp.Or(f.id, c.Name()+"/"+f.queue)
+	id := cmp.Or(f.id, c.ID()+"/"+f.queue)
 	if utf8.RuneCountInString(id) > dbq.MaxReference {
-		id = c.Name()
+		id = c.ID()
 	}
 	return worker.Worker{
 		Queue: c.Queue(f.queue), Handler: h, ID: id,
