@@ -63,7 +63,7 @@ func (h *held) begin(base context.Context, s *slot, jobs []*job, timeout time.Du
 
 // watchBy makes look come at a time, or earlier. held.mu is held.
 func (h *held) watchBy(t time.Time) {
-	if h.watchAt.IsZero() || t.Before(h.watchAt) {
+	if !h.closed && (h.watchAt.IsZero() || t.Before(h.watchAt)) {
 		h.watchAt = t
 		h.watch.Reset(time.Until(t))
 	}
@@ -71,6 +71,8 @@ func (h *held) watchBy(t time.Time) {
 
 // look sees whether a lease has run out by the local clock, as when the database cannot be reached, or a handler's time is over.
 func (h *held) look() {
+	h.looking.Lock()
+	defer h.looking.Unlock()
 	var stuck []*flight
 	h.mu.Lock()
 	h.watchAt = time.Time{}
@@ -91,11 +93,14 @@ func (h *held) look() {
 	}
 }
 
-// close ends look.
+// close ends look, and waits for one under way: it may be settling the attempt of a handler that is stuck.
 func (h *held) close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.closed = true
 	h.watch.Stop()
+	h.mu.Unlock()
+	h.looking.Lock()
+	h.looking.Unlock() //nolint:staticcheck // look has ended, and comes no more
 }
 
 // check ends the context when it is time, and says when to look again. held.mu is held.

@@ -61,6 +61,9 @@ type held struct {
 	// watch looks after all flights: a timer for each would cost more than a short handler does.
 	watch   *time.Timer
 	watchAt time.Time // when it fires; zero is never
+	closed  bool      // it fires no more
+
+	looking sync.Mutex // held by look
 }
 
 func newHeld(grace time.Duration, stuck func(f *flight)) *held {
@@ -142,11 +145,15 @@ func key(l dbq.Lease) dbq.Lease {
 	return l
 }
 
-// renew notes the new end of a lease. look finds it when the old end has come.
+// renew notes the new end of a lease. A later end needs no new watch: look finds it when the old one has come. An earlier one does, as
+// after an operator has shortened the lease.
 func (h *held) renew(j *job, l dbq.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	j.lease = l
+	if j.flight != nil {
+		h.watchBy(l.Until)
+	}
 }
 
 // lose marks a task whose lease is gone and ends its handler. What is being settled is gone for another reason: it has been.

@@ -177,13 +177,13 @@ func (r *run) start() (stop func()) {
 		settling.Go(r.settler.run)
 	}
 	return func() {
+		r.held.close() // first: it may have an attempt to settle
 		r.settler.stop()
 		settling.Wait()
 		stopBeat()
 		close(r.poison)
 		r.recorder.stop()
 		background.Wait()
-		r.held.close()
 	}
 }
 
