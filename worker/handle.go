@@ -13,7 +13,8 @@ import (
 // A Handler does a task's work. Its result (nil for none) is kept with the completed task, up to dbq.MaxResult bytes. An error
 // fails the attempt; the values of this package, such as Poison and RetryIn, say how. ctx carries the values of Run's context, and ends
 // when the task's lease is lost, its Timeout is over, or the worker's time to drain is; context.Cause tells which. A panic is an error
-// with its stack.
+// with its stack. A handler that calls runtime.Goexit, as t.FailNow does, fails its attempt; the
+// worker goes on in another goroutine.
 type Handler interface {
 	Handle(ctx context.Context, t dbq.Task) (result []byte, err error)
 }
@@ -46,39 +47,41 @@ type BatchFunc func(ctx context.Context, ts []dbq.Task) []Outcome
 // HandleBatch calls f.
 func (f BatchFunc) HandleBatch(ctx context.Context, ts []dbq.Task) []Outcome { return f(ctx, ts) }
 
-// call runs the handler and makes a panic an error.
+// call runs the handler and makes a panic an error. It does not return when the handler ends the goroutine by runtime.Goexit.
 func call(ctx context.Context, h Handler, t dbq.Task) (result []byte, err error) {
-	returned := false
 	defer func() {
-		// runtime.Goexit leaves no panic behind, but the handler did not return either.
-		if v := recover(); v != nil || !returned {
-			err = &panicError{value: v, stack: debug.Stack()}
+		if v := recover(); v != nil {
+			result, err = nil, &panicError{value: v, stack: debug.Stack()}
 		}
 	}()
-	result, err = h.Handle(ctx, t)
-	returned = true
-	return result, err
+	return h.Handle(ctx, t)
 }
 
 // callBatch is call for several tasks.
 func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []Outcome) {
-	returned := false
 	defer func() {
-		if v := recover(); v != nil || !returned {
-			p := &panicError{value: v, stack: debug.Stack()}
-			out = make([]Outcome, len(ts))
-			for i := range out {
-				out[i].Err = p
-			}
+		if v := recover(); v != nil {
+			out = failures(len(ts), &panicError{value: v, stack: debug.Stack()})
 		}
 	}()
 	out = h.HandleBatch(ctx, ts)
 	for len(out) < len(ts) {
 		out = append(out, Outcome{Err: errNoOutcome})
 	}
-	returned = true
 	return out
 }
+
+// failures are n outcomes of a call that failed as a whole.
+func failures(n int, err error) []Outcome {
+	out := make([]Outcome, n)
+	for i := range out {
+		out[i].Err = err
+	}
+	return out
+}
+
+// errGoexit is the error of an attempt whose handler ended its goroutine.
+var errGoexit = errors.New("worker: the handler called runtime.Goexit, as t.FailNow does, instead of returning")
 
 var errNoOutcome = errors.New("worker: the batch handler returned no outcome for this task")
 

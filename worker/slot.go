@@ -18,12 +18,20 @@ type slot struct {
 	r         *run
 	goroutine int    // its number, to find its stack by
 	jobs      []*job // room for what it takes next
+	left      bool   // it is not counted any more
 }
 
-// work hands tasks to the handler until the worker drains.
+// work hands tasks to the handler until the worker drains. When a handler ends the goroutine, another one takes its place.
 func (s *slot) work() {
 	s.goroutine = goroutineID()
-	for s.r.next(s) {
+	again := true
+	defer func() {
+		if again && !s.left {
+			s.r.spawn()
+		}
+	}()
+	for again {
+		again = s.r.next(s)
 	}
 }
 
@@ -49,11 +57,7 @@ func (r *run) next(s *slot) bool {
 	s.jobs = jobs
 	r.begun.Add(int64(len(jobs)))
 	r.tellHungry()
-	if r.handle(s, jobs) {
-		return true
-	}
-	r.zombies.Add(-1)
-	return r.enter() // nobody took its place, perhaps
+	return r.handle(s, jobs) || r.enter() // nobody took its place, perhaps
 }
 
 // take waits for a task. Without one, ok says whether the slot is to look again.
@@ -107,25 +111,41 @@ func (r *run) handle(s *slot, jobs []*job) bool {
 	if f == nil {
 		return true
 	}
-	var out []Outcome
 	for _, j := range f.jobs {
 		if r.observed() {
 			r.observe(Event{Kind: Started, Task: j.task, Duration: j.task.Waited + f.start.Sub(j.taken)})
 		}
 	}
-	if r.cfg.BatchHandler != nil {
-		tasks := make([]dbq.Task, len(f.jobs))
-		for i, j := range f.jobs {
-			tasks[i] = j.task
+	returned := false
+	defer func() {
+		if !returned { // the goroutine is ending
+			s.left = !r.ended(f, failures(len(f.jobs), errGoexit)) && !r.enter()
 		}
-		out = callBatch(f.ctx, r.cfg.BatchHandler, tasks)
-	} else {
+	}()
+	out := r.invoke(f)
+	returned = true
+	return r.ended(f, out)
+}
+
+// invoke calls the handler.
+func (r *run) invoke(f *flight) []Outcome {
+	if r.cfg.BatchHandler == nil {
 		result, err := call(f.ctx, r.handler, f.jobs[0].task)
-		out = []Outcome{{result, err}}
+		return []Outcome{{result, err}}
 	}
+	tasks := make([]dbq.Task, len(f.jobs))
+	for i, j := range f.jobs {
+		tasks[i] = j.task
+	}
+	return callBatch(f.ctx, r.cfg.BatchHandler, tasks)
+}
+
+// ended passes on how a call of the handler ended. It is false when the worker has gone on without it.
+func (r *run) ended(f *flight, out []Outcome) bool {
 	took, cause := time.Since(f.start), context.Cause(f.ctx)
 	if !f.finish() {
 		r.cfg.Logger.Info("worker: a handler that ignored the end of its context has returned", "task", f.jobs[0].task.ID, "after", took)
+		r.zombies.Add(-1)
 		return false
 	}
 	for i, j := range f.jobs {
