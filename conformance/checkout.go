@@ -47,6 +47,8 @@ func checkoutCases() []Case {
 			run: checkoutExpiredUnderBacklog},
 		Case{Name: "ExpiredAndReadyTogether", Law: "One checkout takes tasks whose lease ran out and tasks that are due, each once.",
 			run: checkoutBoth},
+		Case{Name: "LockedRowsArePassedBy", Law: "A task whose row another transaction has locked keeps no other task from being handed out.",
+			run: checkoutPassesLocked},
 		Case{Name: "CancelledContext", Law: "A checkout whose context has ended leases nothing and returns the context's error.",
 			run: checkoutCancelled},
 		Case{Name: "CancelledInTheMiddle", Law: "A checkout whose context ends under way returns the tasks it leased, or has leased none, or says that it may have.",

@@ -18,6 +18,8 @@ const (
 	windows = 4
 	// rounds bounds how often CAS reads again after others took all it tried.
 	rounds = 8
+	// tidb accepts SKIP LOCKED and takes no lock. NOWAIT it knows: an error that leaves the transaction as it was.
+	tidb = "TiDB"
 	// turnLeast is how many tasks make a checkout wait for its turn.
 	turnLeast = 100
 )
@@ -61,11 +63,18 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 	pair := func(sql string) dialect.Batch {
 		return dialect.Batch{SQL: t(sql), Row: `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence`, Sep: " UNION ALL ", Max: maxRows}
 	}
+	const (
+		lockReady = `SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now
+  FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`
+		lockExpired = `SELECT {columns}, t.payload, {now} AS now
+  FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE`
+	)
 	st.CheckoutBatch = map[string]dialect.Batch{
 		// Read again under lock what was seen without one, and only what is still the same.
-		"lock ready":   pair(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`),
-		"lock expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE`),
-		"skip expired": pair(`SELECT {columns}, t.payload, {now} AS now FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE SKIP LOCKED`),
+		"lock ready":       pair(lockReady + ` SKIP LOCKED`),
+		"lock expired":     pair(lockExpired + ` SKIP LOCKED`),
+		"try lock ready":   pair(lockReady + ` NOWAIT`),
+		"try lock expired": pair(lockExpired + ` NOWAIT`),
 		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - {ages}, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
@@ -100,7 +109,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	switch r.Strategy {
 	case dialect.SkipLocked:
 		err = s.LockedTx(ctx, c.turn(len(due) > 0), func(ctx context.Context, conn dialect.Conn) error {
-			return c.parts(ctx, conn, due, c.skipLocked, "skip expired")
+			return c.parts(ctx, conn, due, c.skipLocked)
 		})
 	case dialect.Advisory:
 		if len(due) == 0 && !c.anyExpired(ctx) {
@@ -109,13 +118,13 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
 			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}
 		err = s.LockedTx(ctx, lock, func(ctx context.Context, conn dialect.Conn) error {
-			return c.parts(ctx, conn, due, c.seenReady(0), "lock expired")
+			return c.parts(ctx, conn, due, c.skipLocked)
 		})
 	case dialect.CAS:
 		for round := 0; round < rounds && err == nil && len(c.rows) == 0 && (round == 0 || c.missed); round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-				return c.parts(ctx, conn, due, c.seenReady(round), "lock expired")
+				return c.parts(ctx, conn, due, c.seenReady(round))
 			})
 		}
 	default:
@@ -164,7 +173,7 @@ func (c *checkout) room() int { return c.r.Limit - len(c.rows) }
 type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error)
 
 // parts takes leases that ran out and due tasks, in the order asked for.
-func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder, lockExpired string) error {
+func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder) error {
 	c.rows, c.found = nil, nil
 	ready := func() error {
 		for _, p := range due {
@@ -188,9 +197,9 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		if err := ready(); err != nil || len(c.rows) > 0 || c.look.Ahead {
 			return err
 		}
-		return c.expired(ctx, conn, lockExpired)
+		return c.expired(ctx, conn)
 	}
-	if err := c.expired(ctx, conn, lockExpired); err != nil {
+	if err := c.expired(ctx, conn); err != nil {
 		return err
 	}
 	return ready()
@@ -226,23 +235,42 @@ func (c *checkout) seenReady(round int) finder {
 	}
 }
 
-// lock reads seen rows again under lock, by primary key in order, so that two of these never wait for each other in a circle.
+// lock reads seen rows again under lock, by primary key in order, and leaves out those that another transaction has locked.
 func (c *checkout) lock(ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row) ([]dialect.Row, error) {
 	slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
 	for i, row := range seen {
 		ids[i], fences[i] = row.ID, row.Fence
 	}
-	return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], dialect.Args{"id": ids, "fence": fences}, len(seen))
+	by := func(name string, from, to int) ([]dialect.Row, error) {
+		args := dialect.Args{"id": ids[from:to], "fence": fences[from:to]}
+		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, to-from)
+	}
+	if c.s.Server.Product != tidb {
+		return by(name, 0, len(seen))
+	}
+	rows, err := by("try "+name, 0, len(seen))
+	if c.s.Class(err) != dialect.Conflict {
+		return rows, err
+	}
+	rows = nil
+	for i := range seen { // one is locked: find out which
+		row, err := by("try "+name, i, i+1)
+		if err != nil && c.s.Class(err) != dialect.Conflict {
+			return nil, err
+		}
+		rows = append(rows, row...)
+	}
+	return rows, nil
 }
 
 // expired takes over leases that ran out, and buries tasks whose attempts are spent.
-func (c *checkout) expired(ctx context.Context, conn dialect.Conn, lock string) error {
+func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	seen, err := c.seeExpired(c.room(), func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })
 	if err != nil || len(seen) == 0 {
 		return err
 	}
-	rows, err := c.lock(ctx, conn, lock, seen)
+	rows, err := c.lock(ctx, conn, "lock expired", seen)
 	if err != nil {
 		return err
 	}

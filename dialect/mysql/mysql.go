@@ -110,7 +110,7 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	least := [2]int{8, 0}
 	switch { // what is asked first matters: all of these speak MySQL's protocol
 	case strings.Contains(version, "TiDB"): // parses SKIP LOCKED and takes no lock
-		s.Product, s.Strategies, least = "TiDB", []dialect.Strategy{dialect.CAS}, [2]int{0, 0}
+		s.Product, s.Strategies, least = tidb, []dialect.Strategy{dialect.CAS}, [2]int{0, 0}
 	case strings.Contains(version, "MariaDB"):
 		s.Product, least = "MariaDB", [2]int{10, 6}
 	}

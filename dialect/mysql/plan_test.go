@@ -36,7 +36,7 @@ func planTable(t *testing.T, s *dialect.Session) {
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
 	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
-	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "skip expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
+	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY", "extend first": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
 	"complete": "PRIMARY", "complete first": "PRIMARY",
@@ -204,12 +204,12 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 					var locked int
 					c := &checkout{s: s, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired},
 						look: dialect.Look{Since: dialect.FromStart}}
-					find, lockExpired := c.skipLocked, "skip expired"
-					if strategy != dialect.SkipLocked {
-						find, lockExpired = c.seenReady(0), "lock expired"
+					find := c.skipLocked
+					if strategy == dialect.CAS {
+						find = c.seenReady(0)
 					}
 					err := s.Tx(t.Context(), func(ctx context.Context, conn dialect.Conn) (err error) {
-						if err = c.parts(ctx, conn, []int{9}, find, lockExpired); err == nil {
+						if err = c.parts(ctx, conn, []int{9}, find); err == nil {
 							locked, err = countLocks(ctx, s, conn)
 						}
 						return err

@@ -74,6 +74,8 @@ END;`),
 		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
  WHERE id = :id AND fence = :fence AND due <= {now}`),
 		// Read again under lock what was seen without one, and only what is still the same.
+		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence FROM {task} t
+ WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED`), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
 		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.payload_size, {now} AS now FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE SKIP LOCKED`),
 			Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
@@ -106,7 +108,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	case dialect.Advisory:
 		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
 			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}
-		err = s.LockedTx(ctx, lock, c.within(c.seenReady(due, 0)))
+		err = s.LockedTx(ctx, lock, c.within(c.block))
 	case dialect.CAS:
 		err = c.untilSome(ctx, func(round int) part { return c.seenReady(due, round) })
 	case Update:
@@ -222,8 +224,8 @@ func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
 	return err
 }
 
-// seenReady reads candidates without locks and leases those whose fence is still the same: the first ones in the first round, and then, when others took
-// these, a random window. A candidate that another takes leaves its room empty until the next checkout.
+// seenReady reads candidates without locks and leases those whose fence is still the same and that nobody has locked: the first ones in
+// the first round, and then, when others took these, a random window.
 func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {
@@ -242,11 +244,18 @@ func (c *checkout) seenReady(due []int, round int) part {
 			if len(seen) > limit {
 				seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
 			}
-			if err := c.write(ctx, conn, "take ready", seen); err != nil {
+			c.claimed += len(seen)
+			if len(seen) == 0 {
+				continue
+			}
+			rows, err := c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["skip ready"], keys(seen), len(seen))
+			if err != nil {
 				return err
 			}
-			c.left -= len(seen)
-			c.claimed += len(seen)
+			if err := c.write(ctx, conn, "take ready", rows); err != nil {
+				return err
+			}
+			c.left -= len(rows)
 		}
 		return nil
 	}

@@ -80,18 +80,18 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 	taking := strings.Replace(take, "{which}", placed, 1)
 	takingOver := strings.Replace(takeOver, "{which}", told, 1) + ", pick.was_holder, pick.was_taken, pick.was_until"
 	given := `WITH {clock}, pick AS MATERIALIZED (
-  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-         unnest(given.id, given.fence) AS d (id, fence))
+  SELECT t.id, t.fence
+    FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence), {task} t
+   WHERE t.id = d.id AND t.fence = d.fence FOR UPDATE OF t SKIP LOCKED)
 `
 	st.Checkout = map[string]string{
-		"ready":         pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
-		"expired":       pick(expired, "t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
-		"queue lock":    `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
-		"ready alone":   pick(ready, "x.ctid AS place", taking, ""),
-		"expired alone": pick(expired, "t.ctid AS place", takingOver, ""),
-		"see ready":     look(ready, "x.id, x.fence"),
-		"see expired":   look(expired, "t.id, t.fence"),
-		"dead":          t(`SELECT {now} AS now WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint)`),
+		"ready":       pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
+		"expired":     pick(expired, "t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
+		"queue lock":  `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
+		"see ready":   look(ready, "x.id, x.fence"),
+		"see expired": look(expired, "t.id, t.fence"),
+		"dead":        t(`SELECT {now} AS now WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint)`),
 		"oldest": t(`WITH {clock} SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM {task} t
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock`),
 	}
@@ -199,7 +199,7 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 }
 
 // advisory takes the queue's lock first, in a statement of its own: the searches that follow then see what the holder before
-// committed.
+// committed. They skip locked rows all the same: a caller's transaction may hold some, and the queue's lock must not wait for it.
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		lock := dialect.Args{"lock": "dbq checkout " + c.s.Names.Table("task") + " " + c.r.Queue}
@@ -209,7 +209,7 @@ func (c *checkout) advisory(ctx context.Context) error {
 		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
 			ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
 			take := func(args dialect.Args) ([]dialect.Row, error) {
-				return c.took(ask(c.s.Statements.Checkout[name+" alone"], args))
+				return c.took(ask(c.s.Statements.Checkout[name], args))
 			}
 			if name == "ready" {
 				return c.fromFront(limit, ask, take)

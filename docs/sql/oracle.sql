@@ -465,10 +465,15 @@ UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1,
 UPDATE dbq_task SET state = 4, fence = fence + 1, lease_until = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), result_size = :result_size, result = :result
  WHERE id = :id AND fence = :fence AND state = 1;
 
--- CheckoutBatch skip expired. Strategy skip-locked: the same, without waiting for others.
+-- CheckoutBatch skip expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 AND t.lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FOR UPDATE SKIP LOCKED;
+
+-- CheckoutBatch skip ready. Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows}) AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
 -- At most 500 rows.

@@ -294,23 +294,6 @@ UPDATE dbq_task t SET
   FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
 RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
 
--- Checkout expired alone. Strategy advisory: takes over tasks under the queue's lock.
-WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
-     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
-     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit )
-UPDATE dbq_task t SET
-  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN t.attempt >= t.max_attempts
-    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
-  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
-  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
-  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
-  fence = t.fence + 1, updated = clock.now
-  FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
-
 -- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM dbq_task t
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock;
@@ -326,20 +309,6 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
-UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
-  FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
-  t.was_due, clock.now;
-
--- Checkout ready alone. Strategy advisory: leases due tasks under the queue's lock.
-WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT x.ctid AS place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
-     WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
-       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-       AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-     ORDER BY t.due, t.id LIMIT :limit ) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
   FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
@@ -365,8 +334,10 @@ SELECT x.id, x.fence FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATER
 -- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-         unnest(given.id, given.fence) AS d (id, fence))
+  SELECT t.id, t.fence
+    FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence), dbq_task t
+   WHERE t.id = d.id AND t.fence = d.fence FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -381,8 +352,10 @@ RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.
 -- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT d.* FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-         unnest(given.id, given.fence) AS d (id, fence))
+  SELECT t.id, t.fence
+    FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence), dbq_task t
+   WHERE t.id = d.id AND t.fence = d.fence FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND coalesce(t.due <= clock.now, false)
