@@ -22,6 +22,7 @@ const (
 	OutcomeReleased  Outcome = "released"
 	OutcomeSettled   Outcome = "settled" // by the handler itself, as with CompleteTx
 	OutcomeCrashed   Outcome = "crashed" // its lease ran out, and the task was taken over
+	OutcomeRevoked   Outcome = "revoked" // by an operator
 )
 
 // History says which attempts a queue's workers record.
@@ -137,7 +138,8 @@ func (q *Queue) attemptArgs(as []Attempt) (dialect.Args, error) {
 	texts := make(dialect.Col[[]byte], n)
 	for i, a := range as {
 		switch a.Outcome {
-		case OutcomeCompleted, OutcomeFailed, OutcomePoisoned, OutcomeReleased, OutcomeSettled, OutcomeCrashed:
+		case OutcomeCompleted, OutcomeFailed, OutcomePoisoned, OutcomeReleased, OutcomeSettled, OutcomeCrashed,
+			OutcomeRevoked:
 		default:
 			return nil, fmt.Errorf("%w: the outcome %q of an attempt", ErrOption, a.Outcome)
 		}

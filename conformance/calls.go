@@ -82,9 +82,9 @@ func allCalls(c *dbq.Client, l dbq.Lease) []call {
 	}...)
 	for _, tr := range state.ByOperator() {
 		calls = append(calls,
-			call{name: string(tr.Event), plain: func(ctx context.Context) error { return c.Operate(ctx, tr.Event, l.Task) }},
+			call{name: string(tr.Event), plain: func(ctx context.Context) error { return c.Operate(ctx, dbq.Operation{Event: tr.Event}, l.Task) }},
 			call{name: string(tr.Event) + " by filter", plain: func(ctx context.Context) error {
-				_, err := c.OperateMany(ctx, tr.Event, dbq.Filter{Limit: 10})
+				_, err := c.OperateMany(ctx, dbq.Operation{Event: tr.Event}, dbq.Filter{Limit: 10})
 				return err
 			}})
 	}

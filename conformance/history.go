@@ -253,7 +253,7 @@ func (w *witness) settle(ctx context.Context, remove bool, ss ...dbq.Settlement)
 
 func (w *witness) operate(ctx context.Context, e state.Event, id uuid.UUID) error {
 	seqs := w.rec.begin(record{Worker: w.name, Event: e, Task: id})
-	err := w.q.Client().Operate(ctx, e, id)
+	err := w.q.Client().Operate(ctx, dbq.Operation{Event: e}, id)
 	w.rec.end(seqs, func(_ int, r *record) { r.Outcome = outcomeOf(err) })
 	return err
 }
@@ -261,7 +261,7 @@ func (w *witness) operate(ctx context.Context, e state.Event, id uuid.UUID) erro
 // operateMany is recorded as a call about unknown tasks, since it does not say which it changed.
 func (w *witness) operateMany(ctx context.Context, e state.Event, f dbq.Filter) (int, error) {
 	seqs := w.rec.begin(record{Worker: w.name, Event: e})
-	n, err := w.q.Client().OperateMany(ctx, e, f)
+	n, err := w.q.Client().OperateMany(ctx, dbq.Operation{Event: e}, f)
 	w.rec.end(seqs, func(_ int, r *record) {
 		r.Outcome = maybe
 		if n == 0 && err == nil {

@@ -211,7 +211,7 @@ func leaseLate(t *T) {
 		if err != nil || out[0].Err != nil {
 			t.Errorf("%s after the lease ran out: got %v and error %v, want success", name, out, err)
 		}
-		if _, err := c.OperateMany(t.ctx, state.Reject, dbq.Filter{Queue: "q", Limit: 10}); err != nil { // out of the next one's way
+		if _, err := c.OperateMany(t.ctx, dbq.Operation{Event: state.Reject}, dbq.Filter{Queue: "q", Limit: 10}); err != nil { // out of the next one's way
 			t.Fatalf("reject: %v", err)
 		}
 		_, err = c.QuarantineMany(t.ctx, dbq.Filter{Queue: "q", Limit: 10})

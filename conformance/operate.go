@@ -33,6 +33,10 @@ func operateCases() []Case {
 			run: operateList},
 		{Name: "Stats", Law: "Stats count every queue's tasks by state, those due and parked, and how long the oldest has been due.",
 			run: operateStats},
+		{Name: "RevokeIsRecorded", Law: "A revoked task keeps who revoked it and why, and its history has the attempt that was revoked.",
+			run: operateRevoked},
+		{Name: "ReasonIsKept", Law: "An operator's reason is kept with the task, before the error that was there.",
+			run: operateReason},
 		{Name: "ReenqueueStartsOver", Law: "A reenqueued task has all its attempts again and is taken at once.",
 			run: operateReenqueue},
 		{Name: "WaitReturnsTheEnd", Law: "Wait returns a task as soon as it is completed, poisoned or parked, with its result.",
@@ -50,11 +54,11 @@ func operateUnknown(t *T) {
 	c := t.Open()
 	id := dbq.NewID()
 	for _, tr := range state.ByOperator() {
-		t.WantErr(string(tr.Event), c.Operate(t.ctx, tr.Event, id), dbq.ErrNotFound)
+		t.WantErr(string(tr.Event), c.Operate(t.ctx, dbq.Operation{Event: tr.Event}, id), dbq.ErrNotFound)
 	}
 	for _, e := range []state.Event{state.Complete, state.Checkout, "nonsense"} {
-		t.WantErr("operate with "+string(e), c.Operate(t.ctx, e, id), dbq.ErrInvalid)
-		_, err := c.OperateMany(t.ctx, e, dbq.Filter{Limit: 1})
+		t.WantErr("operate with "+string(e), c.Operate(t.ctx, dbq.Operation{Event: e}, id), dbq.ErrInvalid)
+		_, err := c.OperateMany(t.ctx, dbq.Operation{Event: e}, dbq.Filter{Limit: 1})
 		t.WantErr("operate by filter with "+string(e), err, dbq.ErrInvalid)
 	}
 }
@@ -116,7 +120,7 @@ func operateMany(t *T, tr state.Transition) {
 			want++
 		}
 	}
-	n, err := c.OperateMany(t.ctx, tr.Event, dbq.Filter{Kind: "all", Limit: 100})
+	n, err := c.OperateMany(t.ctx, dbq.Operation{Event: tr.Event}, dbq.Filter{Kind: "all", Limit: 100})
 	if n != want || err != nil {
 		t.Errorf("changed %d tasks with error %v, want %d", n, err, want)
 	}

@@ -140,7 +140,9 @@ func actions() []action {
 	}
 	for _, tr := range state.ByOperator() {
 		a := action{name: string(tr.Event), event: tr.Event, who: state.Operator, due: never,
-			do: func(t *T, q *dbq.Queue, before dbq.Task) error { return q.Client().Operate(t.ctx, tr.Event, before.ID) }}
+			do: func(t *T, q *dbq.Queue, before dbq.Task) error {
+				return q.Client().Operate(t.ctx, dbq.Operation{Event: tr.Event}, before.ID)
+			}}
 		if tr.To == state.Created {
 			a.due = atOnce
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
 )
 
 func wakeCases() []Case {
@@ -13,6 +14,8 @@ func wakeCases() []Case {
 			run: wakeNext, once: true},
 		Case{Name: "EnqueueRings", Law: "A bell rings for every enqueue of its process into its queue, and for no other queue's.",
 			run: wakeEnqueue, once: true},
+		Case{Name: "ReenqueueRingsItsQueue", Law: "Operators' events that make tasks due ring the bells of the tasks' queues, and no others.",
+			run: wakeReenqueue, once: true},
 		Case{Name: "LaterRingsWhenDue", Law: "A bell rings when a task is due that its process enqueued, released or failed for later, and not before.",
 			run: wakeLater, once: true},
 		Case{Name: "CommitRings", Law: "A bell rings after the commit of a transaction that enqueued, when that follows at once.",
@@ -98,16 +101,58 @@ func wakeEnqueue(t *T) {
 	if rang(b, 20*time.Millisecond) {
 		t.Errorf("a ring for an enqueue of nothing")
 	}
-	id := t.take(other.Queue("another"), long)
-	t.Must(c.Queue("another").Poison(t.ctx, id.Lease, nil))
-	t.Must(c.Reenqueue(t.ctx, id.ID))
-	if !rang(b, patience) {
-		t.Errorf("no ring when an operator reenqueued a task, of whatever queue")
-	}
 	b.Close()
 	t.enqueue(c.Queue("q"), dbq.NewTask{})
 	if rang(b, 20*time.Millisecond) {
 		t.Errorf("a closed bell rings")
+	}
+}
+
+func wakeReenqueue(t *T) {
+	c := t.Open()
+	if c.Server().Notifies {
+		silent := t.bell(c.Queue("silent"))
+		defer silent.Close()
+	}
+	mine, other := t.bell(c.Queue("q")), t.bell(c.Queue("another"))
+	operators, others := c.Queue("q").OperatorBell(), c.Queue("another").OperatorBell()
+	defer operators.Close()
+	defer others.Close()
+	var ids []uuid.UUID
+	for range 3 {
+		task := t.takeNew(c.Queue("q"), dbq.NewTask{}, long)
+		t.Must(c.Queue("q").Poison(t.ctx, task.Lease, nil))
+		ids = append(ids, task.ID)
+	}
+	for rang(mine, 20*time.Millisecond) || rang(other, 0) { // of the enqueues
+	}
+	clients := map[string]*dbq.Client{"this process": c}
+	if c.Server().Notifies {
+		clients["another process"] = t.elsewhere(c)
+	}
+	step := func(what string, rings bool, do func() error) {
+		t.Must(do())
+		if rings && !rang(mine, patience) {
+			t.Errorf("%s: no ring", what)
+		}
+		if !rings && rang(mine, 30*time.Millisecond) {
+			t.Errorf("%s: a ring, though nothing became due", what)
+		}
+		if rang(other, 30*time.Millisecond) || rang(operators, 0) || rang(others, 0) {
+			t.Errorf("%s: a ring for workers of another queue, or for operators' bells", what)
+		}
+	}
+	for name, c := range clients {
+		step("restore by "+name, false, func() error { return c.Restore(t.ctx, ids[0]) })
+		step("reenqueue by "+name, true, func() error { return c.Reenqueue(t.ctx, ids[0]) })
+		step("reject by "+name, false, func() error { return c.Reject(t.ctx, ids[0]) })
+		step("reenqueue by filter by "+name, true, func() error {
+			_, err := c.ReenqueueMany(t.ctx, dbq.Filter{Limit: 10})
+			return err
+		})
+		for _, task := range t.checkout(c.Queue("q"), 10, long) {
+			t.Must(c.Queue("q").Poison(t.ctx, task.Lease, nil))
+		}
 	}
 }
 

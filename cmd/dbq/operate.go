@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os"
+	osuser "os/user"
 	"slices"
 	"strings"
 
@@ -41,6 +43,7 @@ func newOperate(a *app, t state.Transition) *cobra.Command {
 	v := operatorVerbs[t.Event]
 	var f filterFlags
 	var all, yes bool
+	op := dbq.Operation{Event: t.Event}
 	cmd := &cobra.Command{
 		Use:   string(t.Event) + " [ID...] [FILTER]",
 		Short: fmt.Sprintf("%s (%s)", strings.TrimSuffix(t.Doc, "."), path(t)),
@@ -59,6 +62,9 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 	f.add(cmd, t.FromStates())
 	cmd.Flags().IntVar(&f.limit, "limit", dbq.MaxBulk, "tasks that a filter takes at most")
 	cmd.Flags().BoolVar(&all, "all", false, "take every task whose state allows it, in every queue")
+	cmd.Flags().StringVar(&op.Reason, "reason", "", "why, kept with the task")
+	cmd.Flags().StringVar(&op.By, "by", operatorName(), "who, kept with the task")
+	cmd.Flags().Lookup("by").DefValue = "user@host"
 	if v.confirm {
 		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	}
@@ -67,7 +73,7 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 			if all || f.narrows() {
 				return usagef("name tasks by id or by filter flags, not both")
 			}
-			return a.operateIDs(ctx, t, args)
+			return a.operateIDs(ctx, op, args)
 		}
 		filter, err := f.operatorFilter(t, all)
 		if err != nil {
@@ -78,9 +84,21 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 				return err
 			}
 		}
-		return a.operateFilter(ctx, t, filter)
+		return a.operateFilter(ctx, op, filter)
 	})
 	return cmd
+}
+
+// operatorName is user@host, as far as the system says them.
+func operatorName() string {
+	name := "unknown"
+	if u, err := osuser.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
 }
 
 // operatorFilter refuses filters that are a mistake rather than a wish.
@@ -129,7 +147,7 @@ type refused struct {
 	Error string    `json:"error"`
 }
 
-func (a *app) operateIDs(ctx context.Context, t state.Transition, args []string) error {
+func (a *app) operateIDs(ctx context.Context, op dbq.Operation, args []string) error {
 	var ids []uuid.UUID
 	for _, arg := range args {
 		id, err := parseID(arg)
@@ -143,10 +161,10 @@ func (a *app) operateIDs(ctx context.Context, t state.Transition, args []string)
 		return err
 	}
 	defer c.Close()
-	out := operated{Event: t.Event}
+	out := operated{Event: op.Event}
 	var first error
 	for _, id := range ids {
-		err := c.Operate(ctx, t.Event, id)
+		err := c.Operate(ctx, op, id)
 		if err == nil {
 			out.Changed++
 			continue
@@ -163,28 +181,28 @@ func (a *app) operateIDs(ctx context.Context, t state.Transition, args []string)
 		return err
 	}
 	if first != nil && len(ids) > 1 {
-		return fmt.Errorf("%w (%d of %d tasks %s)", first, out.Changed, len(ids), operatorVerbs[t.Event].past)
+		return fmt.Errorf("%w (%d of %d tasks %s)", first, out.Changed, len(ids), operatorVerbs[op.Event].past)
 	}
 	return first
 }
 
-func (a *app) operateFilter(ctx context.Context, t state.Transition, f dbq.Filter) error {
+func (a *app) operateFilter(ctx context.Context, op dbq.Operation, f dbq.Filter) error {
 	c, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	changed, err := c.OperateMany(ctx, t.Event, f)
+	changed, err := c.OperateMany(ctx, op, f)
 	if err != nil {
 		if changed > 0 {
-			err = fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), operatorVerbs[t.Event].past)
+			err = fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), operatorVerbs[op.Event].past)
 		}
 		return err
 	}
 	if changed == f.Limit {
 		a.note("there may be more: the limit of %d was reached, run it again for the rest", f.Limit)
 	}
-	return a.printOperated(operated{Event: t.Event, Changed: changed})
+	return a.printOperated(operated{Event: op.Event, Changed: changed})
 }
 
 func (a *app) printOperated(o operated) error {

@@ -209,8 +209,14 @@ func TestOperate(t *testing.T) {
 	if got := o.one(); got["changed"] != 0.0 || len(got["failed"].([]any)) != 2 || o.code != exitState {
 		t.Errorf("%v, exit code %d", got, o.code)
 	}
+	if by := u.task(id)["result"]; by != "rejected by "+operatorName() {
+		t.Errorf("the task keeps %q, want the operator's name", by)
+	}
+	u.run("quarantine", id, "--by", "anna", "--reason", "wrong address").ok()
+	u.run("show", id).has("quarantined by anna: wrong address")
 	u.run("purge", id).has("1 task purged")
 	u.run("show", id).fails(exitNotFound, id)
+	u.run("purge", id, "--reason", "two\nlines").fails(exitUsage, "control character")
 }
 
 func TestOperateByFilter(t *testing.T) {

@@ -87,16 +87,17 @@ END;`),
 			// Both lists have one separator, which is none between statements.
 			After: t(`SELECT id FROM {task} WHERE 1 = 0 {rows}`), ReadRow: `OR id = :id`, Sep: "\n  ", Max: maxTasks,
 		},
-		Settle: settle,
-		Remove: change(`DELETE FROM {task}` + byKey),
-		Extend: change(`UPDATE {task} SET lease_until = {now} + :lease` + byKey),
-		Move:   moves(t),
+		Settle:    settle,
+		Remove:    change(`DELETE FROM {task}` + byKey),
+		Extend:    change(`UPDATE {task} SET lease_until = {now} + :lease` + byKey),
+		Move:      moves(t),
+		SetResult: dialect.Batch{SQL: t(`UPDATE {task} SET result = :result, result_size = :result_size WHERE id = :id`), Max: maxRows, Repeat: true},
 
 		Get:     t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.id = :id`),
 		Held:    t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.busy_queue = :queue AND t.holder = :holder`),
 		List:    t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
-		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.state, t.fence FROM {task} t WHERE t.id IN ({rows})`),
+		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence FROM {task} t WHERE t.id IN ({rows})`),
 			Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Next: t(`SELECT MIN(due) AS due, {now} AS now FROM (` + eachPriority(
@@ -118,8 +119,12 @@ func moves(t func(string) string) map[state.Event]dialect.Batch {
 	out := map[state.Event]dialect.Batch{}
 	for _, tr := range state.ByOperator() {
 		guard := " AND " + state.Guard(tr, "due")
-		b := dialect.Batch{First: t(`SELECT id FROM {task} WHERE id IN ({rows})` + guard + ` ORDER BY id FOR UPDATE`), ReadRow: `:id`, Sep: ", ",
-			Max: maxRows, Repeat: true}
+		read := `id, queue, attempt, fence, holder, updated, result, result_size, {now} AS now`
+		if tr.To == state.None {
+			read = `id`
+		}
+		b := dialect.Batch{First: t(`SELECT ` + read + ` FROM {task} WHERE id IN ({rows})` + guard + ` ORDER BY id FOR UPDATE`),
+			ReadRow: `:id`, Sep: ", ", Max: maxRows, Repeat: true}
 		if b.SQL = t(`UPDATE {task} SET ` + set[tr.Event] + ` WHERE id = :id` + guard); tr.To == state.None {
 			b.SQL = t(`DELETE FROM {task} WHERE id = :id` + guard)
 		}

@@ -120,6 +120,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("Remove", st.Remove)
 	batch("Extend", st.Extend)
 	batch("Peek", st.Peek)
+	batch("SetResult", st.SetResult)
 	batch("Record", st.Record)
 	batch("Archive", st.Archive)
 	for _, row := range state.ByOperator() {

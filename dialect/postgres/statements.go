@@ -95,12 +95,15 @@ UPDATE {task} t SET lease_until = clock.now + CAST(:lease AS bigint)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`),
 		Move: moves(batch),
+		SetResult: batch(`UPDATE {task} t SET result = d.result
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given, unnest(given.id, given.result) AS d (id, result)
+ WHERE t.id = d.id`),
 
 		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
 		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
 		List:          t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
-		Peek:          batch(`SELECT t.id, t.state, t.fence FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
+		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.
 		Count: t(`WITH {clock}
@@ -128,12 +131,15 @@ func moves(batch func(string) dialect.Batch) map[state.Event]dialect.Batch {
 	set := dialect.MoveSets()
 	out := map[state.Event]dialect.Batch{}
 	for _, t := range state.ByOperator() {
-		pick := ` WHERE t.id = ANY (CAST(:id AS uuid[])) AND ` + state.Guard(t, "due") + ` RETURNING t.id`
+		pick := ` WHERE t.id = ANY (CAST(:id AS uuid[])) AND ` + state.Guard(t, "due")
 		if t.To == state.None {
-			out[t.Event] = batch(`DELETE FROM {task} t` + pick)
+			out[t.Event] = batch(`DELETE FROM {task} t` + pick + ` RETURNING t.id`)
 			continue
 		}
-		out[t.Event] = batch(`UPDATE {task} t SET ` + set[t.Event] + pick)
+		b := batch(`UPDATE {task} t SET ` + set[t.Event] + pick)
+		b.First = batch(`SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, {now} AS now
+  FROM {task} t` + pick + ` ORDER BY t.id FOR UPDATE`).SQL
+		out[t.Event] = b
 	}
 	return out
 }

@@ -109,13 +109,14 @@ RETURNING id, fence`, `(:id, :fence)`),
   FROM (VALUES {rows}) AS d
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence`, `(:id, :fence)`),
-		Move: moves(batch),
+		Move:      moves(batch),
+		SetResult: batch(`UPDATE {task} SET result = d.column2 FROM (VALUES {rows}) AS d WHERE {task}.id = +d.column1`, `(:id, :result)`),
 
 		Get:     t(`SELECT {columns} FROM {task} WHERE id = :id`),
 		Held:    t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
 		List:    t(`SELECT ` + listed + ` FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs: t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
-		Peek: batch(`SELECT t.id, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
+		Peek: batch(`SELECT t.id, t.queue, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
 			`(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.
@@ -180,7 +181,10 @@ func moves(batch func(s, row string) dialect.Batch) map[state.Event]dialect.Batc
 			out[t.Event] = batch(`DELETE FROM {task}`+pick+` RETURNING id`, `(:id)`)
 			continue
 		}
-		out[t.Event] = batch(`UPDATE {task} SET `+set[t.Event]+pick+` RETURNING id`, `(:id)`)
+		b := batch(`UPDATE {task} SET `+set[t.Event]+pick, `(:id)`)
+		b.First = batch(`SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, {now} AS now
+  FROM {task}`+pick+` ORDER BY id`, `(:id)`).SQL
+		out[t.Event] = b
 	}
 	return out
 }

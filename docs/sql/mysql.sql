@@ -178,33 +178,37 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
+SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 0);
 
 -- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
+SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, lease_end = -1, fence = fence + 1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 1);
 
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3) AND state >= 3;
 
 -- Move restore. A poisoned task is parked for inspection.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 4) AND state >= 3;
 
 -- Move purge. A finished or parked task is removed.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
 DELETE t FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL));
+
+-- SetResult. Stores what an operator said, after Move in the same transaction.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result
+UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id SET t.result = d.result;
 
 -- Get. Reads one task.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
@@ -226,7 +230,7 @@ lane = 4;
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT t.id, t.state, t.fence FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows});
+SELECT t.id, t.queue, t.state, t.fence FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows});
 
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;

@@ -44,12 +44,14 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`,
 			`(:id, :fence)`),
 		Move: moves(batch),
+		SetResult: batch(`WITH d (id, result) AS (VALUES {rows}) UPDATE {task} AS t SET result = d.result FROM d WHERE t.id = d.id`,
+			`(:id, :result)`),
 
 		Get:           t(`SELECT {columns} FROM {task} WHERE id = :id`),
 		Held:          t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
 		List:          t(`SELECT {listed} FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs:       t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
-		Peek:          batch(`SELECT id, state, fence FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
+		Peek:          batch(`SELECT id, queue, state, fence FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Next: t(`SELECT min(due) AS due, {now} AS now FROM (
   SELECT min(due) AS due FROM {task} WHERE queue = :queue AND due IS NOT NULL UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)
@@ -92,12 +94,14 @@ func moves(batch func(text, row string) dialect.Batch) map[state.Event]dialect.B
 	}
 	out := map[state.Event]dialect.Batch{}
 	for _, tr := range state.ByOperator() {
-		where := ` WHERE id IN (VALUES {rows}) AND ` + state.Guard(tr, "due") + ` RETURNING id`
+		where := ` WHERE id IN (VALUES {rows}) AND ` + state.Guard(tr, "due")
 		if tr.To == state.None {
-			out[tr.Event] = batch(`DELETE FROM {task}`+where, `(:id)`)
-		} else {
-			out[tr.Event] = batch(`UPDATE {task} SET updated = {now}, `+set[tr.Event]+where, `(:id)`)
+			out[tr.Event] = batch(`DELETE FROM {task}`+where+` RETURNING id`, `(:id)`)
+			continue
 		}
+		b := batch(`UPDATE {task} SET updated = {now}, `+set[tr.Event]+where, `(:id)`)
+		b.First = batch(`SELECT id, queue, attempt, fence, holder, updated, result, {now} AS now FROM {task}`+where+` ORDER BY id`, `(:id)`).SQL
+		out[tr.Event] = b
 	}
 	return out
 }

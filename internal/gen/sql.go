@@ -37,6 +37,7 @@ var comments = map[string]string{
 	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
 	"RemoveAlike":    "Ends attempts and removes the tasks, if their common fence is still valid.",
 	"Extend":         "Renews leases: the heartbeat.",
+	"SetResult":      "Stores what an operator said, after Move in the same transaction.",
 	"Get":            "Reads one task.",
 	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
 	"List":           "Lists tasks without their payloads. {where} is made of comparisons of plain columns.",
