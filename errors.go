@@ -87,17 +87,19 @@ var (
 	ErrFilter = invalid("invalid filter")
 	// ErrOption is returned by Open, New and Migrate for an option that is refused.
 	ErrOption = invalid("invalid option")
-	// ErrTx is returned by the Tx calls for a value that is not a transaction dbq can use.
+	// ErrTx is returned by the Tx calls for a value that is not a transaction dbq can use, or one that has ended.
 	ErrTx = invalid(dialect.ErrTx.Error())
 )
 
 type invalidError struct {
-	text string
-	is   error // a sentinel that it says more about, or nil
+	text  string
+	is    error // a sentinel that it says more about, or nil
+	cause error // or nil
 }
 
 func invalid(text string) error           { return &invalidError{text: text} }
 func (e *invalidError) Error() string     { return e.text }
+func (e *invalidError) Unwrap() error     { return e.cause }
 func (e *invalidError) Is(err error) bool { return err == ErrInvalid || e.is != nil && err == e.is }
 
 // Error is what dbq's calls return: what was being done, to what, and why it failed. errors.Is finds the sentinels of this
@@ -143,6 +145,9 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 	var done *Error
 	if err == nil || errors.As(err, &done) {
 		return err
+	}
+	if errors.Is(err, dialect.ErrTx) {
+		err = &invalidError{text: err.Error(), is: ErrTx, cause: err}
 	}
 	class := c.s.Class(err)
 	if errors.Is(err, ErrMayHaveHappened) { // an earlier try's: what the last try met must not say that nothing happened

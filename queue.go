@@ -147,11 +147,7 @@ func (c *Client) txConn(tx Tx) (dialect.Conn, error) {
 	if c.closed.Load() {
 		return nil, ErrClosed
 	}
-	conn, err := dialect.ConnOf(tx)
-	if err != nil {
-		return nil, &invalidError{text: err.Error(), is: ErrTx}
-	}
-	return conn, nil
+	return dialect.TxConn(tx)
 }
 
 func (q *Queue) findReference(ctx context.Context, conn dialect.Conn, reference string) (uuid.UUID, error) {

@@ -98,10 +98,19 @@ type Lease struct {
 	Until time.Time `json:"until"`
 }
 
-// Tx is a transaction of the caller's: a *sql.Tx, a *sqlx.Tx, or a pgx.Tx wrapped by postgres.Tx of dialect/postgres. What a
-// call does in it is there when it commits and never was when it rolls back. dbq neither commits nor retries it.
+// Tx is an open transaction of the caller's. What a call does in it is there when it commits and never was when it rolls back. dbq
+// neither commits nor retries it; a transaction that has ended is ErrTx.
+//
+// A pool or a connection outside a transaction does not have these methods. What has them:
+//
+//   - *sql.Tx and *sqlx.Tx; bun.Tx, whose *sql.Tx is used;
+//   - gorm's, as tx.Statement.ConnPool.(dbq.Tx) in a transaction of gorm on the database's own *sql.DB;
+//   - a pgx.Tx wrapped by postgres.Tx of dialect/postgres.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	Commit() error
+	Rollback() error
 }
 
 func fromMicros(us *int64) time.Time {

@@ -1,11 +1,8 @@
 package conformance
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/dbq-go/dbq"
 	"github.com/google/uuid"
@@ -26,34 +23,11 @@ func enqueueTxCases() []Case {
 			run: enqueueTxMany, once: true},
 		Case{Name: "EachKindOfTx", Law: "Every kind of transaction that dbq takes can carry an enqueue.",
 			run: enqueueTxKinds, once: true},
-		Case{Name: "NotATransaction", Law: "A value that statements cannot be run on is ErrTx, for every call that takes a transaction.",
+		Case{Name: "NotATransaction", Law: "A nil transaction is ErrTx, for every call that takes a transaction.",
 			run: enqueueTxNone, once: true},
+		Case{Name: "FinishedTransaction", Law: "A transaction of any kind that has committed or rolled back is ErrTx, for every call that takes one, " +
+			"and nothing is changed.", run: enqueueTxFinished, once: true},
 	)
-}
-
-// A beginner starts one kind of transaction on a client's database.
-type beginner = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
-
-// transactions are the kinds of transactions to test, by name, and the names in order.
-func (t *T) transactions() (names []string, kinds map[string]beginner) {
-	kinds = map[string]beginner{
-		"*sql.Tx": func(ctx context.Context, c *dbq.Client) (dbq.Tx, func() error, func() error, error) {
-			tx, err := c.DB().BeginTx(ctx, nil)
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			return tx, tx.Commit, tx.Rollback, nil
-		},
-		"*sqlx.Tx": func(ctx context.Context, c *dbq.Client) (dbq.Tx, func() error, func() error, error) {
-			tx, err := sqlx.NewDb(c.DB(), "any").BeginTxx(ctx, nil)
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			return tx, tx.Commit, tx.Rollback, nil
-		},
-	}
-	maps.Copy(kinds, t.suite.h.Transactions)
-	return slices.Sorted(maps.Keys(kinds)), kinds
 }
 
 // begin starts a transaction, which is rolled back after the case if it is still open: SQLite's only writer hangs on it.
@@ -201,33 +175,51 @@ func enqueueTxKinds(t *T) {
 	}
 }
 
-// execOnly is a Tx by its methods, but nothing can be asked in it.
-type execOnly struct{}
+// txCalls are all calls that take a transaction.
+func (t *T) txCalls(q *dbq.Queue, tx dbq.Tx, l dbq.Lease) map[string]func() error {
+	return map[string]func() error{
+		"EnqueueTx":           func() error { _, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{}); return err },
+		"EnqueueManyTx":       func() error { _, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, 2)); return err },
+		"CompleteTx":          func() error { return q.CompleteTx(t.ctx, tx, l, nil) },
+		"CompleteAndDeleteTx": func() error { return q.CompleteAndDeleteTx(t.ctx, tx, l) },
+	}
+}
 
-func (execOnly) ExecContext(context.Context, string, ...any) (sql.Result, error) {
-	return nil, fmt.Errorf("must not be called")
+// wantErrTx checks that each call with a transaction is refused, and that nothing has become of them.
+func (t *T) wantErrTx(c *dbq.Client, what string, task dbq.Task, tx dbq.Tx) {
+	before := t.get(c, task.ID)
+	for name, call := range t.txCalls(c.Queue(task.Queue), tx, task.Lease) {
+		err := call()
+		t.WantErr(fmt.Sprintf("%s with %s", name, what), err, dbq.ErrTx)
+		t.WantErr(fmt.Sprintf("%s with %s", name, what), err, dbq.ErrInvalid)
+	}
+	t.wantUnchanged("a call with "+what, c, before)
+	if n := t.count(c, task.Queue); n != 1 {
+		t.Errorf("after calls with %s %d tasks are there, want 1", what, n)
+	}
 }
 
 func enqueueTxNone(t *T) {
 	c := t.Open()
-	q := c.Queue("q")
-	task := t.takeNew(q, dbq.NewTask{}, long)
-	before := t.get(c, task.ID)
-	for _, tx := range []dbq.Tx{nil, execOnly{}} {
-		calls := map[string]func() error{
-			"EnqueueTx":           func() error { _, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{}); return err },
-			"EnqueueManyTx":       func() error { _, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, 2)); return err },
-			"CompleteTx":          func() error { return q.CompleteTx(t.ctx, tx, task.Lease, nil) },
-			"CompleteAndDeleteTx": func() error { return q.CompleteAndDeleteTx(t.ctx, tx, task.Lease) },
-		}
-		for name, call := range calls {
-			err := call()
-			t.WantErr(fmt.Sprintf("%s with a %T", name, tx), err, dbq.ErrTx)
-			t.WantErr(fmt.Sprintf("%s with a %T", name, tx), err, dbq.ErrInvalid)
-		}
+	task := t.takeNew(c.Queue("q"), dbq.NewTask{}, long)
+	for _, tx := range []dbq.Tx{nil, (*sql.Tx)(nil), (*sqlx.Tx)(nil), &sqlx.Tx{}, rewriting{}} {
+		t.wantErrTx(c, fmt.Sprintf("a nil %T", tx), task, tx)
 	}
-	t.wantUnchanged("a call without a transaction", c, before)
-	if n := t.count(c, "q"); n != 1 {
-		t.Errorf("%d tasks are there, want 1", n)
+}
+
+func enqueueTxFinished(t *T) {
+	c := t.Open()
+	names, kinds := t.transactions()
+	for _, kind := range names {
+		task := t.takeNew(c.Queue(kind), dbq.NewTask{}, long)
+		for _, end := range []string{"committed", "rolled back"} {
+			tx, commit, rollback, err := kinds[kind](t.ctx, c)
+			if err != nil {
+				t.Fatalf("begin of a %s: %v", kind, err)
+			}
+			finish := map[string]func() error{"committed": commit, "rolled back": rollback}[end]
+			t.Must(finish())
+			t.wantErrTx(c, fmt.Sprintf("a %s that was %s", kind, end), task, tx)
+		}
 	}
 }

@@ -100,6 +100,33 @@ func TestCommitDecidesWhatALostConnectionMeans(t *testing.T) {
 	}
 }
 
+// embedding is what bun.Tx is, and holding what gorm's transaction is.
+type embedding struct{ *sql.Tx }
+
+type holding struct{ Tx any }
+
+func TestTxConn(t *testing.T) {
+	t.Parallel()
+	tx := &sql.Tx{}
+	for _, x := range []any{tx, &sqlx.Tx{Tx: tx}, embedding{tx}, &embedding{tx}, holding{tx}} {
+		if c, err := TxConn(x); c != (txConn{stdConn{tx}}) || err != nil {
+			t.Errorf("%T: got %v, %v, want the *sql.Tx itself", x, c, err)
+		}
+	}
+	own := stdConn{}
+	if c, err := TxConn(own); c != (txConn{own}) || err != nil {
+		t.Errorf("a Conn became %v, %v", c, err)
+	}
+	for _, x := range []any{
+		nil, (*sql.Tx)(nil), &sqlx.Tx{}, embedding{}, holding{}, (*holding)(nil), "text",
+		&sql.DB{}, &sql.Conn{}, &sqlx.DB{DB: &sql.DB{}}, &sqlx.Conn{Conn: &sql.Conn{}},
+	} {
+		if c, err := TxConn(x); c != nil || !errors.Is(err, ErrTx) {
+			t.Errorf("%T: got %v, %v, want ErrTx", x, c, err)
+		}
+	}
+}
+
 func TestConnOf(t *testing.T) {
 	t.Parallel()
 	for _, x := range []any{&sql.DB{}, &sql.Conn{}, &sql.Tx{}, &sqlx.DB{DB: &sql.DB{}}, &sqlx.Tx{Tx: &sql.Tx{}}} {

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 )
 
-// ErrTx is returned by ConnOf for a value that statements cannot be run on.
-var ErrTx = errors.New("not a transaction that dbq can use: pass a *sql.Tx, a *sqlx.Tx, or a pgx.Tx wrapped by postgres.Tx")
+// ErrTx is returned by TxConn for a value that is not an open transaction, and by ConnOf for one that statements cannot be run on.
+var ErrTx = errors.New("not an open transaction that dbq can use: pass a *sql.Tx, a *sqlx.Tx, a bun.Tx, " +
+	"tx.Statement.ConnPool.(dbq.Tx) of gorm, or a pgx.Tx wrapped by postgres.Tx")
 
 // Conn is what statements run on: a pool, one connection, or a transaction. A driver that is not database/sql joins in by
 // implementing it, as dialect/postgres does for pgx.Tx.
@@ -66,8 +68,7 @@ func (c stdConn) Query(ctx context.Context, query string, args ...any) (Rows, er
 	return rows, nil
 }
 
-// ConnOf makes a Conn of a *sql.DB, *sql.Conn, *sql.Tx or sqlx's wrapper of one, and passes a Conn through. Anything else
-// is ErrTx.
+// ConnOf makes a Conn of a *sql.DB, *sql.Conn or *sql.Tx, and passes a Conn through. Anything else is ErrTx.
 func ConnOf(x any) (Conn, error) {
 	switch v := x.(type) {
 	case nil:
@@ -78,4 +79,64 @@ func ConnOf(x any) (Conn, error) {
 		return stdConn{v}, nil
 	}
 	return nil, fmt.Errorf("%w (it is a %T)", ErrTx, x)
+}
+
+// TxConn makes a Conn of a transaction: one that ends by Commit and Rollback, as in package database/sql, or a Conn. A pool or a single
+// connection is ErrTx, and so is nil. Statements in a transaction that has ended are ErrTx, too, and sql.ErrTxDone.
+func TxConn(tx any) (Conn, error) {
+	if v := reflect.ValueOf(tx); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
+	}
+	conn, own := tx.(Conn)
+	if !own {
+		if inner, ok := innerTx(tx); ok {
+			return TxConn(inner)
+		}
+		sqlTx, ok := tx.(interface {
+			sqlConn
+			Commit() error
+			Rollback() error
+		})
+		if !ok {
+			return nil, fmt.Errorf("%w (it is a %T)", ErrTx, tx)
+		}
+		conn = stdConn{sqlTx}
+	}
+	return txConn{conn}, nil
+}
+
+// innerTx is the *sql.Tx in a field Tx of a struct. What wraps one may do more with a statement than to pass it on: bun.Tx
+// replaces question marks and drops the arguments, gorm's keeps each text as a prepared statement.
+func innerTx(tx any) (inner *sql.Tx, ok bool) {
+	v := reflect.Indirect(reflect.ValueOf(tx))
+	if v.Kind() != reflect.Struct {
+		return nil, false
+	}
+	field := v.FieldByName("Tx")
+	if !field.IsValid() || !field.CanInterface() {
+		return nil, false
+	}
+	inner, ok = field.Interface().(*sql.Tx)
+	return inner, ok
+}
+
+// txConn is a caller's transaction.
+type txConn struct{ conn Conn }
+
+func (c txConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	n, err := c.conn.Exec(ctx, query, args...)
+	return n, ofTx(err)
+}
+
+func (c txConn) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+	rows, err := c.conn.Query(ctx, query, args...)
+	return rows, ofTx(err)
+}
+
+// ofTx says of an error of an ended transaction that it is ErrTx.
+func ofTx(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return fmt.Errorf("%w: %w", ErrTx, err)
+	}
+	return err
 }

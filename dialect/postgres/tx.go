@@ -4,12 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/jackc/pgx/v5"
 )
 
-// Transaction makes a pgx.Tx a transaction that dbq's Tx calls take.
+// endTimeout bounds Commit and Rollback of a Transaction.
+const endTimeout = 10 * time.Second
+
+// Transaction makes a pgx.Tx a dbq.Tx.
 type Transaction struct{ tx pgx.Tx }
 
 var _ dialect.Conn = Transaction{}
@@ -23,17 +29,51 @@ func (t Transaction) ExecContext(ctx context.Context, query string, args ...any)
 	return driver.RowsAffected(n), err
 }
 
+// QueryContext always fails, since pgx cannot make *sql.Rows: use Query, as dbq does.
+func (Transaction) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, fmt.Errorf("postgres: QueryContext in a pgx.Tx: %w; use Query", errors.ErrUnsupported)
+}
+
+// Commit commits within ten seconds. tx.Commit does the same.
+func (t Transaction) Commit() error { return t.end(pgx.Tx.Commit) }
+
+// Rollback rolls back within ten seconds. tx.Rollback does the same.
+func (t Transaction) Rollback() error { return t.end(pgx.Tx.Rollback) }
+
+func (t Transaction) end(how func(pgx.Tx, context.Context) error) error {
+	if t.tx == nil {
+		return done(pgx.ErrTxClosed)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	return done(how(t.tx, ctx))
+}
+
 // Exec runs a statement and says how many rows it touched.
 func (t Transaction) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if t.tx == nil {
+		return 0, done(pgx.ErrTxClosed)
+	}
 	tag, err := t.tx.Exec(ctx, query, args...)
-	return tag.RowsAffected(), err
+	return tag.RowsAffected(), done(err)
 }
 
 // Query runs a statement that returns rows.
 func (t Transaction) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+	if t.tx == nil {
+		return nil, done(pgx.ErrTxClosed)
+	}
 	rows, err := t.tx.Query(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return nil, done(err)
 	}
 	return &pgxRows{Rows: rows}, nil
+}
+
+// done gives pgx's error for a transaction that has ended the name that database/sql has for it.
+func done(err error) error {
+	if errors.Is(err, pgx.ErrTxClosed) {
+		return fmt.Errorf("%w: %w", sql.ErrTxDone, err)
+	}
+	return err
 }
