@@ -84,7 +84,7 @@ func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), completeTxCases(),
 		operateCases(), fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
-		workerCases(), failoverCases(),
+		workerCases(), runtimeCases(), failoverCases(),
 	}
 }
 

@@ -56,13 +56,19 @@ func (r *run) fetch(ctx context.Context) error {
 			continue
 		case found > 0:
 			s.rest = r.cfg.PollMin
-		case r.cfg.UntilEmpty && r.coming.Load() == 0 && r.held.count() == 0:
+		case r.cfg.UntilEmpty && r.coming.Load() == 0 && r.held.settled() && r.nothingDue(ctx):
 			return nil
 		}
 		if !r.waitDue(ctx, &s, bell) {
 			return nil
 		}
 	}
+}
+
+// nothingDue asks the database. A checkout that found nothing is not enough: it passes by what other transactions have locked.
+func (r *run) nothingDue(ctx context.Context) bool {
+	wait, some, err := r.cfg.Queue.Next(ctx)
+	return err == nil && (!some || wait > 0)
 }
 
 // fetchBeside checks out one more batch each time that fetch got a full one and another is missing. A checkout of a batch takes the
@@ -86,6 +92,9 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 	}()
 	start, lease := time.Now(), r.now().lease
 	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, lease)
+	if errors.Is(err, dbq.ErrMayHaveHappened) {
+		r.held.mayHold(lease)
+	}
 	r.foundCrashed(tasks, spent)
 	jobs := r.held.add(tasks)
 	if lease != r.now().lease { // it was changed meanwhile, and the heartbeats have been told before these were held

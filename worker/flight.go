@@ -111,7 +111,7 @@ func (f *flight) check(now time.Time) {
 	alive := 0
 	for _, j := range f.jobs {
 		if j.state == running && j.lease.Until.Sub(now) <= 0 {
-			j.state = lost
+			j.state = expired
 		}
 		if j.state == running {
 			alive++

@@ -159,7 +159,7 @@ func (r *run) settle(j *job, s dbq.Settlement, err error, took time.Duration) {
 }
 
 func (r *run) leaseLost(j *job, text string) {
-	r.held.remove(j)
+	r.held.giveUp(j, r.now().lease)
 	r.observe(Event{Kind: LeaseLost, Task: j.task})
 	r.cfg.Logger.Warn("worker: "+text, "task", j.task.ID, "attempt", j.task.Attempt)
 }

@@ -29,14 +29,15 @@ const (
 	waiting jobState = iota
 	running
 	finished // its settlement is under way
-	lost
+	expired  // its lease ran out by the local clock; the database may count it as held for a while
+	lost     // the database said so
 )
 
 // current is the lease as renewed last, and whether it is lost.
 func (j *job) current() (l dbq.Lease, isLost bool) {
 	j.held.mu.Lock()
 	defer j.held.mu.Unlock()
-	return j.lease, j.state == lost
+	return j.lease, j.state == lost || j.state == expired
 }
 
 func (j *job) currentLease() dbq.Lease {
@@ -58,6 +59,8 @@ type held struct {
 	mu    sync.Mutex
 	first *job // of a list in no order
 	n     int
+	// unsettled is until when the database may count tasks as this worker's that it has given up.
+	unsettled time.Time
 	// watch looks after all flights: a timer for each would cost more than a short handler does.
 	watch   *time.Timer
 	watchAt time.Time // when it fires; zero is never
@@ -118,6 +121,33 @@ func (h *held) remove(jobs ...*job) {
 	}
 }
 
+// giveUp forgets a job that nobody has settled. Unless the database said that the lease is lost, it may count it as held until the lease
+// ends there, which is within lease from now on.
+func (h *held) giveUp(j *job, lease time.Duration) {
+	h.mu.Lock()
+	if t := time.Now().Add(max(lease, remaining(j.lease))); j.state != lost && t.After(h.unsettled) {
+		h.unsettled = t
+	}
+	h.mu.Unlock()
+	h.remove(j)
+}
+
+// mayHold notes that the database may count tasks as this worker's that the worker knows nothing of, for as long as d.
+func (h *held) mayHold(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := time.Now().Add(d); t.After(h.unsettled) {
+		h.unsettled = t
+	}
+}
+
+// settled reports whether nothing is held, as far as the worker and the database can know.
+func (h *held) settled() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n == 0 && time.Now().After(h.unsettled)
+}
+
 func (h *held) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +161,7 @@ func (h *held) leases(enough time.Duration) ([]dbq.Lease, map[dbq.Lease]*job) {
 	defer h.mu.Unlock()
 	ls, byLease := make([]dbq.Lease, 0, h.n), make(map[dbq.Lease]*job, h.n)
 	for j := h.first; j != nil; j = j.after {
-		if j.state != lost && (j.state != finished || remaining(j.lease) < enough) {
+		if j.state < expired && (j.state != finished || remaining(j.lease) < enough) {
 			ls = append(ls, j.lease)
 			byLease[key(j.lease)] = j
 		}

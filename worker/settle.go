@@ -140,6 +140,9 @@ func (s *settler) report(batch []settlement, out []dbq.Settled) {
 		st := &batch[i]
 		s.r.report(st, out[i])
 		if err := out[i].Err; err != nil {
+			if errors.Is(err, dbq.ErrMayHaveHappened) {
+				s.held.mayHold(s.r.now().lease)
+			}
 			s.cfg.Logger.Warn("worker: an attempt could not be settled",
 				"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
 		}
@@ -155,7 +158,7 @@ func (s *settler) stillHeld(batch []settlement, err error) []settlement {
 			keep = append(keep, st)
 			continue
 		}
-		s.held.remove(st.job)
+		s.held.giveUp(st.job, s.r.now().lease)
 		s.cfg.Logger.Error("worker: gave up settling, the task will be handed out again",
 			"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
 	}

@@ -170,7 +170,7 @@ func (r *run) abandon(f *flight) {
 		case cause == ErrTimeout && !j.isLost(): //nolint:errorlint // it is the cause itself
 			r.conclude(j, Outcome{Err: ErrTimeout}, cause, time.Since(f.start))
 		default:
-			r.held.remove(j) // its lease is lost, or left to run out, since the handler may still be at it
+			r.held.giveUp(j, r.now().lease) // its lease is lost, or left to run out, since the handler may still be at it
 		}
 	}
 	if zombies := r.zombies.Add(1); zombies <= int64(r.now().concurrency) {

@@ -68,7 +68,9 @@ type Worker struct {
 	Switch *Switch
 	// Backoff is the pause before attempt+1 of a task that failed. The default is Exponential(time.Second, time.Hour).
 	Backoff func(attempt int) time.Duration
-	// UntilEmpty makes Run drain and return when nothing is due and this worker holds nothing. It does not listen then.
+	// UntilEmpty makes Run drain and return when nothing is due and this worker holds nothing. A task that it gave up without an answer
+	// of the database, as when its lease ran out by the worker's clock, counts as held until the lease has ended there, and is then taken
+	// over like any other. It does not listen then.
 	UntilEmpty bool
 	// ID is the worker's name in the registry and in the history, and no other's. The default is the client's ID and a number.
 	ID string

@@ -1,0 +1,86 @@
+package worker_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// coarse is SQLite with a clock so coarse that a lease ends by the worker's clock long before it does in the database. No lease can be
+// extended.
+type coarse struct {
+	sqlite.Dialect
+	precision time.Duration
+}
+
+func (d coarse) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
+	s, err := d.Dialect.Probe(ctx, db)
+	s.Precision = d.precision
+	return s, err
+}
+
+func (d coarse) Statements(n dialect.Names) dialect.Statements {
+	st := d.Dialect.Statements(n)
+	st.Extend.SQL, st.Extend.One = "SELECT no_such_column FROM ({rows})", ""
+	return st
+}
+
+// UntilEmpty is not the end while the database still counts tasks as this worker's that the worker has given up.
+func TestUntilEmptyTakesUpAgainWhatItLostByItsOwnClock(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond // the first heartbeat would be after 500
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	c, err := dbq.New(t.Context(), pool.Write, coarse{precision: lease - 100*time.Millisecond}, dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := c.Queue("q")
+	ids := enqueue(t, q, 20, dbq.NewTask{})
+	runEmpty(t, worker.Worker{Queue: q, Lease: lease, Logger: slog.New(slog.DiscardHandler),
+		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+			if task.Attempt > 1 {
+				return nil, nil
+			}
+			<-ctx.Done()
+			if cause := context.Cause(ctx); !errors.Is(cause, dbq.ErrLeaseLost) {
+				t.Errorf("the context ended with %v, want ErrLeaseLost", cause)
+			}
+			return nil, context.Cause(ctx)
+		})})
+	for _, id := range ids {
+		if task := get(t, q, id); task.State != dbq.StateCompleted {
+			t.Errorf("Run returned while a task was %v", task.State)
+		}
+	}
+}
+
+// The database said what became of the task: there is no lease to wait for.
+func TestUntilEmptyReturnsWhenItsTaskWasRevoked(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	w := worker.Worker{Queue: q, Lease: time.Hour, UntilEmpty: true, Logger: slog.New(slog.DiscardHandler),
+		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+			return nil, q.Client().Revoke(ctx, id)
+		})}
+	began := time.Now()
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("Run returned after %v, want it at once", took)
+	}
+}
