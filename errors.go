@@ -19,7 +19,8 @@ var (
 	ErrNotMigrated = errors.New("dbq's tables are not there: run `dbq migrate`, or open with dbq.WithMigrate()")
 	// ErrSchemaOld is returned by Open and New when the tables were made by an older dbq.
 	ErrSchemaOld = errors.New("dbq's tables are of an older version: run `dbq migrate`, or open with dbq.WithMigrate()")
-	// ErrSchemaNew is returned by Open, New and Migrate when the tables were made by a newer dbq.
+	// ErrSchemaNew is returned by Open, New and Migrate when the tables were made by a newer dbq with which programs of this version do
+	// not work. A newer version may also be compatible: then this program opens, and works beside newer ones.
 	ErrSchemaNew = errors.New("dbq's tables are of a newer version: update this program")
 )
 

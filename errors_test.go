@@ -196,7 +196,7 @@ func TestTablesOfAnotherVersionAreNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.DB().ExecContext(t.Context(), "INSERT INTO dbq_migration VALUES (99, 'from the future', 0)"); err != nil {
+	if _, err := c.DB().ExecContext(t.Context(), "INSERT INTO dbq_migration VALUES (99, 'from the future', 99, 0)"); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()

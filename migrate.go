@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 // Migrate brings the tables in the database that dsn names to this version and returns the versions before and after, 0 being
 // no tables. It keeps data, does nothing when there is nothing to do, and may run in many processes at once: one does the
-// work, the others wait for it. Errors are those of Open.
+// work, the others wait for it. Tables of a newer version that this program works with stay as they are. Errors are those of Open.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
@@ -97,7 +98,7 @@ func MigrationSQL(d dialect.Dialect, opts ...Option) (string, error) {
 		for _, st := range m.Statements {
 			b.WriteString(dialect.Terminated(st))
 		}
-		set, err := s.Literal(s.Statements.SetVersion, dialect.Args{"version": m.Version, "title": m.Title})
+		set, err := s.Literal(s.Statements.SetVersion, versionArgs(m))
 		if err != nil {
 			return "", &Error{Op: "migrate", Err: err}
 		}
@@ -106,11 +107,18 @@ func MigrationSQL(d dialect.Dialect, opts ...Option) (string, error) {
 	return b.String(), nil
 }
 
+// versionRow is the version of the tables, null when there is none, and the oldest version whose programs work with them.
 type versionRow struct {
-	Version *int `db:"version"`
+	Version    *int `db:"version"`
+	Compatible *int `db:"compatible"`
 }
 
-// version is the newest migration in the database; no table is 0.
+func versionArgs(m dialect.Migration) dialect.Args {
+	return dialect.Args{"version": m.Version, "title": m.Title, "compatible": cmp.Or(m.Compatible, m.Version)}
+}
+
+// version is the newest migration in the database; no table is 0. Tables that a program of this version does not work with are
+// ErrSchemaNew.
 func (c *Client) version(ctx context.Context, conn dialect.Conn) (int, error) {
 	rows, err := dialect.QueryAs[versionRow](ctx, c.s, conn, c.s.Statements.Version, nil)
 	if c.s.Class(err) == dialect.Missing {
@@ -119,7 +127,12 @@ func (c *Client) version(ctx context.Context, conn dialect.Conn) (int, error) {
 	if err != nil || len(rows) == 0 || rows[0].Version == nil {
 		return 0, err
 	}
-	return *rows[0].Version, nil
+	have, own := *rows[0].Version, c.newestMigration()
+	if oldest := rows[0].Compatible; oldest != nil && *oldest > own {
+		err = fmt.Errorf("%w (they are at %d, which works with programs from version %d on; this program knows %d)",
+			ErrSchemaNew, have, *oldest, own)
+	}
+	return have, err
 }
 
 func (c *Client) checkSchema(ctx context.Context) error {
@@ -136,8 +149,6 @@ func (c *Client) checkSchema(ctx context.Context) error {
 		return fmt.Errorf("%w (looked for %s)", ErrNotMigrated, c.cfg.names.Table("migration"))
 	case have < want:
 		return fmt.Errorf("%w (they are at %d, this program wants %d)", ErrSchemaOld, have, want)
-	case have > want:
-		return fmt.Errorf("%w (they are at %d, this program knows %d)", ErrSchemaNew, have, want)
 	}
 	return nil
 }
@@ -173,12 +184,9 @@ func (c *Client) migrate(ctx context.Context) (from, to int, err error) {
 		from, err = c.version(ctx, conn)
 		return err
 	})
-	to = c.newestMigration()
+	to = max(from, c.newestMigration())
 	if err != nil || from == to {
 		return from, to, err
-	}
-	if from > to {
-		return from, to, fmt.Errorf("%w (they are at %d, this program knows %d)", ErrSchemaNew, from, to)
 	}
 	defer func() {
 		if c.s.Class(err) == dialect.Denied {
@@ -205,7 +213,7 @@ func (c *Client) migrate(ctx context.Context) (from, to int, err error) {
 					return fmt.Errorf("step %d (%s): %w", m.Version, m.Title, err)
 				}
 			}
-			if _, err := c.s.Exec(ctx, conn, st.SetVersion, dialect.Args{"version": m.Version, "title": m.Title}); err != nil {
+			if _, err := c.s.Exec(ctx, conn, st.SetVersion, versionArgs(m)); err != nil {
 				return err
 			}
 		}

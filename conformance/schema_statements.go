@@ -14,7 +14,7 @@ import (
 // statementNames are the values that each statement may ask for, as dialect.Statements documents them.
 var statementNames = map[string]string{
 	"Now": "", "Dual": "", "Begin": "", "Version": "", "MigrationTable": "", "Drop": "", "Count": "",
-	"SetVersion": "version title", "MigrationLock": "name", "MigrationUnlock": "name",
+	"SetVersion": "version title compatible", "MigrationLock": "name", "MigrationUnlock": "name",
 	"Insert":      "queue id reference kind priority at delay max_attempts headers payload payload_size",
 	"InsertAlike": "queue id kind priority at delay max_attempts headers payload payload_size now",
 	"Settle":      "id fence state at after uncount result result_size",

@@ -94,8 +94,11 @@ func (n Names) Table(name string) string {
 // A Migration is one step of the schema. Its statements run in order in one transaction where the engine's DDL can be
 // in one; elsewhere each of them must be safe to run again.
 type Migration struct {
-	Version    int
-	Title      string
+	Version int
+	Title   string
+	// Compatible is the oldest version whose programs work with the tables after this step, such as the version before it for a step
+	// that adds a nullable column: they go on beside newer programs during a rolling deploy, and open. Zero is Version itself.
+	Compatible int
 	Statements []string
 }
 

@@ -21,8 +21,8 @@ type Statements struct {
 	Now   string // an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement
 	Dual  string // what the engine wants behind a SELECT that reads no table, such as "FROM dual"; empty for most
 
-	// Version returns the newest migration as version; a missing table is an error of class Missing. SetVersion takes
-	// :version and :title. MigrationTable makes the table of both, if need be, and the schema it is in. MigrationLock is run
+	// Version returns the newest migration as version, and as compatible the oldest version whose programs work with the tables; a missing
+	// table is an error of class Missing. SetVersion takes :version, :title and :compatible. MigrationTable makes the table of both, if need be, and the schema it is in. MigrationLock is run
 	// first and waits for other migrations of :name; it may be empty where Begin does that. With a MigrationUnlock it is taken
 	// before the transaction and freed after it, else it is the transaction's.
 	Version, SetVersion            string

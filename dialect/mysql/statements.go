@@ -75,10 +75,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Begin: []string{"SET " + isolation, begin},
 		Now:   now,
 
-		Version:    t(`SELECT max(version) AS version FROM {migration}`),
-		SetVersion: t(`INSERT IGNORE INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
+		Version:    t(`SELECT max(version) AS version, max(compatible) AS compatible FROM {migration}`),
+		SetVersion: t(`INSERT IGNORE INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now})`),
 		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
-  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB`)),
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB`)),
 		MigrationLock:   lockText("300"),
 		MigrationUnlock: unlockText,
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),

@@ -59,12 +59,12 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Now:   now,
 		Dual:  "FROM dual",
 
-		Version: t(`SELECT MAX(version) AS version FROM {migration}`),
-		SetVersion: t(`BEGIN INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now});
+		Version: t(`SELECT MAX(version) AS version, MAX(compatible) AS compatible FROM {migration}`),
+		SetVersion: t(`BEGIN INSERT INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now});
 EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;`),
 		MigrationTable: []string{unless(exists, t(`CREATE TABLE {migration} (
-  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, applied NUMBER(19) NOT NULL,
+  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
   CONSTRAINT {prefix}migr_pk PRIMARY KEY (version))`))},
 		MigrationLock:   migrationLock,
 		MigrationUnlock: migrationUnlock,

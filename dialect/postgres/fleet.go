@@ -34,7 +34,8 @@ SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, CAST(:outcome AS text), d
 	st.ExpireAttempts = t(`DELETE FROM {attempt} WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM {attempt} WHERE queue = :queue AND ended <= {now} - CAST(:age AS bigint) ORDER BY ended LIMIT :limit))`)
 	purge, _ := state.Find(state.Purge, state.Operator)
-	st.Archive = batch(`INSERT INTO {archive} SELECT t.*, {now} FROM {task} t
+	st.Archive = batch(`INSERT INTO {archive} (` + stored + `, archived)
+SELECT ` + stored + `, {now} FROM {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[])) AND ` + state.Guard(purge, "due") + ` FOR UPDATE ON CONFLICT DO NOTHING`)
 	st.ListArchive = t(`SELECT {columns}, {now} AS now FROM {archive} t WHERE {where} ORDER BY t.id LIMIT :limit`)
 }

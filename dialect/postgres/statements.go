@@ -18,6 +18,10 @@ const clock = "clock AS MATERIALIZED (SELECT " + now + " AS now)"
 const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result"
 
+// stored are the columns of a row. They are named where a row is copied, since a later version may add to them.
+const stored = "id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, " +
+	"holder, headers, payload, result"
+
 // alike are the rows of a batch that is settled under one fence. The list comes out of a sub-select, which hides its length like OFFSET 0:
 // the primary key is used whatever the planner knows about the table.
 const alike = `
@@ -48,10 +52,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Begin: []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
 		Now:   now,
 
-		Version:    t(`SELECT max(version) AS version FROM {migration}`),
-		SetVersion: t(`INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
+		Version:    t(`SELECT max(version) AS version, max(compatible) AS compatible FROM {migration}`),
+		SetVersion: t(`INSERT INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now})`),
 		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
-  version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL)`)),
+  version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL)`)),
 		MigrationLock: `SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0))`,
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},

@@ -75,10 +75,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Begin: []string{"BEGIN IMMEDIATE"},
 		Now:   now,
 
-		Version:    t(`SELECT max(version) AS version FROM {migration}`),
-		SetVersion: t(`INSERT INTO {migration} (version, title, applied) VALUES (:version, :title, {now})`),
+		Version:    t(`SELECT max(version) AS version, max(compatible) AS compatible FROM {migration}`),
+		SetVersion: t(`INSERT INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now})`),
 		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (
-  version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT`)},
+  version INTEGER PRIMARY KEY, title TEXT NOT NULL, compatible INTEGER NOT NULL, applied INTEGER NOT NULL) STRICT`)},
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 

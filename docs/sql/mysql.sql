@@ -10,7 +10,7 @@
 -- dbq's tables for mysql
 
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB;
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB;
 
 -- 1: tasks
 CREATE TABLE IF NOT EXISTS dbq_task (
@@ -46,7 +46,7 @@ CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue U
   CONVERT(holder USING utf8mb4) AS holder,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
   CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM dbq_task;
-INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+INSERT IGNORE INTO dbq_migration (version, title, compatible, applied) VALUES (1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
 
 -- 2: notes, history, archive
 CREATE TABLE IF NOT EXISTS dbq_note (
@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   archived BIGINT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
-INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+INSERT IGNORE INTO dbq_migration (version, title, compatible, applied) VALUES (2, 'notes, history, archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
 
 -- ======== The statements ========
 
@@ -110,10 +110,10 @@ START TRANSACTION;
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 
 -- Version. Reads the newest migration that has been applied.
-SELECT max(version) AS version FROM dbq_migration;
+SELECT max(version) AS version, max(compatible) AS compatible FROM dbq_migration;
 
 -- SetVersion. Notes a migration as applied.
-INSERT IGNORE INTO dbq_migration (version, title, applied) VALUES (:version, :title, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+INSERT IGNORE INTO dbq_migration (version, title, compatible, applied) VALUES (:version, :title, :compatible, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
 
 -- MigrationLock. Waits for other migrations of the same tables.
 SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 300) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
@@ -123,7 +123,7 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
 
 -- MigrationTable. Makes the table of applied migrations.
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB;
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB;
 
 -- Drop. Removes everything, for tests and for leaving.
 DROP VIEW IF EXISTS dbq_tasks;

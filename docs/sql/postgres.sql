@@ -10,7 +10,7 @@
 -- dbq's tables for postgres
 
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL);
+  version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL);
 
 -- 1: tasks
 CREATE TABLE dbq_task (
@@ -43,7 +43,7 @@ CREATE VIEW dbq_tasks AS SELECT id, queue, reference, kind,
   priority, attempt, max_attempts, fence, to_timestamp(due / 1e6) AS due, to_timestamp(lease_until / 1e6) AS lease_until, holder,
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
   headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM dbq_task;
-INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
+INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
 
 -- 2: notes, history, archive
 CREATE TABLE dbq_note (
@@ -69,7 +69,7 @@ CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
 CREATE VIEW dbq_attempts AS SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timestamp(ended / 1e6) AS ended,
   worker, queue, fence, encode(error, 'escape') AS error FROM dbq_attempt;
 CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
-INSERT INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
+INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (2, 'notes, history, archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
 
 -- ======== The statements ========
 
@@ -80,17 +80,17 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint);
 
 -- Version. Reads the newest migration that has been applied.
-SELECT max(version) AS version FROM dbq_migration;
+SELECT max(version) AS version, max(compatible) AS compatible FROM dbq_migration;
 
 -- SetVersion. Notes a migration as applied.
-INSERT INTO dbq_migration (version, title, applied) VALUES (:version, :title, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
+INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (:version, :title, :compatible, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
 
 -- MigrationLock. Waits for other migrations of the same tables.
 SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0));
 
 -- MigrationTable. Makes the table of applied migrations.
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version integer PRIMARY KEY, title text NOT NULL, applied bigint NOT NULL);
+  version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL);
 
 -- Drop. Removes everything, for tests and for leaving.
 DROP VIEW IF EXISTS dbq_tasks;
@@ -284,7 +284,8 @@ DELETE FROM dbq_attempt WHERE ctid = ANY (ARRAY(
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 5000 rows.
-INSERT INTO dbq_archive SELECT t.*, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) FROM dbq_task t
+INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, holder, headers, payload, result, archived)
+SELECT id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, holder, headers, payload, result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE ON CONFLICT DO NOTHING;
 
 -- ListArchive. Lists tasks of the archive.

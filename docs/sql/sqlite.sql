@@ -10,7 +10,7 @@
 -- dbq's tables for sqlite
 
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT;
+  version INTEGER PRIMARY KEY, title TEXT NOT NULL, compatible INTEGER NOT NULL, applied INTEGER NOT NULL) STRICT;
 
 -- 1: tasks
 CREATE TABLE dbq_task (
@@ -45,7 +45,7 @@ CREATE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, queue, reference, kind,
   strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
   strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
   headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result FROM dbq_task;
-INSERT INTO dbq_migration (version, title, applied) VALUES (1, 'tasks', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
 
 -- 2: notes, history, archive
 CREATE TABLE dbq_note (
@@ -93,7 +93,7 @@ CREATE TABLE dbq_archive (
   result BLOB,
   archived INTEGER NOT NULL) STRICT;
 CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
-INSERT INTO dbq_migration (version, title, applied) VALUES (2, 'notes, history, archive', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (2, 'notes, history, archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
 
 -- ======== The statements ========
 
@@ -104,14 +104,14 @@ BEGIN IMMEDIATE;
 CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 
 -- Version. Reads the newest migration that has been applied.
-SELECT max(version) AS version FROM dbq_migration;
+SELECT max(version) AS version, max(compatible) AS compatible FROM dbq_migration;
 
 -- SetVersion. Notes a migration as applied.
-INSERT INTO dbq_migration (version, title, applied) VALUES (:version, :title, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (:version, :title, :compatible, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
 
 -- MigrationTable. Makes the table of applied migrations.
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version INTEGER PRIMARY KEY, title TEXT NOT NULL, applied INTEGER NOT NULL) STRICT;
+  version INTEGER PRIMARY KEY, title TEXT NOT NULL, compatible INTEGER NOT NULL, applied INTEGER NOT NULL) STRICT;
 
 -- Drop. Removes everything, for tests and for leaving.
 DROP VIEW IF EXISTS dbq_tasks;

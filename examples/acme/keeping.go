@@ -5,6 +5,10 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
+// stored are the columns of a row, named where it is copied, since a later version may add to them.
+const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, " +
+	"headers, payload, result"
+
 // keepingSchema makes the tables beside the tasks: notes that all workers share, the history of attempts, and the archive.
 func keepingSchema(t func(string) string) dialect.Migration {
 	return dialect.Migration{Version: 2, Title: "notes, history, archive", Statements: []string{
@@ -38,6 +42,7 @@ WHERE kind = :kind AND name = :name AND version = :version`)
 
 	// Purge follows in the same transaction, and goes by the same guard.
 	purge, _ := state.Find(state.Purge, state.Operator)
-	st.Archive = batch(`INSERT INTO {archive} SELECT *, {now} FROM {task} WHERE id IN (VALUES {rows}) AND `+state.Guard(purge, "due")+` ON CONFLICT DO NOTHING`, `(:id)`)
+	st.Archive = batch(`INSERT INTO {archive} (`+stored+`, archived) SELECT `+stored+`, {now} FROM {task}
+ WHERE id IN (VALUES {rows}) AND `+state.Guard(purge, "due")+` ON CONFLICT DO NOTHING`, `(:id)`)
 	st.ListArchive = t(`SELECT {listed} FROM {archive} WHERE {where} ORDER BY id LIMIT :limit`)
 }

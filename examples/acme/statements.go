@@ -19,9 +19,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Begin: []string{"BEGIN IMMEDIATE"},
 		Now:   now,
 
-		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (version INTEGER PRIMARY KEY, title TEXT, applied INTEGER)`)},
-		Version:        t(`SELECT max(version) AS version FROM {migration}`),
-		SetVersion:     t(`INSERT INTO {migration} VALUES (:version, :title, {now})`),
+		MigrationTable: []string{t(`CREATE TABLE IF NOT EXISTS {migration} (
+  version INTEGER PRIMARY KEY, title TEXT, compatible INTEGER, applied INTEGER)`)},
+		Version:    t(`SELECT max(version) AS version, max(compatible) AS compatible FROM {migration}`),
+		SetVersion: t(`INSERT INTO {migration} VALUES (:version, :title, :compatible, {now})`),
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`), t(`DROP TABLE IF EXISTS {attempt}`),
 			t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 

@@ -161,7 +161,7 @@ func (e world) take(n int) (holder string) {
 
 func (e world) migration() {
 	e.t.Helper()
-	e.want("SetVersion", e.exec(e.s.Statements.SetVersion, dialect.Args{"version": 99, "title": "t"}), 1)
+	e.want("SetVersion", e.exec(e.s.Statements.SetVersion, dialect.Args{"version": 99, "title": "t", "compatible": 98}), 1)
 	rows := query[Columns](e, e.s.Statements.Version, nil)
 	if len(rows) != 1 || rows[0].Version == nil || *rows[0].Version != 99 {
 		e.t.Errorf("Version: %+v, want 99", rows)

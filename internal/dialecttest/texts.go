@@ -16,7 +16,8 @@ import (
 // Columns are those that every dialect's statements may return.
 type Columns struct {
 	dialect.Row
-	Version *int `db:"version"`
+	Version    *int `db:"version"`
+	Compatible *int `db:"compatible"`
 }
 
 // elsewhere are the fields of Statements that are not run for themselves, with the reason.
