@@ -1,7 +1,10 @@
-.PHONY: test check engines clusters restarts bench-smoke bench-guard
+.PHONY: test test-all check engines clusters restarts bench-smoke bench-guard
 
-test: ## all tests, on every engine found here; needs only Go
+test: ## all tests, on every engine that is here; needs only Go, and fetches nothing
 	@ci/test.sh
+
+test-all: ## the same with every law under every strategy, the long tests and the race detector
+	@ci/test.sh all
 
 check: ## format, vet, staticcheck, import rules, generated files
 	@ci/check.sh

@@ -67,7 +67,7 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	s.started = time.Now()
+	s.started, s.dir = time.Now(), dir
 	rep := Report{
 		Product: server.Product, Version: server.Version, Dialect: family, DBQ: version(), Strategies: strategies,
 		Started: s.started.UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,

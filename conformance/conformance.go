@@ -40,6 +40,7 @@ type Case struct {
 	run   func(t *T)
 	once  bool // does not depend on the strategy: runs under the default one only
 	alone bool // loads the machine: does not run beside other cases
+	small bool // needs no more than a queue of its own name: shares its tables with others, since making them takes longer than the case
 }
 
 // FullName is the case as reports name it: group/name.
@@ -70,6 +71,9 @@ type Harness struct {
 	Parallel int
 	// Report, if not nil, gets the report of Run after its last case. (Check returns it.)
 	Report func(Report)
+	// Short leaves out, under all strategies but the default one, the groups that depend little on the strategy: what is left are Checkout,
+	// Lease and Contention. Run sets it with go test -short.
+	Short bool
 	// Load multiplies the work of the contention cases; 0 is 1, for CI.
 	Load int
 	// Seed of the random choices; 0 takes one from the clock. It is logged.
@@ -94,6 +98,7 @@ func Cases() []Case { return slices.Concat(groups()...) }
 // Run executes every case as a subtest named strategy/group/name.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
+	h.Short = h.Short || testing.Short()
 	s := newSuite(h)
 	rep, err := s.begin(t.Context(), t.TempDir())
 	if err != nil {

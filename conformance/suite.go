@@ -20,11 +20,13 @@ type suite struct {
 	h       Harness
 	seed    uint64
 	prefix  string // how the prefixes of this run begin
+	dir     string // the run's own folder
 	count   atomic.Int64
 	started time.Time
 
-	mu   sync.Mutex
-	left []made // what could not be removed
+	mu     sync.Mutex
+	left   []made // what is still to be removed
+	shares bool   // the shared tables are in left
 }
 
 func newSuite(h Harness) *suite {
@@ -82,11 +84,14 @@ type job struct {
 	strategy dialect.Strategy
 }
 
+// strategyGroups are what a strategy decides most about.
+var strategyGroups = []string{"Checkout", "Lease", "Contention"}
+
 // jobs are what is to be run, in the order in which it is reported.
 func (s *suite) jobs(strategies []dialect.Strategy) (out []job) {
 	for i, strategy := range strategies {
 		for _, c := range Cases() {
-			if c.once && i > 0 || s.h.Match != nil && !s.h.Match.MatchString(c.FullName()) {
+			if c.once && i > 0 || s.h.Short && i > 0 && !slices.Contains(strategyGroups, c.Group) || s.h.Match != nil && !s.h.Match.MatchString(c.FullName()) {
 				continue
 			}
 			out = append(out, job{c, strategy})
@@ -114,6 +119,18 @@ func (m made) remove(ctx context.Context) error {
 // tables are dbq's tables under a prefix.
 func (s *suite) tables(dsn, prefix string) made {
 	return made{prefix + "*", func(ctx context.Context) error { return dbq.DropTables(ctx, dsn, dbq.WithPrefix(prefix)) }}
+}
+
+// shared are the tables of all small cases of this run. They are removed at its end.
+func (s *suite) shared() (dsn, prefix string) {
+	dsn, prefix = s.h.DSN(s.dir), s.prefix+"s_"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shares {
+		s.shares = true
+		s.left = append(s.left, s.tables(dsn, prefix))
+	}
+	return dsn, prefix
 }
 
 // leave notes what could not be removed.

@@ -21,6 +21,7 @@ type T struct {
 	ctx      context.Context
 	suite    *suite
 	strategy dialect.Strategy
+	name     string // the case's full name
 	dsn      string
 	dir      string
 	prefix   string
@@ -51,9 +52,14 @@ func (s *suite) run(ctx context.Context, c Case, strategy dialect.Strategy, dir 
 	defer cancel()
 	name := fnv.New64a()
 	name.Write([]byte(string(strategy) + "/" + c.FullName()))
-	t := &T{ctx: ctx, suite: s, strategy: strategy, dsn: s.h.DSN(dir), dir: dir, prefix: s.newPrefix(), log: log,
+	t := &T{ctx: ctx, suite: s, strategy: strategy, name: c.FullName(), dir: dir, log: log,
 		rand: rand.New(rand.NewPCG(s.seed, name.Sum64()))}
-	t.makes(s.tables(t.dsn, t.prefix))
+	if c.small {
+		t.dsn, t.prefix = s.shared()
+	} else {
+		t.dsn, t.prefix = s.h.DSN(dir), s.newPrefix()
+		t.makes(s.tables(t.dsn, t.prefix))
+	}
 	start := time.Now()
 	done := make(chan struct{})
 	go func() { // Fatalf ends the goroutine's work by a panic of its own

@@ -191,19 +191,19 @@ func (a action) from(s situation) (tr state.Transition, to state.State, allowed 
 
 func transitionCase(a action, s situation) Case {
 	tr, to, allowed := a.from(s)
-	c := Case{Name: a.name + "/" + s.name, once: a.event != state.Checkout}
+	c := Case{Name: a.name + "/" + s.name, once: a.event != state.Checkout, small: true}
 	if allowed {
 		c.Law = fmt.Sprintf("From %s, %s does what the table of states says: %s", s.name, a.name, tr.Doc)
 	} else {
 		c.Law = fmt.Sprintf("From %s, %s is refused and leaves the row as it is.", s.name, a.name)
 	}
 	c.run = func(t *T) {
-		q := t.Open().Queue("q")
+		q := t.Open().Queue(string(t.strategy) + " " + t.name)
 		id := s.reach(t, q, dbq.NewTask{Payload: []byte("payload"), Reference: "ref", Kind: "kind", Priority: 3})
 		before, err := q.Client().Get(t.ctx, id)
 		if s.state == state.None {
 			t.WantErr("get of the absent task", err, dbq.ErrNotFound)
-			before = dbq.Task{ID: id, Queue: "q", Fence: 1, State: state.None}
+			before = dbq.Task{ID: id, Queue: q.Name(), Fence: 1, State: state.None}
 		} else {
 			t.Must(err)
 		}
@@ -236,7 +236,7 @@ func transitionCase(a action, s situation) Case {
 // checkoutFrom checks out with a client of its own, whose first checkout looks for leases that ran out, and compares what comes
 // with what should.
 func checkoutFrom(t *T, before dbq.Task, want bool) error {
-	tasks, err := t.Open().Queue("q").Checkout(t.ctx, 10, long)
+	tasks, err := t.Open().Queue(before.Queue).Checkout(t.ctx, 10, long)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func checkoutFrom(t *T, before dbq.Task, want bool) error {
 		t.Errorf("checkout returned %d tasks, want the task: %v", len(tasks), want)
 	}
 	for _, task := range tasks {
-		if l := task.Lease; l.Task != task.ID || l.Queue != "q" || l.Fence != task.Fence {
+		if l := task.Lease; l.Task != task.ID || l.Queue != before.Queue || l.Fence != task.Fence {
 			t.Errorf("the lease is %+v, want that of task %s with fence %d", l, task.ID, task.Fence)
 		}
 	}

@@ -10,7 +10,8 @@
 //	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
 //	DBQ_TEST_ORACLE23_DSN=oracle://...        the same; DBQ_TEST_ORACLE_DSN is one of any version
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
-//	DBQ_TEST_CONTAINERS=only                  containers also where there is a DSN; no: none at all
+//	DBQ_TEST_CONTAINERS=pull                  images that are not there are fetched; by default only those that are there are used
+//	DBQ_TEST_CONTAINERS=only                  the same, also where there is a DSN; no: no containers at all
 //	DBQ_TEST_REPORTS=folder                   gets a report of each target: target.json and target.md
 //	DBQ_TEST_LOAD=200                         so much times the work in Contention and Worker: 100,000 tasks for Worker/FourProcesses
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
@@ -40,7 +41,7 @@ type target struct {
 	always bool   // try a container also when nobody requires the target
 }
 
-// targets to test. A container takes its time, so only the oldest and the newest version are tried in one unasked.
+// targets to test. A container takes its time, so only the oldest and the newest version are tried in one unasked, and only if its image is there.
 var targets = []target{
 	{"sqlite", sqliteEngine, "", true},
 	{"postgres15", postgresEngine, "postgres:15", true},

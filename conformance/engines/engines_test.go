@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/dbq-go/dbq/conformance"
 )
+
+// noReaper tells testcontainers-go not to start the container that removes those of a test program that was killed.
+const noReaper = "TESTCONTAINERS_RYUK_DISABLED"
 
 // parallel is how many cases run at once when go test is not told: most of their time they wait, for leases and for lost connections.
 const parallel = "6"
@@ -24,6 +28,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+	if !fetches() && os.Getenv(noReaper) == "" { // its reaper is a container of an image of its own
+		os.Setenv(noReaper, "true")
+	}
 	if name := unknownRequired(); name != "" { // else go test -run TestConformance/NAME passes without having tested anything
 		fmt.Fprintf(os.Stderr, "DBQ_TEST_REQUIRE: there is no target %q\n", name)
 		os.Exit(2)
@@ -31,11 +38,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// lanes is how many targets are tested at once: a suite waits for its server, for leases and for lost connections most of its time.
+const lanes = 2
+
 // TestConformance runs the suite as target/strategy/group/name.
 func TestConformance(t *testing.T) {
-	for _, target := range targets {
-		t.Run(target.name, func(t *testing.T) { run(t, target) })
+	next := make(chan target)
+	var all sync.WaitGroup
+	for range lanes {
+		all.Go(func() {
+			for target := range next {
+				t.Run(target.name, func(t *testing.T) { run(t, target) })
+			}
+		})
 	}
+	for _, target := range targets {
+		next <- target
+	}
+	close(next)
+	all.Wait()
 }
 
 // load is how much work the cases of contention make.

@@ -73,14 +73,37 @@ func find(ctx context.Context, t target) (server, error) {
 	case !t.always && !t.required():
 		return server{}, skipped{fmt.Sprintf("no DSN, and not asked for: %s, or DBQ_TEST_REQUIRE=%s to start %s in Docker", cure, t.name, t.image)}
 	}
-	if err := docker(ctx); err != nil {
+	image, present := "", false
+	err := docker(ctx, func(ctx context.Context, provider *testcontainers.DockerProvider) error {
+		image, present = imageOf(ctx, provider, t.image)
+		return nil
+	})
+	switch {
+	case err != nil:
 		return server{}, skipped{fmt.Sprintf("no DSN, and no Docker (%v): %s, or start Docker", err, cure)}
+	case !present && !fetches() && !t.required():
+		return server{}, skipped{fmt.Sprintf("no DSN, and no image %s: %s, or docker pull %s, or DBQ_TEST_CONTAINERS=pull", image, cure, image)}
 	}
 	return start(ctx, t)
 }
 
-// docker asks whether Docker answers, and soon. The library panics where it finds no way to it.
-func docker(ctx context.Context) (err error) {
+// fetches reports whether images may be fetched that are not there.
+func fetches() bool {
+	how := os.Getenv("DBQ_TEST_CONTAINERS")
+	return how == "pull" || how == "only"
+}
+
+// imageOf is the name that an image has here, and whether it is here.
+func imageOf(ctx context.Context, provider *testcontainers.DockerProvider, image string) (name string, present bool) {
+	if prefix := provider.Config().Config.HubImageNamePrefix; prefix != "" {
+		image = prefix + "/" + image
+	}
+	_, err := provider.Client().ImageInspect(ctx, image)
+	return image, err == nil
+}
+
+// docker asks Docker, if it answers soon. The library panics where it finds no way to it.
+func docker(ctx context.Context, ask func(ctx context.Context, provider *testcontainers.DockerProvider) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, dockerTimeout)
 	defer cancel()
 	answer := make(chan error, 1)
@@ -94,6 +117,9 @@ func docker(ctx context.Context) (err error) {
 		if err == nil {
 			defer provider.Close()
 			err = provider.Health(ctx)
+		}
+		if err == nil {
+			err = ask(ctx, provider)
 		}
 		answer <- err
 	}()
