@@ -35,6 +35,7 @@ const timedLeast = 50
 type newRow struct {
 	NewTask
 	headers *string
+	reused  bool // the caller gave the id, so there may have been a task of this id
 }
 
 // like reports whether two rows differ in nothing but their ids, references and payloads.
@@ -63,7 +64,8 @@ func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.ID != uuid.Nil {
+		reused := t.ID != uuid.Nil
+		if reused {
 			b.callers = append(b.callers, t.ID)
 		} else {
 			t.ID = q.c.ids.next(q.c.cfg.clock())
@@ -72,7 +74,7 @@ func (q *Queue) newBatch(ctx context.Context, ts []NewTask) (*newTasks, error) {
 			t.MaxAttempts = q.c.cfg.maxAttempts
 		}
 		b.ids, b.refs = append(b.ids, t.ID), append(b.refs, t.Reference)
-		row := newRow{t, headers}
+		row := newRow{t, headers, reused}
 		b.fresh = b.fresh && t.Reference == "" && len(b.callers) == 0
 		b.alike = b.alike && b.fresh && (i == 0 || row.like(&b.ordered[0]))
 		b.ordered = append(b.ordered, row)
@@ -254,8 +256,12 @@ func (b *newTasks) args(rows []newRow, now *int64) dialect.Args {
 	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	at, delay := make(dialect.Col[*int64], n), make(dialect.Col[int64], n)
 	headers, payload, size := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
+	reused := make(dialect.Col[int64], n)
 	for i := range rows {
 		r := &rows[i]
+		if r.reused {
+			reused[i] = 1
+		}
 		id[i], kind[i], headers[i], payload[i] = r.ID, r.Kind, r.headers, r.Payload
 		size[i] = dialect.SizeOf(r.Payload)
 		priority[i], attempts[i], delay[i] = int64(r.Priority), int64(r.MaxAttempts), r.Delay.Microseconds()
@@ -264,8 +270,8 @@ func (b *newTasks) args(rows []newRow, now *int64) dialect.Args {
 		}
 		at[i] = r.dueAt(now)
 	}
-	return dialect.Args{"queue": b.q.name, "id": id, "reference": ref, "kind": kind, "priority": priority,
-		"max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload, "payload_size": size}
+	return dialect.Args{"queue": b.q.name, "id": id, "reused": reused, "clock": time.Now().UnixMicro(), "reference": ref, "kind": kind,
+		"priority": priority, "max_attempts": attempts, "at": at, "delay": delay, "headers": headers, "payload": payload, "payload_size": size}
 }
 
 // alikeArgs are args for rows that are alike: only what differs is a column.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +28,14 @@ func TestDefaults(t *testing.T) {
 	if c.logger == nil || c.clock == nil || c.name == "" {
 		t.Errorf("got %+v", c)
 	}
-	if other, _ := newConfig("dsn", nil); other.name == c.name {
-		t.Errorf("two clients of a process are both %q", c.name)
-	}
 	if err := checkText(c.name, 1, maxName, ErrOption, "name"); err != nil {
+		t.Error(err)
+	}
+	id := newClientID(strings.Repeat("ä", maxName))
+	if other := newClientID(strings.Repeat("ä", maxName)); other == id {
+		t.Errorf("two clients of one name are both %q", id)
+	}
+	if err := checkText(id+"#"+strconv.FormatUint(math.MaxUint64, 36), 1, MaxReference, ErrOption, "longest token"); err != nil {
 		t.Error(err)
 	}
 }

@@ -26,7 +26,8 @@ const (
 // NewTask is a task to enqueue. The zero value is a task without payload that is due now.
 type NewTask struct {
 	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known, or to
-	// keep the id of a task that moves between databases.
+	// keep the id of a task that moves between databases. The fences of such a task begin at the database's clock in microseconds, above
+	// those of an earlier task with this id; many of them are settled more slowly than tasks whose ids dbq made.
 	ID uuid.UUID
 	// Kind says what sort of task it is, for the worker that takes it. Up to MaxKind characters.
 	Kind string
@@ -90,8 +91,8 @@ func (t Task) Ended() bool {
 type Lease struct {
 	Task  uuid.UUID `json:"task"`
 	Queue string    `json:"queue"`
-	// Fence is a number that only grows for a task, with every checkout. Pass it on to other systems that should refuse a
-	// worker whose task was taken over.
+	// Fence is a number that only grows for a task id, with every checkout, also when the task is removed and its id enqueued again. Pass it
+	// on to other systems that should refuse a worker whose task was taken over.
 	Fence int64 `json:"fence"`
 	// Until is this process's own estimate of the lease's end, never later than the database's. It carries Go's monotonic
 	// clock reading, so a clock that is set does not move it.

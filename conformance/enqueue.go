@@ -94,8 +94,8 @@ func enqueueAllFields(t *T) {
 	}
 	taken := t.take(q, long)
 	check("checkout", taken)
-	if taken.State != dbq.StateProcessing || taken.Attempt != 1 || taken.Fence != 1 || !taken.Due.IsZero() || taken.LeaseUntil.IsZero() || taken.Holder == "" {
-		t.Errorf("checkout: got %s, want it in PROCESSING with attempt 1, fence 1, a lease and a holder", show(taken))
+	if taken.State != dbq.StateProcessing || taken.Attempt != 1 || taken.Fence <= got.Fence || !taken.Due.IsZero() || taken.LeaseUntil.IsZero() || taken.Holder == "" {
+		t.Errorf("checkout: got %s, want it in PROCESSING with attempt 1, a higher fence than %d, a lease and a holder", show(taken), got.Fence)
 	}
 	if row := t.get(c, nt.ID); show(row) != show(taken) {
 		t.Errorf("checkout and get differ:\ncheckout %s\nget      %s", show(taken), show(row))

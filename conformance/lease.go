@@ -46,6 +46,8 @@ func leaseCases() []Case {
 		Case{Name: "ManyCompletedTogether",
 			Law: "Of many leases that are completed in one call each that was lost or settled is told, and only its task is left as it was.",
 			run: leaseManyCompleted},
+		Case{Name: "EarlierLifeIsLost", run: leaseEarlierLife,
+			Law: "When a task is removed and its id enqueued again, no lease of its earlier life settles or extends it, and the history has both lives."},
 		Case{Name: "OtherTasksFence", Law: "The fence of one task opens no other, even when the numbers are equal.",
 			run: leaseOtherTask, once: true},
 		Case{Name: "RetryWhenDue", Law: "A failed task is tried again once its retry time has come, and not before.",

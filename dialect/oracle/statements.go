@@ -80,8 +80,9 @@ BEGIN
   {rows}
 END;`),
 			Row: t(`BEGIN
-    INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
-    VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers, :payload_size, :payload);
+    INSERT INTO {task} (id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
+    VALUES (:id, :reused * l_now, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers,
+            :payload_size, :payload);
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;`),
 			// Both lists have one separator, which is none between statements.

@@ -61,12 +61,13 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		Insert: batch(`WITH {clock}
-INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.id, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_attempts, coalesce(d.at, clock.now + d.delay),
-       clock.now, clock.now, d.headers, d.payload
-  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:reference AS text[]), CAST(:kind AS text[]), CAST(:priority AS smallint[]),
-       CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]), CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
-       AS d (id, reference, kind, priority, max_attempts, at, delay, headers, payload)
+INSERT INTO {task} (id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_attempts,
+       coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:reused AS smallint[]), CAST(:reference AS text[]), CAST(:kind AS text[]),
+       CAST(:priority AS smallint[]), CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]), CAST(:delay AS bigint[]),
+       CAST(:headers AS text[]), CAST(:payload AS bytea[]))
+       AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload)
 ON CONFLICT DO NOTHING
 RETURNING id`),
 		// No ON CONFLICT: it would insert each row speculatively, and log that it stays. SELECT unnest does without a tuplestore.

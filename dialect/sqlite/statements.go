@@ -61,8 +61,9 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		b.One = t(one)
 		return b
 	}
-	const into = `INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-`
+	const into = `INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload`
+	// SQLite's clock has milliseconds, in which a task may come, go and come again. The caller's is the same machine's, and finer.
+	const begins = `max({now}, :clock)`
 	const completed = `UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL,
   taken_by = taken_by || '       ' WHERE id `
 	const underOne = `+fence = :fence AND +state = 1`
@@ -82,13 +83,19 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
-		Insert: alone(into+`VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)
-ON CONFLICT DO NOTHING`, into+`SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9
+		Insert: alone(into+`, fence)
+VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload,
+  :reused * `+begins+`)
+ON CONFLICT DO NOTHING`, into+`, fence)
+SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8,
+       d.column9, d.column10 * `+begins+`
   FROM (VALUES {rows}) AS d WHERE true
 ON CONFLICT DO NOTHING
-RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
-		InsertAlike: alone(into+`VALUES (:id, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`,
-			into+`SELECT d.column1, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
+RETURNING id`, `(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused)`),
+		InsertAlike: alone(into+`)
+VALUES (:id, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload)`,
+			into+`)
+SELECT d.column1, :queue, NULL, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
   FROM (VALUES {rows}) AS d`, `(:id, :payload)`),
 		Settle: batch(`UPDATE {task} SET
   state = CASE WHEN d.column3 = 3 AND coalesce(d.column4, d.column5) IS NOT NULL AND attempt >= max_attempts THEN 4 ELSE d.column3 END,

@@ -135,10 +135,12 @@ DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), :headers, :payload)
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
+ :reused * created, :headers, :payload)
 -- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 -- In what reads before or after the change it is a list of :id
-INSERT IGNORE INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, headers, payload)
+INSERT IGNORE INTO dbq_task
+  (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence, headers, payload)
 VALUES {rows};
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 

@@ -224,8 +224,9 @@ END;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
 -- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
-    VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers, :payload_size, :payload);
+    INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
+    VALUES (:id, :reused * l_now, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers,
+            :payload_size, :payload);
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;
 -- In what reads before or after the change it is a list of OR id = :id

@@ -104,12 +104,13 @@ DROP TABLE IF EXISTS dbq_migration;
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.id, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_attempts, coalesce(d.at, clock.now + d.delay),
-       clock.now, clock.now, d.headers, d.payload
-  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:reference AS text[]), CAST(:kind AS text[]), CAST(:priority AS smallint[]),
-       CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]), CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
-       AS d (id, reference, kind, priority, max_attempts, at, delay, headers, payload)
+INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, 0, d.priority, d.max_attempts,
+       coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload
+  FROM clock, unnest(CAST(:id AS uuid[]), CAST(:reused AS smallint[]), CAST(:reference AS text[]), CAST(:kind AS text[]),
+       CAST(:priority AS smallint[]), CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]), CAST(:delay AS bigint[]),
+       CAST(:headers AS text[]), CAST(:payload AS bytea[]))
+       AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload)
 ON CONFLICT DO NOTHING
 RETURNING id;
 

@@ -123,15 +123,17 @@ DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused)
 -- The second one is for a single row.
-INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + d.column7), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), d.column8, d.column9
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
+SELECT d.column1, :queue, d.column2, d.column3, 0, d.column4, d.column5, coalesce(d.column6, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + d.column7), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), d.column8,
+       d.column9, d.column10 * max(CAST(unixepoch('subsec') * 1000000 AS INTEGER), :clock)
   FROM (VALUES {rows}) AS d WHERE true
 ON CONFLICT DO NOTHING
 RETURNING id;
-INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :delay), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), :headers, :payload)
+INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
+VALUES (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :delay), CAST(unixepoch('subsec') * 1000000 AS INTEGER), CAST(unixepoch('subsec') * 1000000 AS INTEGER), :headers, :payload,
+  :reused * max(CAST(unixepoch('subsec') * 1000000 AS INTEGER), :clock))
 ON CONFLICT DO NOTHING;
 
 -- InsertAlike. Adds new tasks without a reference that share all but their ids and payloads.

@@ -26,11 +26,12 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`), t(`DROP TABLE IF EXISTS {attempt}`),
 			t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
-		Insert: batch(`WITH d (id, reference, kind, priority, max_attempts, at, delay, headers, payload) AS (VALUES {rows})
-INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT id, :queue, reference, kind, 0, priority, max_attempts, coalesce(at, {now} + delay), {now}, {now}, headers, payload FROM d WHERE true
+		Insert: batch(`WITH d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload) AS (VALUES {rows})
+INSERT INTO {task} (id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT id, reused * max({now}, :clock), :queue, reference, kind, 0, priority, max_attempts, coalesce(at, {now} + delay), {now}, {now},
+       headers, payload FROM d WHERE true
 ON CONFLICT DO NOTHING RETURNING id`,
-			`(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
+			`(:id, :reused, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
 		// A failure with a time to try again is ERROR (3) as long as attempts are left, and POISON (4) without a time when none is.
 		Settle: batch(`WITH d (id, fence, state, due, uncount, result) AS (
   SELECT column1, column2, column3, coalesce(column4, {now} + column5), column6, column7 FROM (VALUES {rows}))

@@ -133,8 +133,8 @@ func column[T any](n int, v T) dialect.Col[T] {
 func newTasks(ids dialect.Col[uuid.UUID]) dialect.Args {
 	n, payload := len(ids), []byte("p")
 	return dialect.Args{"queue": "q", "id": ids, "reference": column[*string](n, nil), "kind": column(n, "k"), "priority": column(n, int64(5)),
-		"max_attempts": column(n, int64(9)), "at": column[*int64](n, nil), "delay": column(n, int64(0)), "headers": column[*string](n, nil), "now": time.Now().UnixMicro(),
-		"payload": column(n, payload), "payload_size": column(n, dialect.SizeOf(payload))}
+		"max_attempts": column(n, int64(9)), "at": column[*int64](n, nil), "delay": column(n, int64(0)), "headers": column[*string](n, nil),
+		"now": time.Now().UnixMicro(), "reused": column(n, int64(0)), "clock": int64(0), "payload": column(n, payload), "payload_size": column(n, dialect.SizeOf(payload))}
 }
 
 // leased inserts n tasks and takes them. Nothing else may be due.

@@ -111,13 +111,14 @@ func (l line) putSome(n int, kind string, dueFor time.Duration) {
 	var none dialect.Col[*string]
 	var at, size dialect.Col[*int64]
 	var payloads dialect.Col[[]byte]
-	var priority, most, delay dialect.Col[int64]
+	var priority, most, delay, reused dialect.Col[int64]
 	for range n {
 		ids, kinds, none, at, size = append(ids, uuid.Must(uuid.NewV7())), append(kinds, kind), append(none, nil), append(at, nil), append(size, nil)
 		payloads, priority, most, delay = append(payloads, nil), append(priority, 5), append(most, 9), append(delay, -dueFor.Microseconds())
+		reused = append(reused, 0)
 	}
 	args["id"], args["kind"], args["reference"], args["headers"], args["at"], args["payload"], args["payload_size"] = ids, kinds, none, none, at, payloads, size
-	args["priority"], args["max_attempts"], args["delay"] = priority, most, delay
+	args["priority"], args["max_attempts"], args["delay"], args["reused"], args["clock"] = priority, most, delay, reused, int64(0)
 	l.do(func(ctx context.Context, c dialect.Conn) error {
 		_, err := l.s.QueryBatch(ctx, c, l.s.Statements.Insert, args, n)
 		return err

@@ -26,7 +26,7 @@ func Two() dialect.Args {
 		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},
 		"reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},
 		"priority": dialect.Col[int64]{0, 9}, "max_attempts": dialect.Col[int64]{1, 2}, "delay": dialect.Col[int64]{0, 1},
-		"headers": dialect.Col[*string]{nil, nil},
+		"headers": dialect.Col[*string]{nil, nil}, "reused": dialect.Col[int64]{0, 1}, "clock": int64(1),
 		"payload": dialect.Col[[]byte]{nil, []byte("p")}, "payload_size": dialect.Col[*int64]{nil, dialect.SizeOf([]byte("p"))},
 		"attempt": dialect.Col[int64]{1, 2}, "outcome": dialect.Col[string]{"completed", "failed"}, "started": dialect.Col[int64]{1, 2},
 		"ended": dialect.Col[int64]{2, 3}, "worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
