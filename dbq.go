@@ -39,6 +39,7 @@ package dbq
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 		pool.Close()
 		return nil, err
 	}
-	c.owned, c.place.database = true, dsn
+	c.owned, c.place.database = true, sha256.Sum256([]byte(dsn)) // it tells DSNs apart, and shows none
 	return c, nil
 }
 
@@ -150,6 +151,30 @@ func (c *Client) Close() error {
 		return nil
 	}
 	return c.s.Pool.Close()
+}
+
+// Target is where the client's DSN leads, without user, password and options. It is unknown for a client that New made.
+func (c *Client) Target() dialect.Target { return c.cfg.target }
+
+// String describes the client by its name, its server, and where its DSN leads. It shows no user, password or option.
+func (c *Client) String() string {
+	text := fmt.Sprintf("dbq client %s on %s %s", c.cfg.name, c.s.Server.Product, c.s.Server.Version)
+	if t := c.cfg.target; t != (dialect.Target{}) {
+		text += " at " + t.String()
+	}
+	return text
+}
+
+// Format prints String whatever the verb: %+v and %#v show neither the client's configuration nor its pools.
+func (c *Client) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+
+// LogValue logs what String says, as a group.
+func (c *Client) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("name", c.cfg.name), slog.String("product", c.s.Server.Product), slog.String("version", c.s.Server.Version)}
+	if t := c.cfg.target; t != (dialect.Target{}) {
+		attrs = append(attrs, slog.String("database", t.String()))
+	}
+	return slog.GroupValue(attrs...)
 }
 
 // Server is what was found when the client opened.
@@ -223,4 +248,4 @@ func newClientID(name string) string {
 	return name + "#" + string(random)
 }
 
-func (c *Client) scrub(err error) error { return dialect.Scrub(err, c.cfg.dsn) }
+func (c *Client) scrub(err error) error { return c.cfg.scrub(err) }

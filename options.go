@@ -31,7 +31,8 @@ func once(name string, apply func(*config) error) Option {
 }
 
 type config struct {
-	dsn         string // for hiding its password in errors
+	target      dialect.Target        // where the DSN leads; of the DSN itself nothing is kept
+	scrub       func(err error) error // hides the DSN's secrets in an error
 	names       dialect.Names
 	strategy    dialect.Strategy
 	name        string
@@ -152,11 +153,14 @@ func WithClock(now func() time.Time) Option {
 
 func newConfig(dsn string, opts []Option) (config, error) {
 	c := config{
-		dsn:         dsn,
+		scrub:       dialect.NewScrubber(dsn),
 		names:       dialect.Names{Prefix: "dbq_"},
 		maxAttempts: DefaultMaxAttempts,
 		logger:      slog.New(slog.DiscardHandler),
 		clock:       time.Now,
+	}
+	if dsn != "" {
+		c.target = dialect.TargetOf(dsn)
 	}
 	for _, opt := range opts {
 		if err := opt(&c); err != nil {

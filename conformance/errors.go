@@ -38,7 +38,7 @@ func errorCases() []Case {
 			run: errorsMissingTable},
 		{Name: "ErrorFields", Law: "An error says what was done to which task of which queue.",
 			run: errorsFields},
-		{Name: "NoPasswordInAnyError", Law: "No error of opening shows the password of the DSN.",
+		{Name: "NoPasswordInAnyError", Law: "No error of opening shows or carries the password of the DSN, and no client shows it.",
 			run: errorsPassword},
 		{Name: "UnreachableServer", Law: "A server that cannot be reached is ErrUnavailable.",
 			run: errorsUnreachable},

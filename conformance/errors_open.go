@@ -75,48 +75,6 @@ func (t *T) closedPort() string {
 	return l.Addr().String()
 }
 
-func errorsPassword(t *T) {
-	const secret, escaped = "hush hush/Tr0ub4dor", "hush%20hush%2FTr0ub4dor"
-	u := t.serverURL()
-	variant := func(change func(u *url.URL)) string {
-		v := *u
-		v.User = url.UserPassword("dbq_nobody", secret)
-		change(&v)
-		return v.String()
-	}
-	withSecret := variant(func(*url.URL) {})
-	dsns := map[string]string{
-		"a wrong user":       withSecret,
-		"a wrong database":   variant(func(u *url.URL) { u.Path = "/dbq_nosuchdb" }),
-		"a closed port":      variant(func(u *url.URL) { u.Host = t.closedPort() }),
-		"an impossible port": strings.Replace(withSecret, u.Host, u.Hostname()+":99x", 1),
-		"a broken escape":    strings.Replace(withSecret, u.Host, u.Host+"%zz", 1),
-		"an unknown option":  variant(func(u *url.URL) { u.RawQuery = "sslmode=nonsense&nonsense=" + escaped }),
-		"a hostless URL":     variant(func(u *url.URL) { u.Host = "" }),
-		"a space in it":      strings.Replace(withSecret, escaped, secret, 1),
-	}
-	for _, sign := range "@#/?:%[" { // a password pasted as it is, which parsers take apart in their own ways
-		dsns[fmt.Sprintf("a %c in it", sign)] = strings.Replace(withSecret, escaped, fmt.Sprintf("Tr0ub4dor%cTr0ub4dor", sign), 1)
-	}
-	for what, dsn := range dsns {
-		var errs []error
-		c, err := dbq.Open(t.ctx, dsn, t.options()...)
-		if err == nil { // a server that lets anybody in has nothing to tell
-			c.Close()
-		}
-		errs = append(errs, err)
-		_, _, err = dbq.Migrate(t.ctx, dsn, t.options()...)
-		errs = append(errs, err, dbq.DropTables(t.ctx, dsn, t.options()...))
-		for _, err := range errs {
-			for _, verb := range []string{"%v", "%+v", "%q"} {
-				if text := fmt.Sprintf(verb, err); strings.Contains(text, "Tr0ub4dor") {
-					t.Errorf("the error of %s shows the password: %s", what, text)
-				}
-			}
-		}
-	}
-}
-
 func errorsUnreachable(t *T) {
 	u := t.serverURL()
 	u.Host = t.closedPort()

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"regexp"
 	"slices"
@@ -11,75 +12,143 @@ import (
 
 const mask = "xxxxx"
 
-var (
-	// password in a query (?password=...) or a keyword DSN (password=...); the value ends at a separator
-	passwordParam = regexp.MustCompile(`(?i)((?:password|passwd|pwd|sslpassword|token)=)('[^']*'|[^&\s;]*)`)
-	// scheme://user:password@host: everything from the first colon of the user part to the last @ before the path
-	userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*:(?://)?)([^:/?#@]*):(.*)@([^@]*)$`)
-)
+// secretName matches the names of parameters whose values are secret, however they are spelled.
+var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential`)
 
-// Redact is the DSN with its password replaced, for messages and logs. It reads the text rather than parsing it, so that a
-// DSN too broken to parse keeps its secret too.
-func Redact(dsn string) string {
-	dsn = passwordParam.ReplaceAllString(dsn, "${1}"+mask)
-	return userInfo.ReplaceAllString(dsn, "${1}${2}:"+mask+"@${4}")
-}
+// secretParam finds such parameters in a text that is not a URL, such as host=db password='a b'.
+var secretParam = regexp.MustCompile(`(?i)(?:pass|pwd|secret|token|credential)[a-z_+ -]*=\s*('(?:[^'\\]|\\.|'')*'\S*|[^&\s;]*)`)
 
-// passwords lists the secrets in a DSN in the forms in which a message may show them, the longest first.
-func passwords(dsn string) []string {
+// secretsIn lists what is secret in a DSN in the forms in which a message may show it, the longest first.
+func secretsIn(dsn string) []string {
 	var out []string
 	add := func(s string) {
 		quoted := strconv.Quote(s) // %q of a URL, as url.Parse has it in its errors
 		_, escaped, _ := strings.Cut(url.UserPassword("", s).String(), ":")
-		out = append(out, s, quoted[1:len(quoted)-1], escaped, url.QueryEscape(s))
+		for _, form := range []string{s, quoted[1 : len(quoted)-1], strings.TrimSuffix(escaped, "@"), url.QueryEscape(s), url.PathEscape(s)} {
+			if len(form) > 2 { // a shorter one would mask half of the message; no driver prints such a password alone
+				out = append(out, form)
+			}
+		}
 	}
 	secret := func(s string) {
-		s = strings.Trim(s, "'")
-		add(s)
-		if plain, err := url.PathUnescape(s); err == nil {
+		for _, plain := range unescaped(s) {
 			add(plain)
 		}
-		if plain, err := url.QueryUnescape(s); err == nil {
-			add(plain)
-		}
-		// A parser that was misled by these shows what it took for a host or a port.
-		for _, piece := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("@:/?#[]", r) }) {
-			add(piece)
+		if unquoted := strings.ReplaceAll(s, "'", ""); unquoted != s {
+			add(unquoted)
 		}
 	}
-	for _, m := range passwordParam.FindAllStringSubmatch(dsn, -1) {
-		secret(m[2])
+	scheme, ok := schemeOf(dsn)
+	rest := dsn
+	if ok {
+		rest = dsn[len(scheme)+1:]
 	}
-	if m := userInfo.FindStringSubmatch(dsn); m != nil {
-		secret(m[3])
+	d, err := ParseDSN(dsn)
+	switch {
+	case err == nil:
+		secret(d.Password)
+		if !d.HasPassword && !d.Params.Has("password") {
+			secret(d.User) // which may be a password in the wrong place; a server repeats it when it refuses access
+			d.User = ""
+		}
+		for name, values := range d.Params {
+			if secretName.MatchString(name) {
+				for _, v := range values {
+					secret(v)
+				}
+			}
+		}
+	case scheme != "sqlite" || misplacedUser(rest):
+		// Nobody knows which piece of it is the secret one, or what a parser makes of it.
+		before, _, isDescription := strings.Cut(rest, "@(") // Oracle's user:password@(DESCRIPTION=...)
+		if !isDescription {
+			before = rest
+		}
+		secret(before)
+		for _, text := range unescaped(before) {
+			for _, piece := range strings.FieldsFunc(text, isDelimiter) {
+				secret(piece)
+			}
+		}
 	}
+	for _, m := range secretParam.FindAllStringSubmatch(dsn, -1) {
+		secret(m[1])
+		secret(strings.Trim(m[1], "'"))
+	}
+	// A password that is also a name, such as postgres:postgres@, cannot be hidden in what names it.
+	names := append(strings.FieldsFunc(d.Hosts, func(r rune) bool { return r == ',' || r == ':' }), d.Scheme, d.User, d.Database)
+	out = slices.DeleteFunc(out, func(s string) bool { return slices.Contains(names, s) })
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	return slices.Compact(out)
 }
 
-// Scrub hides the DSN's passwords in the text of err; errors.Is and errors.As still reach what it wraps. A driver's error
-// may print the DSN that it could not parse, and %q of a URL prints its password.
-func Scrub(err error, dsn string) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	for _, p := range passwords(dsn) {
-		if len(p) > 2 { // a shorter one would mask half of the message; such a password is not printed by any driver alone
-			text = strings.ReplaceAll(text, p, mask)
+// unescaped is a text, and what it is when escapes in it are read.
+func unescaped(s string) []string {
+	out := []string{s}
+	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+		if plain, err := unescape(s); err == nil && !slices.Contains(out, plain) {
+			out = append(out, plain)
 		}
 	}
-	text = strings.ReplaceAll(text, dsn, Redact(dsn))
-	if text == err.Error() {
-		return err
+	return out
+}
+
+// isDelimiter reports whether parsers of DSNs may end a piece at r.
+func isDelimiter(r rune) bool { return strings.ContainsRune("@:/?#[]&=;,()'\" \t\n", r) }
+
+// Scrub hides what is secret in a DSN in the text of err. It is the second line of defence: dbq's dialects keep a DSN's secrets out of
+// their errors, but a driver or a server may repeat one. An error whose text shows a secret is left out of what errors.Is, errors.As
+// and errors.Unwrap reach; the causes that do not show one stay.
+func Scrub(err error, dsn string) error { return NewScrubber(dsn)(err) }
+
+// NewScrubber returns a function that is Scrub for one DSN. The function can be kept where a DSN should not be.
+func NewScrubber(dsn string) func(error) error {
+	if dsn == "" {
+		return func(err error) error { return err }
 	}
-	return &scrubbed{text: text, err: err}
+	hide := append([]string{dsn}, secretsIn(dsn)...)
+	target := TargetOf(dsn).String()
+	return func(err error) error {
+		var own *dsnError
+		if err == nil || errors.As(err, &own) { // it repeats nothing, and its example may look like a secret
+			return err
+		}
+		text := strings.ReplaceAll(err.Error(), dsn, target)
+		for _, s := range hide[1:] {
+			text = strings.ReplaceAll(text, s, mask)
+		}
+		if text == err.Error() {
+			return err
+		}
+		return &scrubbed{text: text, causes: withoutSecrets(err, hide)}
+	}
 }
 
+// withoutSecrets lists the outermost errors in the tree of err whose texts show nothing to hide.
+func withoutSecrets(err error, hide []string) []error {
+	shows := func(s string) bool { return strings.Contains(err.Error(), s) }
+	if !slices.ContainsFunc(hide, shows) {
+		return []error{err}
+	}
+	var out []error
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case interface{ Unwrap() []error }:
+		for _, cause := range e.Unwrap() {
+			out = append(out, withoutSecrets(cause, hide)...)
+		}
+	default:
+		if cause := errors.Unwrap(err); cause != nil {
+			out = withoutSecrets(cause, hide)
+		}
+	}
+	return out
+}
+
+// scrubbed is an error with another text.
 type scrubbed struct {
-	text string
-	err  error
+	text   string
+	causes []error
 }
 
-func (s *scrubbed) Error() string { return s.text }
-func (s *scrubbed) Unwrap() error { return s.err }
+func (s *scrubbed) Error() string   { return s.text }
+func (s *scrubbed) Unwrap() []error { return s.causes }

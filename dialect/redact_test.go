@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,6 +22,7 @@ var secrets = map[string]string{
 	"question mark":   "hush?a=b",
 	"hash":            "hush#1",
 	"quote":           `hush"x`,
+	"single quotes":   `'a b'hush`,
 	"backslash":       `hush\x`,
 	"blank":           "hush hush",
 	"plus":            "a+hush",
@@ -30,55 +32,119 @@ var secrets = map[string]string{
 	"everything odd":  `p@ss:w/o%r"d\hush`,
 	"looks like port": "p@x:hush/y",
 	"looks like host": "hush@db.example:5432/x",
+	"behind a ?":      "a?hush=b",
+	"as a name":       "a?b&hush",
 }
 
 // shapes are DSNs around a password, well formed and not.
 var shapes = map[string]string{
-	"url":            "postgres://app:%s@db.example:5432/app",
-	"no user":        "postgres://:%s@db.example/app",
-	"no host":        "postgres://app:%s@/app",
-	"query behind":   "postgres://app:%s@db.example/app?sslmode=require",
-	"bad port":       "postgres://app:%s@db.example:port/app",
-	"bad IPv6":       "postgres://app:%s@[::1/app",
-	"upper case":     "POSTGRES://app:%s@db.example/app",
-	"no slashes":     "mysql:app:%s@db.example/app",
-	"bad characters": "postgres://app:%s@db example/\x7f",
-	"escaped user":   "mysql://a%%40b:%s@db.example/app",
+	"url":               "postgres://app:%s@db.example:5432/app",
+	"no user":           "postgres://:%s@db.example/app",
+	"no host":           "postgres://app:%s@/app",
+	"query behind":      "postgres://app:%s@db.example/app?sslmode=require",
+	"bad port":          "postgres://app:%s@db.example:port/app",
+	"bad IPv6":          "postgres://app:%s@[::1/app",
+	"upper case":        "POSTGRES://app:%s@db.example/app",
+	"no slashes":        "mysql:app:%s@db.example/app",
+	"bad characters":    "postgres://app:%s@db example/\x7f",
+	"escaped user":      "mysql://a%%40b:%s@db.example/app",
+	"user at server":    "mysql://app@srv:%s@127.0.0.1:3306/db",
+	"slash in user":     "postgres://app/x:%s@db.example/app",
+	"query in user":     "postgres://app?x:%s@db.example/app",
+	"parameter":         "postgres://db.example/app?user=app&password=%s",
+	"escaped name":      "postgres://db.example/app?pass%%77ord=%s",
+	"upper case name":   "postgres://db.example/app?PASSWORD=%s",
+	"key's password":    "postgres://db.example/app?sslpassword=%s&sslmode=require",
+	"wallet":            "oracle://app@db.example/app?wallet+password=%s",
+	"keys and values":   "host=db.example user=app password=%s dbname=app",
+	"spaced out":        "host=db.example password = %s",
+	"go-sql-driver":     "app:%s@tcp(db.example:3306)/app",
+	"its own scheme":    "mysql:app:%s@tcp(db.example:3306)/app",
+	"description":       "oracle://app:%s@(DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=h)(PORT=1521))(CONNECT_DATA=(SERVICE_NAME=x)))",
+	"SQLite's":          "sqlite://app:%s@db.example/app",
+	"an unknown scheme": "mongodb://app:%s@db.example/app",
 }
 
-func TestRedactHidesEveryPassword(t *testing.T) {
+func TestTargetShowsNoPassword(t *testing.T) {
 	t.Parallel()
 	for shape, format := range shapes {
 		for odd, secret := range secrets {
-			t.Run(shape+"/"+odd, func(t *testing.T) {
-				t.Parallel()
-				dsn := fmt.Sprintf(format, secret)
-				if got := Redact(dsn); strings.Contains(got, "hush") || !strings.Contains(got, mask) {
-					t.Errorf("Redact(%q) = %q", dsn, got)
+			dsn := fmt.Sprintf(format, secret)
+			d, err := ParseDSN(dsn)
+			text, jsonErr := json.Marshal(map[string]any{"target": TargetOf(dsn), "dsn": d})
+			if jsonErr != nil {
+				t.Fatal(jsonErr)
+			}
+			for _, shown := range []string{TargetOf(dsn).String(), fmt.Sprintf("%v %+v %#v %q %s", d, d, d, d, d), fmt.Sprintf("%+v %#v", TargetOf(dsn), err),
+				fmt.Sprint(err), string(text), d.LogValue().String()} {
+				if strings.Contains(shown, "hush") {
+					t.Errorf("%s, %s: %q shows %q", shape, odd, dsn, shown)
 				}
-			})
+			}
 		}
 	}
 }
 
-func TestRedactKeepsTheRest(t *testing.T) {
+func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]string{
-		"":                                       "",
+		"":                                       "unknown database",
+		"hush":                                   "unknown database",
+		"app:hush@tcp(h)/d":                      "unknown database",
 		"sqlite:queue.db":                        "sqlite:queue.db",
-		"sqlite:///var/lib/q.db?busy_timeout=1s": "sqlite:///var/lib/q.db?busy_timeout=1s",
+		"sqlite:///var/lib/q.db?busy_timeout=1s": "sqlite:/var/lib/q.db",
 		"sqlite:queue@home.db":                   "sqlite:queue@home.db",
+		"sqlite://app:x@h/d":                     "sqlite:",
 		"postgres://db.example:5432/app":         "postgres://db.example:5432/app",
-		"postgres://app@db.example:5432/app":     "postgres://app@db.example:5432/app",
-		"postgres://app:x@db.example:5432/app":   "postgres://app:xxxxx@db.example:5432/app",
-		"postgres://db/app?user=u&password=hush&sslmode=require": "postgres://db/app?user=u&password=xxxxx&sslmode=require",
-		"postgres://db/app?PASSWORD=hush":                        "postgres://db/app?PASSWORD=xxxxx",
-		"postgres://db/app?sslpassword=hush&a=b":                 "postgres://db/app?sslpassword=xxxxx&a=b",
-		"host=db user=u password=hush dbname=app":                "host=db user=u password=xxxxx dbname=app",
-		"host=db password='hu sh' dbname=app":                    "host=db password=xxxxx dbname=app",
+		"postgres://app@db.example:5432/app":     "postgres://db.example:5432/app",
+		"postgres://app:x@one:1,two:2/app":       "postgres://one:1,two:2/app",
+		"mysql://app@srv:x@127.0.0.1:3306/db":    "mysql://127.0.0.1:3306/db",
+		"mysql://app:x@[::1]:3306/d%2Fe":         "mysql://[::1]:3306/d%2Fe",
+		"MariaDB://h/d?tls=true":                 "mariadb://h/d",
+		"postgres:///app?host=h&port=5433":       "postgres://h:5433/app",
+		"postgres:///app?host=/tmp&dbname=b":     "postgres:///b",
+		"postgres://h/d?application_name=a@b":    "postgres://h/d",
+		"postgres://app/x:hush@h/d":              "postgres",
+		"postgres://app:hush%zz@h/d":             "postgres",
+		"oracle://app:x@(DESCRIPTION=(HOST=h))":  "oracle",
+		"host=db password=hush":                  "unknown database",
 	} {
-		if got := Redact(dsn); got != want {
-			t.Errorf("Redact(%q) = %q, want %q", dsn, got, want)
+		if got := TargetOf(dsn).String(); got != want {
+			t.Errorf("TargetOf(%q) is %q, want %q", dsn, got, want)
+		}
+	}
+}
+
+func TestParseDSN(t *testing.T) {
+	t.Parallel()
+	d, err := ParseDSN("MySQL://app@srv:p%40s:s'@one:3306,[::1]/shop?tls=true&name=a@b")
+	want := DSN{Target: Target{"mysql", "one:3306,[::1]", "shop"}, User: "app@srv", Password: "p@s:s'", HasPassword: true,
+		Params: url.Values{"tls": {"true"}, "name": {"a@b"}}}
+	if fmt.Sprint(err, d.User, d.Password, d.HasPassword, d.Params, d.Target) != fmt.Sprint(nil, want.User, want.Password, true, want.Params, want.Target) {
+		t.Errorf("got %q %q %v %v %v", d.User, d.Password, d.Params, d.Target, err)
+	}
+	for dsn, why := range map[string]string{
+		"":                               "a scheme",
+		"us_er:x@h":                      "a scheme",
+		"mysql:app@h/d":                  "//",
+		"mysql://app/x:y@h/d":            "an @ in its path",
+		"mysql://app?x:y@h/d":            "behind a ?",
+		"mysql://app#x@h/d":              "%23",
+		"mysql://app:%zz@h/d":            "part of an escape",
+		"mysql://h:port/d":               "host or the port",
+		"mysql://h:0/d":                  "host or the port",
+		"mysql://h:65536/d":              "host or the port",
+		"mysql://h,/d":                   "host or the port",
+		"mysql://a b/d":                  "host or the port",
+		"mysql://h/%zz":                  "database's name",
+		"mysql://h/a%00":                 "database's name",
+		"mysql://h/d?a=%zz":              "parameters cannot be read",
+		"mysql://h/d?;=x":                "parameters cannot be read",
+		"mysql://h/d?x%0ay=z":            "no proper name",
+		"mysql://(DESCRIPTION=(HOST=h))": "host or the port",
+	} {
+		if _, err := ParseDSN(dsn); !errors.Is(err, ErrDSN) || !strings.Contains(err.Error(), why) {
+			t.Errorf("ParseDSN(%q): got %v, want %q", dsn, err, why)
 		}
 	}
 }
@@ -88,39 +154,54 @@ func TestScrubHidesEveryPassword(t *testing.T) {
 	t.Parallel()
 	for shape, format := range shapes {
 		for odd, secret := range secrets {
-			t.Run(shape+"/"+odd, func(t *testing.T) {
-				t.Parallel()
-				dsn := fmt.Sprintf(format, secret)
-				plain, err := url.PathUnescape(secret)
-				if err != nil {
-					plain = secret
+			dsn := fmt.Sprintf(format, secret)
+			plain, err := url.PathUnescape(secret)
+			if err != nil {
+				plain = secret
+			}
+			cause := errors.New("cause")
+			said := map[string]error{
+				"the DSN":             fmt.Errorf("cannot open %s: %w", dsn, cause),
+				"the DSN in quotes":   fmt.Errorf("parse %q: %w", dsn, cause),
+				"the password":        fmt.Errorf("no such user app with %s: %w", secret, cause),
+				"it decoded":          fmt.Errorf("no such user app with %s: %w", plain, cause),
+				"it quoted":           fmt.Errorf("no such user app with %q: %w", plain, cause),
+				"it escaped as a URL": fmt.Errorf("parse //app%s@db: %w", strings.TrimSuffix(url.UserPassword("", plain).String(), "@"), cause),
+			}
+			if u, err := url.Parse(dsn); err == nil {
+				said["the URL"] = fmt.Errorf("dial %s: %w", u, cause)
+			} else {
+				said["the parser's error"] = errors.Join(err, cause)
+			}
+			for how, err := range said {
+				got := Scrub(err, dsn)
+				if shows(got, "hush") {
+					t.Errorf("%s, %s: an error with %s shows it: %v", shape, odd, how, got)
 				}
-				cause := errors.New("cause")
-				said := map[string]error{
-					"the DSN":             fmt.Errorf("cannot open %s: %w", dsn, cause),
-					"the DSN in quotes":   fmt.Errorf("parse %q: %w", dsn, cause),
-					"the password":        fmt.Errorf("no such user app with %s: %w", secret, cause),
-					"it decoded":          fmt.Errorf("no such user app with %s: %w", plain, cause),
-					"it quoted":           fmt.Errorf("no such user app with %q: %w", plain, cause),
-					"it escaped as a URL": fmt.Errorf("parse //app%s@db: %w", strings.TrimSuffix(url.UserPassword("", plain).String(), "@"), cause),
+				if !errors.Is(got, cause) {
+					t.Errorf("%s, %s: an error with %s lost its cause", shape, odd, how)
 				}
-				if u, err := url.Parse(dsn); err == nil {
-					said["the URL"] = fmt.Errorf("dial %s: %w", u, cause)
-				} else {
-					said["the parser's error"] = errors.Join(err, cause)
-				}
-				for how, err := range said {
-					got := Scrub(err, dsn)
-					if strings.Contains(got.Error(), "hush") {
-						t.Errorf("an error with %s shows it: %v", how, got)
-					}
-					if !errors.Is(got, cause) {
-						t.Errorf("an error with %s lost its cause", how)
-					}
-				}
-			})
+			}
 		}
 	}
+}
+
+// shows reports whether an error, or one that it wraps, shows a text.
+func shows(err error, text string) bool {
+	if err == nil {
+		return false
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %q", err, err, err), text) {
+		return true
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			if shows(e, text) {
+				return true
+			}
+		}
+	}
+	return shows(errors.Unwrap(err), text)
 }
 
 func TestScrubLeavesOtherErrorsAlone(t *testing.T) {
@@ -128,10 +209,38 @@ func TestScrubLeavesOtherErrorsAlone(t *testing.T) {
 	if Scrub(nil, "postgres://u:secret@h/d") != nil {
 		t.Error("Scrub(nil) is not nil")
 	}
-	err := errors.New("connection refused")
-	for _, dsn := range []string{"", "sqlite:x.db", "postgres://u:secret@h/d", "postgres://u:c@h/d"} {
+	err := errors.New(`connection refused by "postgres"`)
+	for _, dsn := range []string{"", "sqlite:x.db", "postgres://u:secret@h/d", "postgres://u:c@h/d", "postgres://postgres:postgres@h/postgres"} {
 		if got := Scrub(err, dsn); got != err {
 			t.Errorf("with DSN %q the error became %v", dsn, got)
 		}
 	}
+}
+
+// Whatever a DSN is, what dbq says about it does not show what is between its first colon and its last @.
+func FuzzTargetShowsNoPassword(f *testing.F) {
+	for _, format := range shapes {
+		for _, secret := range secrets {
+			f.Add(format, strings.ReplaceAll(secret, "hush", "S3"))
+		}
+	}
+	f.Fuzz(func(t *testing.T, format, odd string) {
+		const secret = "Tr0ub4dor"
+		if strings.Count(format, "%s") != 1 || strings.Contains(format, secret) {
+			t.Skip()
+		}
+		before, after, _ := strings.Cut(format, "%s")
+		if !strings.Contains(before, ":") || !strings.Contains(after, "@") || strings.HasPrefix(strings.ToLower(before), "sqlite") {
+			t.Skip()
+		}
+		_, user, _ := strings.Cut(strings.TrimPrefix(before[strings.Index(before, ":")+1:], "//"), ":")
+		if user == "" && !strings.HasSuffix(before, ":") {
+			t.Skip() // it is in the user's place
+		}
+		dsn := before + odd + secret + after
+		d, err := ParseDSN(dsn)
+		if text := fmt.Sprintf("%v %+v %v", TargetOf(dsn), d, err); strings.Contains(text, secret) {
+			t.Errorf("%q: %s", dsn, text)
+		}
+	})
 }

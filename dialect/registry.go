@@ -62,7 +62,7 @@ func Schemes() []string {
 
 // Lookup finds the driver for a DSN, or for a bare scheme such as "postgres". A miss is ErrUnknownScheme.
 func Lookup(dsn string) (Driver, error) {
-	scheme, _, _ := strings.Cut(dsn, ":")
+	scheme, rest, _ := strings.Cut(dsn, ":")
 	scheme = strings.ToLower(scheme)
 	registry.RLock()
 	d, ok := registry.drivers[scheme]
@@ -70,8 +70,8 @@ func Lookup(dsn string) (Driver, error) {
 	if ok {
 		return d, nil
 	}
-	if !isScheme(scheme) {
-		// What stands before the colon may be a user name or a path: do not print it.
+	if !isScheme(scheme) || homes[scheme] == "" && !strings.HasPrefix(rest, "//") {
+		// What stands before the colon may be a user name, a password or a path: do not print it.
 		return Driver{}, fmt.Errorf("%w: the DSN does not begin with one; use one of %s, followed by a colon",
 			ErrUnknownScheme, strings.Join(Schemes(), ", "))
 	}

@@ -33,6 +33,12 @@ func (a *app) givenDSN() string {
 	return os.Getenv("DBQ_DSN")
 }
 
+// isFile reports whether what was given is the path of a SQLite file. What looks like connection settings is no file, and must not be
+// printed: it may hold a password.
+func isFile(given string) bool {
+	return !schemeStart.MatchString(given) && !strings.Contains(given, "@") && (!strings.Contains(given, "=") || strings.Contains(given, "?"))
+}
+
 // caution passes on what the dialect wants people to know. It is for after the database was opened: a failure is one line.
 func (a *app) caution(note string) {
 	if note != "" {
@@ -48,20 +54,18 @@ func (a *app) target() (target, error) {
 		t, err := newTarget(defaultDSN)
 		t.isDefault = true
 		return t, err
+	case isFile(text):
+		return newTarget("sqlite:" + text)
 	case schemeStart.MatchString(text):
 		return newTarget(text)
-	// What looks like connection settings is no file, and must not be printed: it may hold a password.
-	case strings.Contains(text, "@"), strings.Contains(text, "=") && !strings.Contains(text, "?"):
-		return target{}, usagef("the DSN is neither a URL nor a file: write postgres://user@host/database, or sqlite:FILE")
 	}
-	return newTarget("sqlite:" + text)
+	return target{}, usagef("the DSN is neither a URL nor a file: write postgres://user@host/database, or sqlite:FILE")
 }
 
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		scheme, _, _ := strings.Cut(dsn, ":")
-		return target{}, usagef("this dbq was not built for %s: databases, only for %s", scheme, strings.Join(dialect.Schemes(), ", "))
+		return target{}, usagef("the DSN begins with none of the schemes that this dbq was built for: %s", strings.Join(dialect.Schemes(), ", "))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if folder := filepath.Dir(t.file); t.file != "" {
@@ -74,15 +78,10 @@ func newTarget(dsn string) (target, error) {
 
 // sqliteFile is the file that a SQLite DSN names, "" for other DSNs and for a database in memory.
 func sqliteFile(dsn string) string {
-	path, ok := strings.CutPrefix(dsn, "sqlite:")
-	if !ok {
-		return ""
+	if t := dialect.TargetOf(dsn); t.Scheme == "sqlite" && t.Database != ":memory:" {
+		return t.Database
 	}
-	path, _, _ = strings.Cut(strings.TrimPrefix(path, "//"), "?")
-	if path == ":memory:" {
-		return ""
-	}
-	return path
+	return ""
 }
 
 // sqliteSuffixes are what SQLite puts behind a file's name for the files that belong to it.

@@ -116,7 +116,9 @@ func (a *app) complain(ctx context.Context, err error, code int) {
 			break
 		}
 	}
-	text = dialect.Scrub(errors.New(text), a.givenDSN()).Error()
+	if given := a.givenDSN(); !isFile(given) {
+		text = dialect.Scrub(errors.New(text), given).Error()
+	}
 	if !a.began && code == exitUsage {
 		text += " (see `dbq help`)"
 	}

@@ -39,9 +39,9 @@ With --print it prints the SQL for an empty database instead, for a DBA to read 
 				return err
 			}
 			a.caution(t.note)
-			name := dialect.Redact(t.dsn)
+			name := dialect.TargetOf(t.dsn)
 			if a.json {
-				return a.printJSON(map[string]any{"dsn": name, "from": from, "to": to})
+				return a.printJSON(map[string]any{"database": name, "from": from, "to": to})
 			}
 			switch from {
 			case to:

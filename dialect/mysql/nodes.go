@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,36 +18,7 @@ import (
 // questions, and a worker that only asks would not notice.
 const nodeLifetime = time.Minute
 
-// takeNodes takes the list of nodes out of a DSN, as in //user@one:3306,two:3306/database, and leaves the first: a list is not
-// what net/url knows.
-func takeNodes(dsn string) (first string, nodes []string) {
-	rest, found := strings.CutPrefix(dsn, "//")
-	if !found {
-		return dsn, nil
-	}
-	end := len(rest)
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		end = i
-	}
-	begin := strings.LastIndex(rest[:end], "@") + 1
-	nodes = strings.Split(rest[begin:end], ",")
-	return "//" + rest[:begin] + nodes[0] + rest[end:], nodes
-}
-
-// address is a node as the driver dials it. An error does not show the node: of a DSN that was misread, it may be a piece of a password.
-func address(node string) (string, error) {
-	u, err := url.Parse("mysql://" + node)
-	if err != nil || u.Hostname() == "" || u.Host != node {
-		return "", errors.New("a host is missing or unreadable")
-	}
-	port := u.Port()
-	if port == "" {
-		port = "3306"
-	}
-	return net.JoinHostPort(u.Hostname(), port), nil
-}
-
-// nodes connects to the first node of a list that serves.
+// nodes connects to the first node of a list that serves. What prints a pool shows the address of each, not the configuration in it.
 type nodes []driver.Connector
 
 func newNodes(cfg *mysql.Config, addresses []string) (nodes, error) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -50,28 +51,29 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 
 // config reads a DSN, and adds what dbq sets by itself. addresses are those of its nodes.
 func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err error) {
-	scheme, rest, _ := strings.Cut(dsn, ":")
-	first, nodes := takeNodes(rest)
-	u, err := url.Parse("mysql:" + first)
-	for i := 0; i < len(nodes) && err == nil; i++ {
-		var a string
-		a, err = address(nodes[i])
-		addresses = append(addresses, a)
-	}
-	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") == "" {
-		return nil, nil, 0, fmt.Errorf("%w: write %s://user:password@host:3306/database, with special characters in the password escaped (%%40 for @)",
-			dialect.ErrDSN, scheme)
-	}
-	conns, params, err := parameters(u.Query())
+	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if cfg, err = driver.ParseDSN("/?" + params.Encode()); err != nil { // the driver reads its own
+	if d.Hosts == "" || d.Database == "" {
+		return nil, nil, 0, fmt.Errorf("%w: it names no host or no database: write %s://user:password@host:3306/database", dialect.ErrDSN, d.Scheme)
+	}
+	for node := range strings.SplitSeq(d.Hosts, ",") {
+		host, port, err := dialect.SplitHost(node, "3306")
+		if err != nil {
+			return nil, nil, 0, fmt.Errorf("%w: the host or the port is not one", dialect.ErrDSN)
+		}
+		addresses = append(addresses, net.JoinHostPort(host, port))
+	}
+	conns, params, err := parameters(d.Params)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if cfg, err = driver.ParseDSN("/?" + params.Encode()); err != nil { // the driver reads its own, and nothing that is secret
 		return nil, nil, 0, fmt.Errorf("%w: the parameters (%s): %w", dialect.ErrDSN, strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
 	}
-	cfg.User = u.User.Username()
-	cfg.Passwd, _ = u.User.Password()
-	cfg.Net, cfg.DBName = "tcp", strings.Trim(u.Path, "/")
+	cfg.User, cfg.Passwd = d.User, d.Password
+	cfg.Net, cfg.DBName = "tcp", d.Database
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}

@@ -31,13 +31,13 @@ func TestOpenReadsADSN(t *testing.T) {
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
 	dialecttest.Refuses(t, Open, map[string]string{
-		"mysql:":                                  "write mysql://user:password@host:3306/database",
-		"mariadb:db":                              "write mariadb://user:password@host:3306/database",
+		"mysql:":                                  "write mysql://user:password@host:port/database",
+		"mariadb:db":                              "write mariadb://user:password@host:port/database",
 		"mysql://app:hush@h":                      "write mysql://",
 		"mysql://app:hush@h/":                     "write mysql://",
 		"mysql:///d":                              "write mysql://",
 		"mysql:app:hush@h/d":                      "write mysql://",
-		"app:hush@tcp(h:3306)/d":                  "user:password@host:3306/database",
+		"app:hush@tcp(h:3306)/d":                  "user:password@host:port/database",
 		"mysql://app:hush@h:port/d":               "write mysql://",
 		"mysql://app:hush%zz@h/d":                 "escaped",
 		"mysql://app:hush@h,/d":                   "write mysql://",

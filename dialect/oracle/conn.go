@@ -34,16 +34,17 @@ func NewConnector(dsn string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connector{dsn: text}, nil
+	return &connector{dsn: text}, nil
 }
 
+// connector is used by its address, so that what prints a pool does not print the DSN in it.
 type connector struct{ dsn string }
 
 // Driver is go-ora's, for what asks after it; connections come from Connect.
-func (connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
+func (*connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
 
 // Connect gives each connection a connector of go-ora's of its own, to know its socket.
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, ok := ora.NewConnector(c.dsn).(*ora.OracleConnector)
 	if !ok {
 		return nil, fmt.Errorf("oracle: go-ora made a %T", inner)

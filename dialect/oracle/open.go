@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -31,7 +30,7 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	db := sql.OpenDB(connector{dsn: text})
+	db := sql.OpenDB(&connector{dsn: text})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns) // the default of 2 would log on all the time
 	db.SetConnMaxIdleTime(5 * time.Minute)
@@ -41,26 +40,37 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 // config reads a DSN and writes go-ora's.
 func config(dsn string) (text string, conns int, err error) {
 	const form = "write oracle://user:password@host:1521/service, with special characters in the password escaped (%40 for @)"
-	_, rest, _ := strings.Cut(dsn, ":")
-	u, err := url.Parse("oracle:" + rest)
-	if err != nil || u.Host == "" || u.Hostname() == "" {
-		return "", 0, fmt.Errorf("%w: %s", dialect.ErrDSN, form)
-	}
-	conns, options, err := parameters(u.Query())
+	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
 		return "", 0, err
 	}
-	if strings.Trim(u.Path, "/") == "" && options.Get("SID") == "" {
+	if d.Hosts == "" || strings.Contains(d.Hosts, ",") {
+		return "", 0, fmt.Errorf("%w: it names no host, or several: %s", dialect.ErrDSN, form)
+	}
+	host, port, err := dialect.SplitHost(d.Hosts, "1521")
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: the host or the port is not one: %s", dialect.ErrDSN, form)
+	}
+	conns, options, err := parameters(d.Params)
+	if err != nil {
+		return "", 0, err
+	}
+	if d.Database == "" && options.Get("SID") == "" {
 		return "", 0, fmt.Errorf("%w: it names no service: %s", dialect.ErrDSN, form)
 	}
-	if password, _ := u.User.Password(); (u.User.Username() == "" || password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "" {
+	if (d.User == "" || d.Password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "" {
 		return "", 0, fmt.Errorf("%w: it names no user or no password: %s; or say AUTH TYPE or WALLET", dialect.ErrDSN, form)
 	}
-	out := url.URL{Scheme: "oracle", User: u.User, Host: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "1521")), Path: u.Path, RawQuery: options.Encode()}
+	out := url.URL{Scheme: "oracle", Host: net.JoinHostPort(host, port), Path: "/" + d.Database, RawQuery: options.Encode()}
 	if options.Get("WALLET") == "" { // go-ora reads a wallet's files when it parses
+		out.User = url.UserPassword("user", "password") // what it finds wrong is not with these
 		if _, err := driver.ParseConfig(out.String()); err != nil {
 			return "", 0, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
 		}
+	}
+	out.User = nil
+	if d.User != "" || d.HasPassword {
+		out.User = url.UserPassword(d.User, d.Password)
 	}
 	return out.String(), conns, nil
 }

@@ -30,7 +30,7 @@ func TestOpenReadsADSN(t *testing.T) {
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
 	says := map[string]string{
-		"oracle:":                                         "write oracle://user:password@host:1521/service",
+		"oracle:":                                         "write oracle://user:password@host:port/database",
 		"oracle:service":                                  "write oracle://",
 		"oracle:///service":                               "write oracle://",
 		"oracle://app:hush@h":                             "names no service",

@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -27,17 +30,46 @@ const (
 // Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to the first of them that
 // can be reached and takes writes, unless target_session_attrs says otherwise.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
-	scheme, rest, _ := strings.Cut(dsn, ":")
-	if !strings.HasPrefix(rest, "//") {
-		return dialect.Pool{}, fmt.Errorf("%w: write %s://user@host:5432/database", dialect.ErrDSN, scheme)
-	}
-	conns, rest, err := takeConns("postgres:" + rest)
+	cfg, conns, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	cfg, err := pgx.ParseConfig(rest)
+	db := sql.OpenDB(&connector{inner: stdlib.GetConnector(*cfg)})
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return dialect.Pool{Write: db, Read: db}, nil
+}
+
+// config reads a DSN and adds what dbq sets by itself. pgx is given the DSN without its passwords, so that none of its errors can repeat one.
+func config(dsn string) (cfg *pgx.ConnConfig, conns int, err error) {
+	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
-		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+		return nil, 0, err
+	}
+	if conns, err = takeConns(d.Params); err != nil {
+		return nil, 0, err
+	}
+	password, hasPassword := d.Password, d.HasPassword
+	if d.Params.Has("password") { // libpq's rule: a parameter wins
+		password, hasPassword = d.Params.Get("password"), true
+	}
+	keyPassword := d.Params.Get("sslpassword")
+	d.Params.Del("password")
+	d.Params.Del("sslpassword")
+	text := url.URL{Scheme: "postgres", Host: d.Hosts, Path: "/" + d.Database, RawQuery: d.Params.Encode()}
+	if d.User != "" {
+		text.User = url.User(d.User)
+	}
+	options := pgx.ParseConfigOptions{}
+	if keyPassword != "" {
+		options.GetSSLPassword = func(context.Context) string { return keyPassword }
+	}
+	if cfg, err = pgx.ParseConfigWithOptions(text.String(), options); err != nil {
+		return nil, 0, fmt.Errorf("%w: %s", dialect.ErrDSN, mistake(err)) // not %w: pgx's error has the DSN in a field
+	}
+	if hasPassword {
+		cfg.Password = password
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
@@ -48,11 +80,38 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	if cfg.ValidateConnect == nil && several(cfg) { // a standby among them is no place for a queue
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	db := stdlib.OpenDB(*cfg)
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
-	db.SetConnMaxIdleTime(5 * time.Minute)
-	return dialect.Pool{Write: db, Read: db}, nil
+	return cfg, conns, nil
+}
+
+// mistake is what pgx finds wrong with a DSN, without the DSN before it.
+func mistake(err error) string {
+	text := err.Error()
+	if _, what, found := strings.Cut(text, "`: "); found {
+		return what
+	}
+	return text
+}
+
+// connector connects by pgx. It is used by its address, so that what prints a pool does not print the configuration in it.
+type connector struct{ inner driver.Connector }
+
+// Driver is pgx's.
+func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
+
+// connectError replaces pgx's, which has the configuration in a field, with the password.
+type connectError struct{ cause error }
+
+func (e *connectError) Error() string { return "cannot connect: " + e.cause.Error() }
+func (e *connectError) Unwrap() error { return e.cause }
+
+// Connect connects to the first server that serves.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.inner.Connect(ctx)
+	var failed *pgconn.ConnectError
+	if errors.As(err, &failed) {
+		err = &connectError{failed.Unwrap()}
+	}
+	return conn, err
 }
 
 // several reports whether a DSN names more than one server; a fallback can also be the same one without TLS.
@@ -60,24 +119,16 @@ func several(cfg *pgx.ConnConfig) bool {
 	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
 }
 
-// takeConns takes pool_max_conns out of a DSN, which the server would not know.
-func takeConns(dsn string) (int, string, error) {
-	base, raw, found := strings.Cut(dsn, "?")
-	if !found {
-		return defaultConns, dsn, nil
-	}
-	params, err := url.ParseQuery(raw)
-	if err != nil {
-		return 0, "", fmt.Errorf("%w: its parameters cannot be read", dialect.ErrDSN) // the error might print a password
-	}
+// takeConns takes pool_max_conns out of the parameters, which the server would not know.
+func takeConns(params url.Values) (int, error) {
 	text := params.Get("pool_max_conns")
+	params.Del("pool_max_conns")
 	if text == "" {
-		return defaultConns, dsn, nil
+		return defaultConns, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 10_000 {
-		return 0, "", fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, text)
+		return 0, fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, text)
 	}
-	params.Del("pool_max_conns")
-	return n, base + "?" + params.Encode(), nil
+	return n, nil
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -12,36 +13,65 @@ import (
 
 func TestTakeConns(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		dsn   string
+	for query, want := range map[string]struct {
 		conns int
 		rest  string
 	}{
-		{"postgres://h/d", defaultConns, "postgres://h/d"},
-		{"postgres://h/d?", defaultConns, "postgres://h/d?"},
-		{"postgres://h/d?sslmode=require", defaultConns, "postgres://h/d?sslmode=require"},
-		{"postgres://h/d?pool_max_conns=1", 1, "postgres://h/d?"},
-		{"postgres://h/d?sslmode=require&pool_max_conns=40", 40, "postgres://h/d?sslmode=require"},
-		{"postgres://h/d?pool_max_conns=10000&options=-c%20a%3Db", 10000, "postgres://h/d?options=-c+a%3Db"},
+		"":                                    {defaultConns, ""},
+		"sslmode=require":                     {defaultConns, "sslmode=require"},
+		"pool_max_conns=1":                    {1, ""},
+		"sslmode=require&pool_max_conns=40":   {40, "sslmode=require"},
+		"pool_max_conns=10000&options=-c%20a": {10000, "options=-c+a"},
 	} {
-		conns, rest, err := takeConns(c.dsn)
-		if err != nil || conns != c.conns || rest != c.rest {
-			t.Errorf("%s: got %d %s %v, want %d %s", c.dsn, conns, rest, err, c.conns, c.rest)
+		params, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conns, err := takeConns(params); err != nil || conns != want.conns || params.Encode() != want.rest {
+			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)
 		}
 	}
+}
+
+// The password reaches the driver as it was meant, wherever it stands.
+func TestPasswordReachesTheDriver(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"postgres://app:hush@h/d":                         "hush",
+		"postgres://app:p%40s%3As%2Fw@h/d?sslmode=prefer": "p@s:s/w",
+		"postgres://app@srv:hu@sh@h:5433,i/d":             "hu@sh",
+		"postgres://h/d?user=app&password=a%26b":          "a&b",
+		"postgres://app:hush@h/d?pass%77ord=other":        "other",
+	} {
+		cfg, _, err := config(dsn)
+		if err != nil || cfg.Password != want || cfg.Database != "d" {
+			t.Errorf("%s: %v, password %q, want %q", dsn, err, cfg.Password, want)
+		}
+	}
+}
+
+func TestOpenReadsADSN(t *testing.T) {
+	t.Parallel()
+	dialecttest.Opens(t, Open, map[string]int{
+		"postgres://app:hush@h/d":                                   defaultConns,
+		"PostgreSQL://app@srv:hush@h:5433,i/d?pool_max_conns=3":     3,
+		"cockroachdb://h:26257/d?user=app&password=hush":            defaultConns,
+		"postgres:///d?host=/tmp&password=hush":                     defaultConns,
+		"postgres://app:hush@[::1]:5432/d?application_name=me@home": defaultConns,
+	})
 }
 
 func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 	t.Parallel()
 	dialecttest.Refuses(t, Open, map[string]string{
-		"postgres:":             "write postgres://user@host:5432/database",
-		"postgresql:db":         "write postgresql://user@host:5432/database",
+		"postgres:":             "write postgres://user:password@host:port/database",
+		"postgresql:db":         "write postgresql://user:password@host:port/database",
 		"postgres:app:hush@h/d": "write postgres://",
 		"postgres://app:hush@h/d?pool_max_conns=0":             "pool_max_conns=0, use a number",
 		"postgres://app:hush@h/d?pool_max_conns=many":          "pool_max_conns=many",
 		"postgres://app:hush@h/d?pool_max_conns=99999":         "use a number from 1 to 10000",
 		"postgres://app:hush@h/d?password=%zz":                 "parameters cannot be read",
-		"postgres://app:hush@h:port/d":                         "invalid port",
+		"postgres://app:hush@h:port/d":                         "the port is not one",
 		"postgres://app:hush@h/d?sslmode=sometimes":            "sslmode",
 		"postgres://app:hush@h/d?connect_timeout=soon":         "connect_timeout",
 		"postgres://app:hush@h/d?default_query_exec_mode=fast": "default_query_exec_mode",

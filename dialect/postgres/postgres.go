@@ -89,8 +89,9 @@ func (Dialect) BindValue(v any) any {
 func (Dialect) Classify(err error) dialect.Class {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
-		var connect *pgconn.ConnectError
-		if errors.As(err, &connect) || pgconn.SafeToRetry(err) { // nothing had been sent
+		var connect *pgconn.ConnectError // of a pool that the caller made
+		var own *connectError
+		if errors.As(err, &own) || errors.As(err, &connect) || pgconn.SafeToRetry(err) { // nothing had been sent
 			return dialect.Unavailable
 		}
 		return dialect.ClassifyConn(err)

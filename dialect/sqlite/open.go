@@ -78,6 +78,9 @@ func one(db *sql.DB) {
 // split reads a DSN into the file's path, the driver's parameters, and how long a write waits for another process's.
 func split(dsn string) (path string, query url.Values, busy time.Duration, err error) {
 	rest := strings.TrimPrefix(dsn, "sqlite:")
+	if dialect.TargetOf(dsn).Database == "" && strings.Contains(rest, "@") {
+		return "", nil, 0, fmt.Errorf("%w: SQLite has no users and hosts: write sqlite:FILE, without slashes before it", dialect.ErrDSN)
+	}
 	rest = strings.TrimPrefix(rest, "//") // sqlite:///absolute or sqlite://relative
 	path, raw, _ := strings.Cut(rest, "?")
 	if path == "" {

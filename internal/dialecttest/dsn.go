@@ -9,7 +9,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// Opens holds that each DSN is one, and that its pool takes so many connections.
+// Opens holds that each DSN is one, that its pool takes so many connections, and that what prints the pool does not show the password, which is "hush".
 func Opens(t *testing.T, open Open, conns map[string]int) {
 	t.Helper()
 	for dsn, want := range conns {
@@ -20,6 +20,11 @@ func Opens(t *testing.T, open Open, conns map[string]int) {
 		}
 		if got := pool.Write.Stats().MaxOpenConnections; got != want {
 			t.Errorf("%s: the pool takes %d connections, want %d", dsn, got, want)
+		}
+		for _, verb := range []string{"%v", "%+v", "%#v"} {
+			if text := fmt.Sprintf(verb, pool.Write); strings.Contains(text, "hush") {
+				t.Errorf("%s: the pool shows the password by %s: %s", dsn, verb, text)
+			}
 		}
 		pool.Close()
 	}

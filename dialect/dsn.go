@@ -1,0 +1,140 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// dsnError is what is wrong with a DSN. It repeats nothing of the DSN but its scheme.
+type dsnError struct{ scheme, why string }
+
+func (e *dsnError) Error() string {
+	return fmt.Sprintf("%v: %s: write %s://user:password@host:port/database, with special characters in the user and the password escaped "+
+		"(%%40 for @, %%2F for /)", ErrDSN, e.why, e.scheme)
+}
+
+// Is reports that it is ErrDSN.
+func (e *dsnError) Is(err error) bool { return err == ErrDSN }
+
+var (
+	hostName  = regexp.MustCompile(`^[\p{L}\p{N}_](?:[\p{L}\p{N}_.-]*[\p{L}\p{N}_.])?$`)
+	hostIPv6  = regexp.MustCompile(`^\[[0-9a-fA-F:.]+(?:%25[A-Za-z0-9_.-]+)?\]$`)
+	paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,62}$`)
+)
+
+// ParseDSN takes a DSN apart that is written like a URL. The user and the password end at the last @ before the path. A DSN that
+// could be understood in two ways, one of which shows a piece of a password as a host, a database or a parameter, is refused. Every
+// error is ErrDSN and repeats nothing of the DSN but its scheme.
+func ParseDSN(dsn string) (DSN, error) {
+	scheme, ok := schemeOf(dsn)
+	if !ok {
+		return DSN{}, &dsnError{"scheme", "it does not begin with a scheme"}
+	}
+	refuse := func(why string) (DSN, error) {
+		if homes[scheme] == "" { // of app:password@tcp(host) it is the user
+			return DSN{}, &dsnError{"scheme", why}
+		}
+		return DSN{}, &dsnError{scheme, why}
+	}
+	rest, ok := strings.CutPrefix(dsn[len(scheme)+1:], "//")
+	if !ok {
+		return refuse("it lacks the // after the scheme")
+	}
+	if strings.Contains(rest, "#") {
+		return refuse("it has a # that is not escaped (%23)")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if strings.Contains(path, "@") {
+		return refuse("it has an @ in its path")
+	}
+	if at := strings.LastIndex(query, "@"); at >= 0 && strings.Contains(query[at:], "/") {
+		return refuse("it has an @ and a / behind a ?")
+	}
+	d := DSN{Target: Target{Scheme: scheme}}
+	hosts := authority
+	if at := strings.LastIndex(authority, "@"); at >= 0 {
+		hosts = authority[at+1:]
+		if err := d.setUser(authority[:at]); err != nil {
+			return refuse("a % in the user or the password is not part of an escape")
+		}
+	}
+	if !validHosts(hosts) {
+		return refuse("the host or the port is not one")
+	}
+	d.Hosts = hosts
+	var err error
+	if d.Database, err = url.PathUnescape(strings.Trim(path, "/")); err != nil || strings.ContainsFunc(d.Database, unicode.IsControl) {
+		return refuse("the database's name cannot be read")
+	}
+	if d.Params, err = url.ParseQuery(query); err != nil {
+		return refuse("the parameters cannot be read")
+	}
+	for param := range strings.SplitSeq(query, "&") {
+		if param != "" && !strings.Contains(param, "=") {
+			return refuse("a parameter has no value")
+		}
+	}
+	for name := range d.Params {
+		if !paramName.MatchString(name) {
+			return refuse("a parameter has no proper name")
+		}
+	}
+	return d, nil
+}
+
+// setUser reads what stands before the @.
+func (d *DSN) setUser(text string) (err error) {
+	user, password, has := strings.Cut(text, ":")
+	if d.User, err = url.PathUnescape(user); err != nil {
+		return err
+	}
+	d.HasPassword = has
+	d.Password, err = url.PathUnescape(password)
+	return err
+}
+
+func validHosts(hosts string) bool {
+	if hosts == "" {
+		return true
+	}
+	for node := range strings.SplitSeq(hosts, ",") {
+		if _, _, err := SplitHost(node, ""); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+var errHost = errors.New("not a host")
+
+// SplitHost splits host:port or [address]:port of a DSN, without the brackets. port is the default for one that has none. The error
+// repeats nothing of the text.
+func SplitHost(node, port string) (host, _ string, err error) {
+	host = node
+	if i := strings.LastIndex(node, ":"); i > strings.LastIndex(node, "]") {
+		host, port = node[:i], node[i+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '+' {
+			return "", "", errHost
+		}
+	}
+	switch {
+	case hostName.MatchString(host):
+		return host, port, nil
+	case hostIPv6.MatchString(host):
+		return strings.Replace(host[1:len(host)-1], "%25", "%", 1), port, nil
+	}
+	return "", "", errHost
+}
+
+// schemeOf returns the scheme of a DSN in lower case, and whether it has one.
+func schemeOf(dsn string) (scheme string, ok bool) {
+	scheme, _, found := strings.Cut(dsn, ":")
+	scheme = strings.ToLower(scheme)
+	return scheme, found && isScheme(scheme)
+}
