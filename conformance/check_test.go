@@ -63,7 +63,7 @@ func TestCheckRefuses(t *testing.T) {
 	}{
 		"a pattern that matches nothing":         {conformance.Harness{Match: regexp.MustCompile("nosuch")}, conformance.ErrNoCase, "Contention"},
 		"a strategy that the server does not do": {conformance.Harness{Strategies: []dialect.Strategy{"hope"}}, dbq.ErrOption, "only cas"},
-		"a DSN that nobody knows":                {conformance.Harness{DSN: func(string) string { return "nosuch:x" }}, dbq.ErrUnknownScheme, "nosuch"},
+		"a DSN that nobody knows":                {conformance.Harness{DSN: func(string) string { return "nosuch://x" }}, dbq.ErrUnknownScheme, "nosuch"},
 	} {
 		if c.h.DSN == nil {
 			c.h.DSN = sqliteDSN
