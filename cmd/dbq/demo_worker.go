@@ -37,7 +37,7 @@ func newDemoWorker(a *app) *cobra.Command {
 	l.StringVar(&f.name, "name", "", "")
 	l.StringVar(&f.accepts, "accepts", "", "")
 	l.IntVar(&f.slots, "slots", 2, "")
-	l.DurationVar(&f.pause, "pause", 0, "")
+	durationVar(l, &f.pause, "pause", 0, "")
 	l.BoolVar(&f.victim, "victim", false, "")
 	return cmd
 }

@@ -56,7 +56,8 @@ Without --dsn and DBQ_DSN the task goes to the SQLite file dbq.db in the current
 	l.StringVar(&f.payloadFile, "payload-file", "", "the payload is in `FILE`, - is stdin")
 	l.StringVar(&f.line.Reference, "reference", "", "a `NAME` that is unique in the queue")
 	l.IntVar(&f.line.Priority, "priority", 0, fmt.Sprintf("`P` of 0 (first) to %d", dbq.MaxPriority))
-	delay := l.Duration("delay", 0, "not before this `TIME` from now, such as 90s or 12h")
+	var delay time.Duration
+	durationVar(l, &delay, "delay", 0, "not before this `TIME` from now, such as 90s, 12h or 3d")
 	l.StringVar(&f.line.RunAt, "run-at", "", "not before this `TIME`, such as 2030-01-31T08:00:00Z")
 	l.IntVar(&f.line.MaxAttempts, "max-attempts", 0, fmt.Sprintf("try `N` times (default %d)", dbq.DefaultMaxAttempts))
 	l.StringArrayVar(&f.headers, "header", nil, "a header as `KEY=VALUE`, may be given several times")
@@ -68,8 +69,8 @@ Without --dsn and DBQ_DSN the task goes to the SQLite file dbq.db in the current
 				return err
 			}
 		}
-		if *delay != 0 {
-			f.line.Delay = delay.String()
+		if delay != 0 {
+			f.line.Delay = formatDuration(delay)
 		}
 		if err := f.readHeaders(); err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/google/uuid"
@@ -74,8 +73,8 @@ func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
 		}
 	}
 	if l.Delay != "" {
-		if t.Delay, err = time.ParseDuration(l.Delay); err != nil {
-			return t, usagef("the delay %q is not like 90s or 12h", l.Delay)
+		if t.Delay, err = parseDuration(l.Delay); err != nil {
+			return t, usagef("the delay %q: %w", l.Delay, err)
 		}
 	}
 	if l.RunAt != "" {

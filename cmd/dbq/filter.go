@@ -40,7 +40,7 @@ func (f *filterFlags) add(cmd *cobra.Command, states []state.State) {
 	}
 	l.StringVar(&f.kind, "kind", "", "only of this `KIND`")
 	l.StringVar(&f.reference, "reference", "", "only with this `REFERENCE`")
-	l.DurationVar(&f.olderThan, "older-than", 0, "only in their state for at least this `TIME`, such as 36h")
+	durationVar(l, &f.olderThan, "older-than", 0, "only in their state for at least this `TIME`, such as 36h or 7d")
 }
 
 // narrows reports whether any flag leaves tasks out.

@@ -35,7 +35,7 @@ var operatorVerbs = map[state.Event]operatorVerb{
 		note: "It takes tasks in ERROR; `dbq poison` is the same. (A worker's program poisons its own task by exit code 65.)"},
 	state.Restore: {past: "restored", example: "dbq restore --queue mail",
 		note: "Nothing retries it by itself there; `dbq reenqueue` does."},
-	state.Purge: {past: "purged", example: "dbq purge --state completed --older-than 720h --yes", confirm: true,
+	state.Purge: {past: "purged", example: "dbq purge --state completed --older-than 30d --yes", confirm: true,
 		note: "It cannot be undone. By filter it asks first; --yes answers, and is needed where there is no terminal to ask on."},
 }
 

@@ -133,7 +133,7 @@ func (p *programRunner) noteStopping(drain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.live); n > 0 {
-		p.a.note("stopping: %s may go on for up to %v; a second signal kills what runs", plural(n, "program"), drain)
+		p.a.note("stopping: %s may go on for up to %s; a second signal kills what runs", plural(n, "program"), formatDuration(drain))
 	}
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -92,7 +90,7 @@ func (a *app) done(format string, args ...any) error {
 type settingFlags struct {
 	concurrency, batch, maxAttempts     int
 	poll, lease                         time.Duration
-	completed, poison, parked, attempts keeping
+	completed, poison, parked, attempts time.Duration
 	history                             string
 	archive                             bool
 	own                                 *pflag.FlagSet // apart from the flags that every verb has
@@ -102,18 +100,18 @@ func (s *settingFlags) add(cmd *cobra.Command) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.IntVar(&s.concurrency, "concurrency", 0, "tasks that one worker works on at once (0: each worker's own)")
 	f.IntVar(&s.batch, "batch", 0, "tasks in one checkout (0: each worker's own)")
-	f.DurationVar(&s.poll, "poll", 0, "longest pause between two looks of an idle worker (0: each worker's own)")
-	f.DurationVar(&s.lease, "lease", 0, "lease of a task (0: each worker's own)")
+	durationVar(f, &s.poll, "poll", 0, "longest pause between two looks of an idle worker (0: each worker's own)")
+	durationVar(f, &s.lease, "lease", 0, "lease of a task (0: each worker's own)")
 	f.IntVar(&s.maxAttempts, "max-attempts", 0, "attempts after which a failing task is POISON (0: the task's own)")
 	f.StringVar(&s.history, "history", "", "which attempts are recorded: all, failures or none")
 	s.addRetention(cmd, f)
 }
 
 func (s *settingFlags) addRetention(cmd *cobra.Command, f *pflag.FlagSet) {
-	f.Var(&s.completed, "keep-completed", "keep COMPLETED tasks for a `TIME` such as 24h or 7d (0: for ever)")
-	f.Var(&s.poison, "keep-poison", "keep POISON tasks for a `TIME` (0: for ever)")
-	f.Var(&s.parked, "keep-parked", "keep parked tasks for a `TIME` (0: for ever)")
-	f.Var(&s.attempts, "keep-attempts", "keep the history of attempts for a `TIME` (0: for ever)")
+	durationVar(f, &s.completed, "keep-completed", 0, "keep COMPLETED tasks for this `TIME`, such as 24h or 7d (0: for ever)")
+	durationVar(f, &s.poison, "keep-poison", 0, "keep POISON tasks for this `TIME` (0: for ever)")
+	durationVar(f, &s.parked, "keep-parked", 0, "keep parked tasks for this `TIME` (0: for ever)")
+	durationVar(f, &s.attempts, "keep-attempts", 0, "keep the history of attempts for this `TIME` (0: for ever)")
 	f.BoolVar(&s.archive, "archive", false, "move tasks into the archive instead of removing them")
 	s.own = f
 	cmd.Flags().SortFlags, f.SortFlags = false, false
@@ -132,10 +130,10 @@ func (s *settingFlags) change(q *dbq.QueueSettings) {
 	set("lease", func() { q.Lease = s.lease })
 	set("max-attempts", func() { q.MaxAttempts = s.maxAttempts })
 	set("history", func() { q.History = dbq.History(s.history) })
-	set("keep-completed", func() { q.Retention.Completed = time.Duration(s.completed) })
-	set("keep-poison", func() { q.Retention.Poison = time.Duration(s.poison) })
-	set("keep-parked", func() { q.Retention.Parked = time.Duration(s.parked) })
-	set("keep-attempts", func() { q.Retention.Attempts = time.Duration(s.attempts) })
+	set("keep-completed", func() { q.Retention.Completed = s.completed })
+	set("keep-poison", func() { q.Retention.Poison = s.poison })
+	set("keep-parked", func() { q.Retention.Parked = s.parked })
+	set("keep-attempts", func() { q.Retention.Attempts = s.attempts })
 	set("archive", func() { q.Retention.Archive = s.archive })
 }
 
@@ -203,33 +201,4 @@ transactions and may be broken off at any time.`,
 	}
 	s.addRetention(cmd, pflag.NewFlagSet("", pflag.ContinueOnError))
 	return cmd
-}
-
-// keeping is a time that may be in days, for a flag.
-type keeping time.Duration
-
-// String writes it as the flag takes it.
-func (k *keeping) String() string { return time.Duration(*k).String() }
-
-// Type names the value in the flag's help.
-func (k *keeping) Type() string { return "time" }
-
-// Set reads it.
-func (k *keeping) Set(s string) error {
-	days, isDays := strings.CutSuffix(s, "d")
-	if isDays {
-		s = days + "h"
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("use a time such as 90m, 24h or 7d")
-	}
-	if isDays {
-		d *= 24
-	}
-	if d < 0 {
-		return fmt.Errorf("keeping for %v: it must be 0 (for ever) or more", d)
-	}
-	*k = keeping(d)
-	return nil
 }

@@ -28,7 +28,7 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue", "set", "mail", "--lease", "0").has("set mail")
 	o := u.run("queue", "list", "--json")
 	o.ok()
-	if got := o.one(); got["settings"] != "--concurrency 3 --history none --keep-completed 168h0m0s" || got["paused"] != true {
+	if got := o.one(); got["settings"] != "--concurrency 3 --history none --keep-completed 7d" || got["paused"] != true {
 		t.Errorf("got %v", got)
 	}
 	u.run("queue", "resume", "mail").has("resumed mail")
@@ -50,7 +50,7 @@ func TestQueueClean(t *testing.T) {
 	u.run("queue", "clean", "mail", "--keep-completed", "1h").has("0 tasks")
 	time.Sleep(5 * time.Millisecond) // SQLite tells milliseconds
 	u.run("queue", "clean", "mail", "--keep-completed", "1ms").has("1 task and")
-	u.run("queue", "clean", "mail", "--keep-completed", "-1h").fails(exitUsage, "keeping")
+	u.run("queue", "clean", "mail", "--keep-completed", "-1h").fails(exitUsage, "negative")
 }
 
 func TestWorkerVerbs(t *testing.T) {

@@ -40,7 +40,7 @@ With --json the task is one document, as "dbq show" prints it.`,
 			t, err := c.Wait(waitCtx, id)
 			if errors.Is(err, context.DeadlineExceeded) {
 				if t, err := c.Get(ctx, id); err == nil {
-					return failedf("task %s has not ended after %v: it is %v", id, timeout, t.State)
+					return failedf("task %s has not ended after %s: it is %v", id, formatDuration(timeout), t.State)
 				}
 			}
 			if err != nil {
@@ -49,7 +49,7 @@ With --json the task is one document, as "dbq show" prints it.`,
 			return a.printEnd(t)
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time (default never)")
+	durationVar(cmd.Flags(), &timeout, "timeout", 0, "give up after this `TIME` (default never)")
 	return cmd
 }
 

@@ -92,15 +92,15 @@ func newWork(a *app) *cobra.Command {
 	l.StringVar(&f.program, "exec", "", "the `PROGRAM`; it may as well follow the flags, with its arguments")
 	l.IntVarP(&f.concurrency, "concurrency", "c", 1, "run `N` programs at the same time")
 	l.IntVar(&f.batch, "batch", 1000, "at most `N` tasks in one checkout; no more than the programs take on")
-	l.DurationVar(&f.lease, "lease", 30*time.Second, "a crashed worker's task is taken over after this `TIME`")
-	l.DurationVar(&f.timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
-	l.DurationVar(&f.drain, "drain", 30*time.Second, "`TIME` to wait for running programs when told to stop")
-	l.DurationVar(&f.poll, "poll", 2*time.Second, "look for tasks after this `TIME` at the latest, also when nothing tells of any")
+	durationVar(l, &f.lease, "lease", 30*time.Second, "a crashed worker's task is taken over after this `TIME`")
+	durationVar(l, &f.timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
+	durationVar(l, &f.drain, "drain", 30*time.Second, "`TIME` to wait for running programs when told to stop")
+	durationVar(l, &f.poll, "poll", 2*time.Second, "look for tasks after this `TIME` at the latest, also when nothing tells of any")
 	l.IntVar(&f.maxAttempts, "max-attempts", 0, "after `N` attempts a failing task is POISON, if it allows more (0: the task's own)")
 	l.StringVar(&f.history, "history", "all", "which attempts are recorded: all, failures or none")
 	f.keep.addRetention(cmd, pflag.NewFlagSet("", pflag.ContinueOnError))
 	l.StringVar(&f.id, "id", "", "the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
-	l.DurationVar(&f.check, "check", 15*time.Second, "tell the registry and ask for orders and settings after this `TIME` at the latest")
+	durationVar(l, &f.check, "check", 15*time.Second, "tell the registry and ask for orders and settings after this `TIME` at the latest")
 	l.BoolVar(&f.paused, "paused", false, "begin paused, until dbq worker resume")
 	l.BoolVar(&f.untilEmpty, "until-empty", false, "stop when nothing is due or in work, exit code 1 when a task failed; delayed tasks and later retries are left")
 	l.BoolVar(&f.quiet, "quiet", false, "no line for each attempt")
@@ -119,19 +119,17 @@ func (f *workFlags) argv(args []string) ([]string, error) {
 	case f.concurrency < 1 || f.concurrency > dbq.MaxCheckout:
 		return nil, usagef("--concurrency %d: it must be between 1 and %d", f.concurrency, dbq.MaxCheckout)
 	case f.lease < 100*time.Millisecond || f.lease > dbq.MaxLease:
-		return nil, usagef("--lease %v: it must be between 100ms and %v", f.lease, dbq.MaxLease)
+		return nil, usagef("--lease %s: it must be between 100ms and %s", formatDuration(f.lease), formatDuration(dbq.MaxLease))
 	case f.drain <= 0:
-		return nil, usagef("--drain %v: it must be more than 0", f.drain)
+		return nil, usagef("--drain %s: it must be more than 0", formatDuration(f.drain))
 	case f.batch < 1 || f.batch > dbq.MaxCheckout:
 		return nil, usagef("--batch %d: it must be between 1 and %d", f.batch, dbq.MaxCheckout)
 	case f.maxAttempts < 0 || f.maxAttempts > dbq.MaxMaxAttempts:
 		return nil, usagef("--max-attempts %d: it must be between 0 and %d", f.maxAttempts, dbq.MaxMaxAttempts)
-	case f.timeout < 0:
-		return nil, usagef("--timeout %v: it must be more than 0, or 0 for none", f.timeout)
 	case f.poll < 10*time.Millisecond || f.poll > dbq.MaxLease:
-		return nil, usagef("--poll %v: it must be between 10ms and %v", f.poll, dbq.MaxLease)
+		return nil, usagef("--poll %s: it must be between 10ms and %s", formatDuration(f.poll), formatDuration(dbq.MaxLease))
 	case f.check < 10*time.Millisecond || f.check > dbq.MaxLease:
-		return nil, usagef("--check %v: it must be between 10ms and %v", f.check, dbq.MaxLease)
+		return nil, usagef("--check %s: it must be between 10ms and %s", formatDuration(f.check), formatDuration(dbq.MaxLease))
 	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, dbq.History(f.history)):
 		return nil, usagef("--history %s: use %s, %s or %s", f.history, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
 	case utf8.RuneCountInString(f.id) > dbq.MaxReference:

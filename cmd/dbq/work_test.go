@@ -98,7 +98,7 @@ func TestWorkRefusesFlags(t *testing.T) {
 	} {
 		u.run("work", "-q", "q", flag, bad, "--", "true").fails(exitUsage, flag)
 	}
-	u.run("work", "-q", "q", "--keep-poison", "-1h", "--", "true").fails(exitUsage, "keeping")
+	u.run("work", "-q", "q", "--keep-poison", "-1h", "--", "true").fails(exitUsage, "negative")
 }
 
 func TestWorkSpendsAttempts(t *testing.T) {
