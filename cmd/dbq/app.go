@@ -19,7 +19,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 
-	dsn      string // as --dsn gave it; "" when it did not
+	dsn      string // as --dsn or the file gave it; "" when neither did
+	dsnFile  string
 	prefix   string
 	schema   string
 	strategy string
@@ -32,6 +33,9 @@ type app struct {
 func (a *app) verb(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
+		if err := a.readDSNFile(); err != nil {
+			return err
+		}
 		return f(cmd.Context(), args)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,6 +32,34 @@ func (a *app) givenDSN() string {
 		return a.dsn
 	}
 	return os.Getenv("DBQ_DSN")
+}
+
+// maxDSN bounds a DSN in a file.
+const maxDSN = 64 << 10
+
+// readDSNFile takes the DSN from the file of --dsn-file. Blank space around it does not belong to it.
+func (a *app) readDSNFile() error {
+	switch {
+	case a.dsnFile == "":
+		return nil
+	case a.dsn != "":
+		return usagef("--dsn and --dsn-file contradict each other: give one of them")
+	}
+	f, err := os.Open(a.dsnFile)
+	if err != nil {
+		return usagef("cannot read --dsn-file: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxDSN+1))
+	if err != nil {
+		return usagef("cannot read --dsn-file: %w", err)
+	}
+	a.dsn = strings.TrimSpace(string(text))
+	if a.dsn == "" || len(text) > maxDSN || strings.ContainsAny(a.dsn, "\r\n\x00") {
+		a.dsn = ""
+		return usagef("--dsn-file: %q does not hold one DSN on one line", a.dsnFile)
+	}
+	return nil
 }
 
 // isFile reports whether what was given is the path of a SQLite file. What looks like connection settings is no file, and must not be

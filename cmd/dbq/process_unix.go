@@ -13,6 +13,7 @@ import (
 // killed together with what it started.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(cmd.SysProcAttr)
 }
 
 // killGroup kills a program and what it started. It must not be called after Wait has returned: the number may be

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"os/exec"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +21,9 @@ const pipeWait = time.Second
 type programRunner struct {
 	a     *app
 	argv  []string
+	env   []string // of every program; a task's own is added
 	quiet bool
+	*starter
 
 	mu     sync.Mutex
 	live   map[*exec.Cmd]bool
@@ -34,8 +31,9 @@ type programRunner struct {
 	closed bool
 }
 
-func newProgramRunner(a *app, argv []string, quiet bool) *programRunner {
-	return &programRunner{a: a, argv: argv, quiet: quiet, live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
+// newProgramRunner makes a runner. Stop it in the end.
+func newProgramRunner(a *app, argv, env []string, quiet bool) *programRunner {
+	return &programRunner{a: a, argv: argv, env: env, quiet: quiet, starter: newStarter(), live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
 }
 
 // Handle runs the program for one task.
@@ -43,14 +41,19 @@ func (p *programRunner) Handle(ctx context.Context, t dbq.Task) ([]byte, error) 
 	begin := time.Now()
 	var out headBuffer
 	var errs tailBuffer
+	payload, err := payloadFile(t.Payload)
+	if err != nil {
+		return nil, err
+	}
+	defer closePayload(payload)
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
-	cmd.Env = append(os.Environ(), taskEnv(t)...)
-	cmd.Stdin = bytes.NewReader(t.Payload)
+	cmd.Env = append(slices.Clip(p.env), taskEnv(t)...)
+	cmd.Stdin = payload
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = pipeWait
 	ownGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd) }
-	err := p.start(cmd)
+	err = p.start(cmd)
 	if err == nil {
 		err = cmd.Wait()
 		p.forget(cmd)
@@ -95,7 +98,7 @@ func (p *programRunner) start(cmd *exec.Cmd) error {
 	if p.closed {
 		return errors.New("dbq is stopping")
 	}
-	err := cmd.Start()
+	err := p.starter.start(cmd)
 	if err == nil {
 		p.live[cmd] = true
 	}
@@ -186,23 +189,4 @@ func (p *programRunner) verdict() error {
 		return failedf("%s failed: see `dbq list --state error,poison`", plural(n, "task"))
 	}
 	return nil
-}
-
-// taskEnv is what the program's environment says about the task.
-func taskEnv(t dbq.Task) []string {
-	env := []string{
-		"DBQ_TASK_ID=" + t.ID.String(), "DBQ_QUEUE=" + t.Queue, "DBQ_KIND=" + t.Kind, "DBQ_REFERENCE=" + t.Reference,
-		"DBQ_ATTEMPT=" + strconv.Itoa(t.Attempt), "DBQ_MAX_ATTEMPTS=" + strconv.Itoa(t.MaxAttempts),
-		"DBQ_FENCE=" + strconv.FormatInt(t.Fence, 10),
-	}
-	for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
-		name := strings.Map(func(r rune) rune {
-			if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' {
-				return r
-			}
-			return '_'
-		}, strings.ToUpper(k))
-		env = append(env, "DBQ_HEADER_"+name+"="+strings.ReplaceAll(t.Headers[k], "\x00", ""))
-	}
-	return env
 }

@@ -23,7 +23,7 @@ On a server:
   dbq list --state poison                       what waits for a person
   dbq reenqueue --queue mail --state poison     try these again
 
-The database is --dsn, else DBQ_DSN, else the SQLite file dbq.db in the current folder. A plain path is a SQLite file.
+The database is --dsn or --dsn-file, else DBQ_DSN, else the SQLite file dbq.db in the current folder. A plain path is a SQLite file.
 "enqueue" and "work" make that default file and its tables if need be; every other database wants "dbq migrate" first.
 
 With --json results are JSON on stdout: one document, or one on each line where the verb's help says so. Errors are one
@@ -43,6 +43,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.dsn, "dsn", "", "the `DATABASE`: postgres://…, mysql://…, sqlite:FILE or a file (default $DBQ_DSN, else "+defaultDSN+")")
+	f.StringVar(&a.dsnFile, "dsn-file", "", "read the DSN from `FILE`, so that it is in no list of processes")
 	f.StringVar(&a.prefix, "prefix", "", "`BEGIN` of the tables' names (default dbq_)")
 	f.StringVar(&a.schema, "schema", "", "the `SCHEMA` that the tables are in (default the connection's own)")
 	f.StringVar(&a.strategy, "strategy", "", "the `WAY` tasks are checked out: skip-locked, advisory or cas, or update on Oracle (default the server's best)")

@@ -34,7 +34,11 @@ const workLong = `Run a program for each task of a queue: the payload on its std
   78        parked in ERROR until an operator acts (EX_CONFIG)
   another   tried again after a pause that grows with each attempt, until the attempts are spent (75 is one of these)
 
-Of a failure, exit code and the end of stderr are kept as the task's result. The program's environment is dbq's own, with
+Of a failure, exit code and the end of stderr are kept as the task's result. The payload is complete before the program starts.
+
+The program gets dbq's environment without what leads into the database, since it could print it: DBQ_*, PG*, MYSQL_*, MARIADB_*,
+ORACLE_*, TNS_* and any variable that holds the DSN. --env NAME passes one of these, --pass-env all. A DSN in --dsn can be read by every
+process on the machine, and one in DBQ_DSN by those of the same user: prefer --dsn-file. In addition the program gets
 
   DBQ_TASK_ID  DBQ_QUEUE  DBQ_KIND  DBQ_REFERENCE  DBQ_ATTEMPT  DBQ_MAX_ATTEMPTS  DBQ_FENCE
   DBQ_HEADER_NAME for each header: upper case, with _ for what is no letter or digit
@@ -43,6 +47,7 @@ DBQ_FENCE only grows for a task: hand it on to a system that should refuse a wor
 
 The lease is extended while the program runs. When it is lost all the same (revoked, or this machine slept), and when
 --timeout or --drain is over, the program is killed together with the processes it started. After --timeout the attempt has failed.
+On Linux the program is also killed when dbq itself dies, however it dies; processes that the program started may then live on.
 
 What operators set for the queue stands above these flags (dbq queue set), and one worker can be told to pause, to resume and to
 stop (dbq worker). On PostgreSQL it follows at once, elsewhere at its next --check.
@@ -63,6 +68,7 @@ type workFlags struct {
 	poll, check                     time.Duration
 	history                         string
 	keep                            settingFlags // of these the retention
+	env                             environment
 	paused, untilEmpty, quiet       bool
 }
 
@@ -103,6 +109,8 @@ func newWork(a *app) *cobra.Command {
 	durationVar(l, &f.check, "check", 15*time.Second, "tell the registry and ask for orders and settings after this `TIME` at the latest")
 	l.BoolVar(&f.paused, "paused", false, "begin paused, until dbq worker resume")
 	l.BoolVar(&f.untilEmpty, "until-empty", false, "stop when nothing is due or in work, exit code 1 when a task failed; delayed tasks and later retries are left")
+	l.BoolVar(&f.env.all, "pass-env", false, "give programs all of dbq's environment, with what leads into the database")
+	l.StringArrayVar(&f.env.also, "env", nil, "give programs this variable although it belongs to the database; `NAME`, repeatable")
 	l.BoolVar(&f.quiet, "quiet", false, "no line for each attempt")
 	return cmd
 }
@@ -135,6 +143,9 @@ func (f *workFlags) argv(args []string) ([]string, error) {
 	case utf8.RuneCountInString(f.id) > dbq.MaxReference:
 		return nil, usagef("--id has %d characters, at most %d are allowed", utf8.RuneCountInString(f.id), dbq.MaxReference)
 	}
+	if err := f.env.check(); err != nil {
+		return nil, err
+	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return nil, usagef("cannot run %s: %w", args[0], err)
@@ -153,7 +164,8 @@ func (a *app) work(ctx context.Context, f workFlags, argv []string) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	p := newProgramRunner(a, argv, f.quiet)
+	p := newProgramRunner(a, argv, f.env.inherited(a.givenDSN()), f.quiet)
+	defer p.stop()
 	w := f.worker(c, p)
 	w.Logger = newLogger(a)
 	switch {
