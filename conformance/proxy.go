@@ -303,6 +303,15 @@ func (p *proxy) leave() {
 	p.cut()
 }
 
+// freeze keeps everything back until heal, on connections that stay open.
+func (p *proxy) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stall == nil {
+		p.stall = make(chan struct{})
+	}
+}
+
 // flow lets what was held pass.
 func (p *proxy) flow() {
 	p.mu.Lock()

@@ -87,14 +87,14 @@ func (r *run) join(stop context.CancelFunc) (leave func()) {
 	if r.cfg.Unlisted {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(r.base)
+	ctx, cancel := context.WithCancel(r.ending.final)
 	var all sync.WaitGroup
 	all.Go(func() { r.follow(ctx, stop) })
 	all.Go(func() { r.clean(ctx) })
 	return func() {
 		cancel()
 		all.Wait()
-		ctx, cancel := context.WithTimeout(r.base, fleetTimeout)
+		ctx, cancel := context.WithTimeout(r.ending.final, fleetTimeout)
 		defer cancel()
 		if err := r.cfg.Queue.Client().Withdraw(ctx, r.cfg.ID); err != nil {
 			r.cfg.Logger.Warn("worker: cannot leave the registry, which forgets it in a day", "error", err)

@@ -57,6 +57,9 @@ func (h *held) begin(base context.Context, s *slot, jobs []*job, timeout time.Du
 			stop()
 		}
 	}
+	if h.over != nil {
+		f.end(f.start, h.over)
+	}
 	h.watchBy(f.next(f.start))
 	return f, gone
 }

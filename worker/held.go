@@ -65,6 +65,7 @@ type held struct {
 	watch   *time.Timer
 	watchAt time.Time // when it fires; zero is never
 	closed  bool      // it fires no more
+	over    error     // why the contexts of all handlers have ended; nil before
 
 	looking sync.Mutex // held by look
 }
@@ -218,11 +219,12 @@ func (h *held) flying() (out []*flight) {
 	return out
 }
 
-// cancelAll ends the contexts of all handlers.
+// cancelAll ends the contexts of all handlers, also of those that begin later.
 func (h *held) cancelAll(cause error) {
-	for _, f := range h.flights() {
-		h.mu.Lock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = cause
+	for _, f := range h.flying() {
 		f.end(time.Now(), cause)
-		h.mu.Unlock()
 	}
 }

@@ -128,7 +128,7 @@ func (c *recorder) collect(first dbq.Attempt) []dbq.Attempt {
 
 func (c *recorder) write(batch []dbq.Attempt) {
 	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(c.r.base, fleetTimeout)
+		ctx, cancel := context.WithTimeout(c.r.ending.final, fleetTimeout)
 		err := c.r.cfg.Queue.Record(ctx, batch)
 		cancel()
 		if missing := c.missing.Swap(0); missing > 0 {
@@ -137,14 +137,14 @@ func (c *recorder) write(batch []dbq.Attempt) {
 		if err == nil {
 			return
 		}
-		if try == recordTries {
+		if try == recordTries || !c.r.ending.wait(settleMaxPause, c.stopped) {
 			c.r.cfg.Logger.Error("worker: attempts are missing from the history", "attempts", len(batch), "error", err)
 			return
 		}
 		select {
-		case <-time.After(settleMaxPause):
 		case <-c.stopped:
 			try = max(try, recordTries-1)
+		default:
 		}
 	}
 }

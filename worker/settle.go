@@ -50,6 +50,8 @@ func (s *settler) add(j *job, st dbq.Settlement, err error) {
 	select {
 	case s.in <- settlement{j, st, err}:
 	case <-s.stopped: // by a handler that Run did not wait for: its lease runs out
+	case <-s.r.ending.final.Done(): // there is no time left to settle it
+		s.held.giveUp(j, s.r.now().lease)
 	}
 }
 
@@ -110,7 +112,7 @@ func (s *settler) flush(batch []settlement) {
 		for i, st := range batch {
 			ss[i] = st.s
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.r.now().lease)
+		ctx, cancel := context.WithTimeout(s.r.ending.final, s.r.now().lease)
 		out, err := s.cfg.Queue.Settle(ctx, ss)
 		cancel()
 		if err == nil {
@@ -126,7 +128,7 @@ func (s *settler) flush(batch []settlement) {
 		if batch = s.stillHeld(batch, err); len(batch) == 0 {
 			return
 		}
-		time.Sleep(pause)
+		s.r.ending.wait(pause, nil)
 	}
 }
 
@@ -149,18 +151,23 @@ func (s *settler) report(batch []settlement, out []dbq.Settled) {
 	}
 }
 
-// stillHeld keeps what is worth another try, and gives up what a repetition would not cure or whose lease has run out.
+// stillHeld keeps what is worth another try, and gives up what a repetition would not cure, whose lease has run out, or for which there
+// is no time at the end of the run.
 func (s *settler) stillHeld(batch []settlement, err error) []settlement {
-	fatal := errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid)
-	var keep []settlement
+	over := errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid) || s.r.ending.final.Err() != nil
+	var keep, gone []settlement
 	for _, st := range batch {
-		if !fatal && remaining(st.job.currentLease()) > 0 {
+		if !over && remaining(st.job.currentLease()) > 0 {
 			keep = append(keep, st)
 			continue
 		}
 		s.held.giveUp(st.job, s.r.now().lease)
-		s.cfg.Logger.Error("worker: gave up settling, the task will be handed out again",
-			"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
+		gone = append(gone, st)
+	}
+	if len(gone) > 0 {
+		first := gone[0].job.task
+		s.cfg.Logger.Error("worker: gave up settling; the tasks are handed out again when their leases have run out",
+			"tasks", len(gone), "first", first.ID, "attempt", first.Attempt, "event", string(gone[0].s.Event()), "error", err)
 	}
 	return keep
 }

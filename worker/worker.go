@@ -48,7 +48,11 @@ type Worker struct {
 	// half. A queue that fills the batches is polled at once. The worker is woken before by a dbq.Bell, and when the next task is due that
 	// the last question told of. The defaults are 10 milliseconds and 2 seconds, which is less than one question a second.
 	PollMin, PollMax time.Duration
-	// DrainTimeout is how long handlers may go on once Run's context has ended; then their contexts end, too. The default is 30 seconds.
+	// DrainTimeout is how long handlers, OnPoison and the database may go on once Run's context has ended (or the queue is empty, under
+	// UntilEmpty). Then the contexts of handlers and of OnPoison end, and a second is left to write how they ended. Whatever happens, Run
+	// returns within DrainTimeout and 3 seconds, 2 of which are for statements that are under way, and within Grace more when a handler or
+	// OnPoison ignores its context. What could not be written by then is handed out again when its lease has run out. The default is 30
+	// seconds.
 	DrainTimeout time.Duration
 	// Timeout is how long a handler may take for one task (or one batch), whatever its lease, which is renewed meanwhile. Then its context
 	// ends with the cause ErrTimeout, and its error fails the attempt. The default is none.
@@ -60,7 +64,9 @@ type Worker struct {
 	// task's own.
 	MaxAttempts int
 	// OnPoison is called for each task that this worker moves to POISON, with what its handler returned; err is nil when the lease of the
-	// last attempt ran out. Calls come one after the other, apart from the handlers, and Run waits for them. The default is nothing.
+	// last attempt ran out. Calls come one after the other, apart from the handlers. ctx ends when DrainTimeout is over, and Run waits for
+	// the calls no longer than Grace after that. Calls for which it did not wait, or beyond 10,000 that wait for their turn, are not made,
+	// and the log says how many. The default is nothing.
 	OnPoison func(ctx context.Context, t dbq.Task, err error)
 	// Observe is told what the worker does. It is called by many goroutines, and must return at once. The default is nothing.
 	Observe func(e Event)
@@ -109,6 +115,7 @@ var ErrShutdown = errors.New("worker: shutting down")
 //
 // When ctx has ended, tasks that were not started are released at once, and running handlers get DrainTimeout to finish; heartbeats go
 // on meanwhile. A handler that gives up because its context ended has its task released. Run returns nil after a clean drain.
+// DrainTimeout says when it returns at the latest.
 func (w *Worker) Run(ctx context.Context) error {
 	r, err := w.newRun(ctx)
 	if err != nil {
@@ -116,18 +123,20 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := r.start()
+	defer r.ending.close()
+	stop := r.start(ctx)
 	leave := r.join(cancel)
 	for r.enter() {
 		r.spawn()
 	}
 	err = r.fetch(ctx)
+	r.ending.begin()
 	r.draining.Store(true)
 	r.release(r.stopHanding())
 	r.drain()
 	stop()
 	leave()
-	if left := r.zombies.Load(); left > 0 {
+	if left := r.zombies.Load() + r.hooks.running.Load(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d of them", ErrAbandoned, left))
 	}
 	return err
@@ -145,7 +154,8 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	if r.cfg.BatchHandler != nil {
 		n = r.cfg.BatchSize
 	}
-	stop := r.start()
+	defer r.ending.close()
+	stop := r.start(ctx)
 	defer stop()
 	defer r.stopHanding() // ends what was started in the place of a handler that ignores its context
 	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, n, r.now().lease)
@@ -168,22 +178,24 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 }
 
 // start starts what goes on beside the handlers. stop settles everything, and waits for their end.
-func (r *run) start() (stop func()) {
-	beat, stopBeat := context.WithCancel(r.base)
+func (r *run) start(ctx context.Context) (stop func()) {
+	beat, stopBeat := context.WithCancel(r.ending.final)
+	go r.watch(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { r.heartbeats(beat) })
-	background.Go(r.hooks)
+	background.Go(r.hooks.run)
 	background.Go(r.recorder.run)
 	var settling sync.WaitGroup
 	for range settlers {
 		settling.Go(r.settler.run)
 	}
 	return func() {
+		r.ending.begin()
 		r.held.close() // first: it may have an attempt to settle
 		r.settler.stop()
 		settling.Wait()
 		stopBeat()
-		close(r.poison)
+		r.hooks.close()
 		r.recorder.stop()
 		background.Wait()
 	}
@@ -198,7 +210,8 @@ type run struct {
 	held    *held
 	settler *settler
 	slots   slots
-	poison  chan poisoning
+	hooks   *hooks
+	ending  *ending
 
 	live     atomic.Pointer[live] // what may change while it runs
 	recorder *recorder
@@ -237,7 +250,6 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		member:       member,
 		base:         context.WithoutCancel(ctx),
 		handler:      cfg.Handler,
-		poison:       make(chan poisoning, 256),
 		ready:        make(chan *job, prefetchMost*cfg.Batch+cfg.Concurrency*each),
 		hungry:       make(chan struct{}, 1),
 		quit:         make(chan struct{}),
@@ -252,24 +264,10 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		r.orders.Pause()
 	}
 	r.apply(dbq.QueueSettings{})
-	r.recorder = newRecorder(r)
+	r.ending, r.hooks, r.recorder = newEnding(r.base), newHooks(r), newRecorder(r)
 	r.held = newHeld(cfg.Grace, r.abandon)
 	r.settler = newSettler(r)
 	return r, nil
-}
-
-// stopHanding ends the handlers' intake and takes back what was not started.
-func (r *run) stopHanding() []*job {
-	close(r.quit)
-	var back []*job
-	for {
-		select {
-		case j := <-r.ready:
-			back = append(back, j)
-		default:
-			return back
-		}
-	}
 }
 
 // release hands jobs back that were never started.
@@ -277,18 +275,4 @@ func (r *run) release(jobs []*job) {
 	for _, j := range jobs {
 		r.settler.add(j, dbq.Released(j.currentLease(), 0), nil)
 	}
-}
-
-// drain waits for the handlers: first for DrainTimeout, then with their contexts ended for as long as they may ignore that.
-func (r *run) drain() {
-	r.slots.change(func(s *slots) { s.stopping = true })
-	timer := time.NewTimer(r.cfg.DrainTimeout)
-	defer timer.Stop()
-	select {
-	case <-r.slots.drained:
-		return
-	case <-timer.C:
-	}
-	r.held.cancelAll(ErrShutdown)
-	<-r.slots.drained // those that do not return are abandoned after Grace
 }
