@@ -54,7 +54,8 @@ func (op Operation) text() string {
 }
 
 // Operate does an operator's event to one task, whatever its lease. ErrNotFound and ErrWrongState say why it did not; an Operation that is
-// not allowed is ErrInvalid.
+// not allowed is ErrInvalid. When the answer to it is lost, Operate finds out what became of it; ErrMayHaveHappened means that somebody else
+// has changed the task in between, or that an answer to Purge was lost and the task is gone.
 //
 // A task that is revoked or rejected has "revoked by ...: reason" as its Result; of the other events only a reason is kept, in a line before
 // the Result that was there. The attempt that Revoke ends is recorded in the history in the same transaction, whatever the queue's History.
@@ -64,28 +65,15 @@ func (c *Client) Operate(ctx context.Context, op Operation, id uuid.UUID) (err e
 	if err != nil {
 		return c.wrap(string(op.Event), "", id, err)
 	}
-	var moved []dialect.Row
-	err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-		moved, err = c.operate(ctx, conn, op, t, []uuid.UUID{id})
-		if err != nil || len(moved) == 1 {
+	o := &operating{c: c, op: op, t: t, ids: []uuid.UUID{id}}
+	err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
+		if err := o.run(ctx, conn, again); err != nil || len(o.moved) == 1 {
 			return err
 		}
-		rows, err := c.peek(ctx, conn, []uuid.UUID{id})
-		if err != nil {
-			return err
-		}
-		row, exists := rows[id]
-		switch {
-		case again && (exists && row.State == t.To || !exists && t.To == state.None):
-			moved = append(moved, row) // an earlier try of this very call did it
-			return nil
-		case !exists:
-			return ErrNotFound
-		}
-		return fmt.Errorf("%w: it is %v, %s takes %s", ErrWrongState, row.State, op.Event, sources(t))
+		return o.refusal(ctx, conn, id)
 	})
 	if err == nil {
-		c.operated(t, moved)
+		c.operated(t, o.moved)
 	}
 	return c.wrap(string(op.Event), "", id, err)
 }
@@ -109,16 +97,12 @@ func (c *Client) OperateMany(ctx context.Context, op Operation, f Filter) (chang
 			ids[i] = rows[i].ID // by id already: batches never wait for each other in a circle
 		}
 		rows = rows[len(ids):]
-		var moved []dialect.Row
-		err := c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-			moved, err = c.operate(ctx, conn, op, t, ids)
-			return err
-		})
-		if err != nil {
+		o := &operating{c: c, op: op, t: t, ids: ids}
+		if err := c.writeTx(ctx, o.run); err != nil {
 			return changed, c.wrap(string(op.Event), f.Queue, uuid.Nil, err)
 		}
-		changed += len(moved)
-		c.operated(t, moved)
+		changed += len(o.moved)
+		c.operated(t, o.moved)
 	}
 	return changed, nil
 }

@@ -2,9 +2,12 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -13,6 +16,8 @@ func identityFaults() []Case {
 	return []Case{
 		{Name: "CutCheckoutOfTwoClientsWithOneName", once: true, run: cutCheckoutOfTwins,
 			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
+		{Name: "OperateBesideAnother", once: true, run: operateBesideAnother,
+			Law: "When connections are lost and two operators do the same to one task, at most one is told that it did; and what was done is not done again."},
 	}
 }
 
@@ -53,5 +58,80 @@ func cutCheckoutOfTwins(t *T) {
 	}
 	if cuts == 0 {
 		t.Errorf("the checkout made no request that could be cut")
+	}
+}
+
+// operateBesideAnother loses requests and answers of an operator's call, and lets somebody else go on with the task before the call is repeated.
+func operateBesideAnother(t *T) {
+	p, dsn := t.throughProxy()
+	direct := t.Open()
+	const queue = "q"
+	others := map[string]func(id uuid.UUID) error{
+		"does the same": func(id uuid.UUID) error { return direct.Reenqueue(t.ctx, id) },
+		"has gone on": func(id uuid.UUID) error { // only when the call has happened is there something to take
+			for _, task := range t.checkout(direct.Queue(queue), 1, long) {
+				t.Must(direct.Queue(queue).Fail(t.ctx, task.Lease, dbq.Park, errBoom))
+			}
+			return dbq.ErrWrongState
+		},
+	}
+	for name, other := range others {
+		for _, answer := range []bool{false, true} {
+			for k := 1; k <= maxRequests; k++ {
+				id := t.takeNew(direct.Queue(queue), dbq.NewTask{}, long)
+				t.Must(direct.Queue(queue).Fail(t.ctx, id.Lease, dbq.Park, errBoom))
+				c := t.oneConnection(dsn)
+				r := rule{atAsk: k, answer: answer, stay: true}
+				p.set(r)
+				ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
+				var callErr error
+				returned := make(chan struct{})
+				go func() {
+					defer close(returned)
+					callErr = c.Reenqueue(ctx, id.ID)
+				}()
+				t.eventually("the connection is cut, or the call returns", func() bool {
+					select {
+					case <-returned:
+						return true
+					default:
+						return p.hasFired()
+					}
+				})
+				if answer {
+					time.Sleep(2 * quiet) // the answer is cut when it has ended
+				}
+				before := t.get(direct, id.ID)
+				otherErr := other(id.ID)
+				fired := p.heal()
+				<-returned
+				cancel()
+				c.Close()
+				after := t.get(direct, id.ID)
+				if !fired {
+					t.settleAll(direct.Queue(queue))
+					break // the call has fewer requests
+				}
+				what := fmt.Sprintf("cut at %v, another %s", r, name)
+				switch {
+				case callErr == nil && otherErr == nil:
+					t.Errorf("%s: both are told that they reenqueued the task", what)
+				case name == "has gone on" && before.State == state.Created && after.State != state.Error:
+					t.Errorf("%s: the call was done, and the task parked again since; then it was done once more (it answered %v)", what, callErr)
+				case callErr != nil && !errors.Is(callErr, dbq.ErrMayHaveHappened) && !errors.Is(callErr, dbq.ErrWrongState):
+					t.Errorf("%s: got error %v", what, callErr)
+				case errors.Is(callErr, dbq.ErrWrongState) && !errors.Is(callErr, dbq.ErrMayHaveHappened) && otherErr != nil:
+					t.Errorf("%s: the call says that nothing happened, and nobody else did it: %v", what, callErr)
+				}
+				t.settleAll(direct.Queue(queue))
+			}
+		}
+	}
+}
+
+// settleAll completes what is due.
+func (t *T) settleAll(q *dbq.Queue) {
+	for _, task := range t.checkout(q, 100, long) {
+		t.Must(q.Complete(t.ctx, task.Lease, nil))
 	}
 }

@@ -272,6 +272,13 @@ func (p *proxy) set(r rule) {
 	}
 }
 
+// hasFired reports whether the rule had its moment.
+func (p *proxy) hasFired() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fired
+}
+
 // heal ends every rule and lets connections through again. It reports whether the rule had its moment.
 func (p *proxy) heal() bool {
 	p.mu.Lock()

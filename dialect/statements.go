@@ -59,7 +59,7 @@ type Statements struct {
 	Extend Batch
 	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. For Purge it returns the id
 	// of each row that was removed. For the others it has a First, which locks the rows that move, by id, and returns their id, queue,
-	// attempt, fence, holder, updated and result as they were, and the database's clock as now.
+	// state, attempt, fence, holder, updated and result as they were, and the database's clock as now.
 	Move map[state.Event]Batch
 	// SetResult replaces the result of rows that Move has locked in the same transaction: :id :result :result_size. It returns nothing.
 	SetResult Batch
@@ -72,7 +72,7 @@ type Statements struct {
 	// InState is what else is true of each row in a state, in words that let the engine find these rows by an index; the core adds it to a
 	// filter for just that state. It may be empty.
 	InState map[state.State]string
-	// Peek returns id, queue, state and fence of the rows that exist: :id.
+	// Peek returns id, queue, state, fence and updated of the rows that exist: :id.
 	Peek Batch
 	// FindReference returns the id of the task with :reference in :queue.
 	FindReference string

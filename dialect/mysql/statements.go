@@ -124,12 +124,13 @@ VALUES {rows}`),
 			Row: `SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result`, Sep: " UNION ALL ", Max: maxRows,
 		},
 
-		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
-		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = {working} AND t.holder = :holder`),
-		List:          t(`SELECT {columns}, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
-		FindIDs:       t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
-		InState:       map[state.State]string{state.Processing: "lane = " + working, state.Poison: "lane = 4"},
-		Peek:          dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows})`), Row: `:id`, Sep: ", ", Max: maxRows},
+		Get:     t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
+		Held:    t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = {working} AND t.holder = :holder`),
+		List:    t(`SELECT {columns}, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		FindIDs: t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		InState: map[state.State]string{state.Processing: "lane = " + working, state.Poison: "lane = 4"},
+		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} AS t FORCE INDEX (PRIMARY)
+ WHERE t.id IN ({rows})`), Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
@@ -151,7 +152,7 @@ func moves(t func(string) string) map[state.Event]dialect.Batch {
 	out := map[state.Event]dialect.Batch{}
 	for _, tr := range state.ByOperator() {
 		pick := ` WHERE id IN ({rows}) AND ` + state.Guard(tr, "due")
-		read := `id, queue, attempt, fence, holder, updated, result, {now} AS now`
+		read := `id, queue, state, attempt, fence, holder, updated, result, {now} AS now`
 		if tr.To == state.None {
 			read = `id`
 		}

@@ -98,7 +98,7 @@ END;`),
 		Held:    t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.busy_queue = :queue AND t.holder = :holder`),
 		List:    t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
-		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence FROM {task} t WHERE t.id IN ({rows})`),
+		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id IN ({rows})`),
 			Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Next: t(`SELECT MIN(due) AS due, {now} AS now FROM (` + eachPriority(
@@ -120,7 +120,7 @@ func moves(t func(string) string) map[state.Event]dialect.Batch {
 	out := map[state.Event]dialect.Batch{}
 	for _, tr := range state.ByOperator() {
 		guard := " AND " + state.Guard(tr, "due")
-		read := `id, queue, attempt, fence, holder, updated, result, result_size, {now} AS now`
+		read := `id, queue, state, attempt, fence, holder, updated, result, result_size, {now} AS now`
 		if tr.To == state.None {
 			read = `id`
 		}

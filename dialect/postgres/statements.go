@@ -108,7 +108,7 @@ RETURNING t.id, t.fence`),
 		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
 		List:          t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
-		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
+		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.
 		Count: t(`WITH {clock}
@@ -142,7 +142,7 @@ func moves(batch func(string) dialect.Batch) map[state.Event]dialect.Batch {
 			continue
 		}
 		b := batch(`UPDATE {task} t SET ` + set[t.Event] + pick)
-		b.First = batch(`SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, {now} AS now
+		b.First = batch(`SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, {now} AS now
   FROM {task} t` + pick + ` ORDER BY t.id FOR UPDATE`).SQL
 		out[t.Event] = b
 	}

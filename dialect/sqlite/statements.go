@@ -123,7 +123,7 @@ RETURNING id, fence`, `(:id, :fence)`),
 		Held:    t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
 		List:    t(`SELECT ` + listed + ` FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs: t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
-		Peek: batch(`SELECT t.id, t.queue, t.state, t.fence FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
+		Peek: batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
 			`(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.
@@ -189,7 +189,7 @@ func moves(batch func(s, row string) dialect.Batch) map[state.Event]dialect.Batc
 			continue
 		}
 		b := batch(`UPDATE {task} SET `+set[t.Event]+pick, `(:id)`)
-		b.First = batch(`SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, {now} AS now
+		b.First = batch(`SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, {now} AS now
   FROM {task}`+pick+` ORDER BY id`, `(:id)`).SQL
 		out[t.Event] = b
 	}

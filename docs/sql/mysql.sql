@@ -180,27 +180,27 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 0);
 
 -- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, lease_end = -1, fence = fence + 1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 1);
 
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3) AND state >= 3;
 
 -- Move restore. A poisoned task is parked for inspection.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id, queue, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 4) AND state >= 3;
 
 -- Move purge. A finished or parked task is removed.
@@ -232,7 +232,8 @@ lane = 4;
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT t.id, t.queue, t.state, t.fence FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows});
+SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task AS t FORCE INDEX (PRIMARY)
+ WHERE t.id IN ({rows});
 
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;

@@ -266,31 +266,31 @@ UPDATE dbq_task SET lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTA
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of :id
-SELECT id, queue, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
 UPDATE dbq_task SET state = 3, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 0);
 
 -- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of :id
-SELECT id, queue, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
 UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 1);
 
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of :id
-SELECT id, queue, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task SET state = 0, due = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), attempt = 0, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of :id
-SELECT id, queue, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task SET state = 4, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3) AND state >= 3;
 
 -- Move restore. A poisoned task is parked for inspection.
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of :id
-SELECT id, queue, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
+SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
 UPDATE dbq_task SET state = 3, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 4) AND state >= 3;
 
 -- Move purge. A finished or parked task is removed.
@@ -317,7 +317,7 @@ SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS 
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT t.id, t.queue, t.state, t.fence FROM dbq_task t WHERE t.id IN ({rows});
+SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id IN ({rows});
 
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;

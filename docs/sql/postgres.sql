@@ -166,31 +166,31 @@ RETURNING t.id, t.fence;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
   FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 0) ORDER BY t.id FOR UPDATE;
 UPDATE dbq_task t SET state = 3, due = NULL, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 0);
 
 -- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
   FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 1) ORDER BY t.id FOR UPDATE;
 UPDATE dbq_task t SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 1);
 
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
   FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY t.id FOR UPDATE;
 UPDATE dbq_task t SET state = 0, due = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint), attempt = 0, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
   FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3) AND state >= 3 ORDER BY t.id FOR UPDATE;
 UPDATE dbq_task t SET state = 4, due = NULL, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3) AND state >= 3;
 
 -- Move restore. A poisoned task is parked for inspection.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
   FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 4) AND state >= 3 ORDER BY t.id FOR UPDATE;
 UPDATE dbq_task t SET state = 3, due = NULL, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 4) AND state >= 3;
 
@@ -218,7 +218,7 @@ SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.fence FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[]));
+SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[]));
 
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;

@@ -189,31 +189,31 @@ RETURNING id, fence;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
+SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 0) ORDER BY id;
 UPDATE dbq_task SET state = 3, due = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 0);
 
 -- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
+SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 1) ORDER BY id;
 UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 1);
 
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
+SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id;
 UPDATE dbq_task SET state = 0, due = CAST(unixepoch('subsec') * 1000000 AS INTEGER), attempt = 0, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
+SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3) AND state >= 3 ORDER BY id;
 UPDATE dbq_task SET state = 4, due = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3) AND state >= 3;
 
 -- Move restore. A poisoned task is parked for inspection.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-SELECT id, queue, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
+SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 4) AND state >= 3 ORDER BY id;
 UPDATE dbq_task SET state = 3, due = NULL, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 4) AND state >= 3;
 
@@ -239,7 +239,7 @@ SELECT id FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-SELECT t.id, t.queue, t.state, t.fence FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1;
+SELECT t.id, t.queue, t.state, t.fence, t.updated FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;

@@ -53,7 +53,7 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		Held:          t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
 		List:          t(`SELECT {listed} FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs:       t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
-		Peek:          batch(`SELECT id, queue, state, fence FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
+		Peek:          batch(`SELECT id, queue, state, fence, updated FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Next: t(`SELECT min(due) AS due, {now} AS now FROM (
   SELECT min(due) AS due FROM {task} WHERE queue = :queue AND due IS NOT NULL UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)
@@ -102,7 +102,8 @@ func moves(batch func(text, row string) dialect.Batch) map[state.Event]dialect.B
 			continue
 		}
 		b := batch(`UPDATE {task} SET updated = {now}, `+set[tr.Event]+where, `(:id)`)
-		b.First = batch(`SELECT id, queue, attempt, fence, holder, updated, result, {now} AS now FROM {task}`+where+` ORDER BY id`, `(:id)`).SQL
+		b.First = batch(`SELECT id, queue, state, attempt, fence, holder, updated, result, {now} AS now FROM {task}`+where+`
+  ORDER BY id`, `(:id)`).SQL
 		out[tr.Event] = b
 	}
 	return out
