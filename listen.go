@@ -47,7 +47,7 @@ func (e *ear) open(c *Client) {
 	l, can := c.s.Dialect.(dialect.Listener)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.bells++; e.bells > 1 || !can || !c.notifies() || c.closed.Load() {
+	if e.bells++; e.bells > 1 || !can || !c.notifies() || c.s.Server.Pooler != "" || c.closed.Load() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())

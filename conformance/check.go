@@ -69,7 +69,7 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	}
 	s.started, s.dir = time.Now(), dir
 	rep := Report{
-		Product: server.Product, Version: server.Version, Dialect: family, DBQ: version(), Strategies: strategies,
+		Product: server.Product, Version: server.Version, Pooler: server.Pooler, Dialect: family, DBQ: version(), Strategies: strategies,
 		Started: s.started.UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
 	}
 	if s.h.Match != nil {

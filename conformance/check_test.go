@@ -111,7 +111,7 @@ func sample() conformance.Report {
 	law := conformance.Case{Group: "Lease", Name: "A|b", Law: "A lease <of> one & \"two\" holds."}
 	other := conformance.Case{Group: "Clock", Name: "C", Law: "It is late."}
 	return conformance.Report{
-		Product: "SQLite", Version: "3.1", Dialect: "sqlite", DBQ: "v1.2.3", Strategies: []dialect.Strategy{"skip-locked", "cas"},
+		Product: "SQLite", Version: "3.1", Pooler: "a | pooler", Dialect: "sqlite", DBQ: "v1.2.3", Strategies: []dialect.Strategy{"skip-locked", "cas"},
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Duration: 12 * time.Second, Seed: 1<<63 + 7, Load: 2, Match: "L.*|C",
 		Leftovers: []string{"c1_2_*"},
 		Results: []conformance.Result{

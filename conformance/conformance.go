@@ -104,7 +104,7 @@ func Run(t *testing.T, h Harness) {
 	if err != nil {
 		t.Fatalf("the server cannot be tested: %v", err)
 	}
-	t.Logf("%s %s, strategies %v, seed %d", rep.Product, rep.Version, rep.Strategies, s.seed)
+	t.Logf("%s, strategies %v, seed %d", rep.Server(), rep.Strategies, s.seed)
 	jobs := s.jobs(rep.Strategies)
 	if len(jobs) == 0 {
 		t.Fatalf("no case matches %q", h.Match)

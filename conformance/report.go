@@ -15,6 +15,7 @@ import (
 type Report struct {
 	Product    string
 	Version    string // the server's
+	Pooler     string // what stands before the server and shares its sessions, "" for nothing
 	Dialect    string // the name of the dialect that spoke to it
 	DBQ        string // dbq's version, "devel" in a build that has none
 	Strategies []dialect.Strategy
@@ -72,6 +73,14 @@ func (r Result) String() string {
 		line += ": " + r.Skipped
 	}
 	return line
+}
+
+// Server is what was tested: product, version, and a pooler before it.
+func (r Report) Server() string {
+	if r.Pooler == "" {
+		return r.Product + " " + r.Version
+	}
+	return r.Product + " " + r.Version + " behind " + r.Pooler
 }
 
 // Failed lists the results with failures.
@@ -134,7 +143,7 @@ func (r Report) conflicts() string {
 // what was seen instead. Its last line is the verdict.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s, dialect %s, dbq %s\nstrategies %s, %s, seed %d, load %d\nconflicts retried: %s\n\n", r.Product, r.Version,
+	fmt.Fprintf(&b, "%s, dialect %s, dbq %s\nstrategies %s, %s, seed %d, load %d\nconflicts retried: %s\n\n", r.Server(),
 		r.Dialect, r.DBQ, join(r.Strategies, ", "), r.Started.Format("2006-01-02 15:04:05 UTC"), r.Seed, r.Load, r.conflicts())
 	r.writeGroups(&b)
 	r.writeNotChecked(&b)
@@ -197,7 +206,7 @@ func (r Report) Verdict() string {
 	if r.Match != "" {
 		part = fmt.Sprintf(" as far as the cases that match %q go", r.Match)
 	}
-	return fmt.Sprintf("%s %s %s dbq's promises%s: %s", r.Product, r.Version, verb, part, counts)
+	return fmt.Sprintf("%s %s dbq's promises%s: %s", r.Server(), verb, part, counts)
 }
 
 func (r Report) writeGroups(w io.Writer) {

@@ -16,6 +16,7 @@ import (
 type reportJSON struct {
 	Product    string                     `json:"product"`
 	Version    string                     `json:"version"`
+	Pooler     string                     `json:"pooler,omitempty"`
 	Dialect    string                     `json:"dialect"`
 	DBQ        string                     `json:"dbq"`
 	Strategies []dialect.Strategy         `json:"strategies"`
@@ -50,7 +51,7 @@ func (r Report) json() reportJSON {
 	for _, s := range r.Strategies {
 		conflicts[s] = r.Of(s).Conflicts()
 	}
-	return reportJSON{r.Product, r.Version, r.Dialect, r.DBQ, r.Strategies, r.Started, seconds(r.Duration), r.Seed, r.Load, r.Match,
+	return reportJSON{r.Product, r.Version, r.Pooler, r.Dialect, r.DBQ, r.Strategies, r.Started, seconds(r.Duration), r.Seed, r.Load, r.Match,
 		conflicts, r.Verdict(), r.Leftovers, r.Results}
 }
 
@@ -60,7 +61,7 @@ func (r *Report) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	*r = Report{Product: j.Product, Version: j.Version, Dialect: j.Dialect, DBQ: j.DBQ, Strategies: j.Strategies, Started: j.Started,
+	*r = Report{Product: j.Product, Version: j.Version, Pooler: j.Pooler, Dialect: j.Dialect, DBQ: j.DBQ, Strategies: j.Strategies, Started: j.Started,
 		Duration: duration(j.Seconds), Seed: j.Seed, Load: j.Load, Match: j.Match, Results: j.Results, Leftovers: j.Leftovers}
 	return nil
 }

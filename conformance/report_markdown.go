@@ -38,7 +38,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 // writeFacts writes what was tested, by what, and when.
 func (r Report) writeFacts(b *strings.Builder) {
 	facts := [][2]string{
-		{"product", r.Product}, {"version", r.Version}, {"dialect", r.Dialect}, {"dbq", r.DBQ}, {"strategies", join(r.Strategies, ", ")},
+		{"product", r.Product}, {"version", r.Version}, {"behind", r.Pooler}, {"dialect", r.Dialect}, {"dbq", r.DBQ}, {"strategies", join(r.Strategies, ", ")},
 		{"date", r.Started.Format("2006-01-02 15:04 UTC")}, {"seed", fmt.Sprint(r.Seed)}, {"load", fmt.Sprint(r.Load)},
 		{"conflicts retried", r.conflicts()}, {"left behind", strings.Join(r.Leftovers, ", ")}, {"only the cases that match", r.Match},
 	}

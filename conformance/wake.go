@@ -72,11 +72,24 @@ func rang(b *dbq.Bell, within time.Duration) bool {
 	}
 }
 
+// hears reports whether notifications of other processes can reach a client.
+func hears(c *dbq.Client) bool { return c.Server().Notifies && c.Server().Pooler == "" }
+
+// needsNotifications ends a case that cannot be checked without them.
+func (t *T) needsNotifications(c *dbq.Client) {
+	if p := c.Server().Pooler; p != "" {
+		t.Skipf("no notification reaches a client through %s", p)
+	}
+	if !c.Server().Notifies {
+		t.Skipf("%s has no notifications", c.Server().Product)
+	}
+}
+
 // bell takes a bell that has finished with its beginnings: a client that begins to listen rings once.
 func (t *T) bell(q *dbq.Queue) *dbq.Bell {
 	b := q.Bell()
 	t.Cleanup(b.Close)
-	if q.Client().Server().Notifies {
+	if hears(q.Client()) {
 		t.eventually("the client listens", q.Client().Listening)
 		rang(b, patience)
 	}
@@ -110,7 +123,7 @@ func wakeEnqueue(t *T) {
 
 func wakeReenqueue(t *T) {
 	c := t.Open()
-	if c.Server().Notifies {
+	if hears(c) {
 		silent := t.bell(c.Queue("silent"))
 		defer silent.Close()
 	}
@@ -127,7 +140,7 @@ func wakeReenqueue(t *T) {
 	for rang(mine, 20*time.Millisecond) || rang(other, 0) { // of the enqueues
 	}
 	clients := map[string]*dbq.Client{"this process": c}
-	if c.Server().Notifies {
+	if hears(c) {
 		clients["another process"] = t.elsewhere(c)
 	}
 	step := func(what string, rings bool, do func() error) {
@@ -213,9 +226,7 @@ func (t *T) elsewhere(c *dbq.Client) *dbq.Client {
 
 func wakeAcross(t *T) {
 	c := t.Open()
-	if !c.Server().Notifies {
-		t.Skipf("%s has no notifications", c.Server().Product)
-	}
+	t.needsNotifications(c)
 	b, far := t.bell(c.Queue("q")), t.elsewhere(t.Open()).Queue("q")
 	t.enqueue(far, dbq.NewTask{})
 	if !rang(b, patience) {
@@ -241,7 +252,7 @@ func wakeOperators(t *T) {
 	b := q.OperatorBell()
 	t.Cleanup(b.Close)
 	operators := map[string]*dbq.Client{"this process": t.Open()}
-	if c.Server().Notifies {
+	if hears(c) {
 		t.eventually("the client listens", c.Listening)
 		rang(b, patience) // it begins to listen
 		operators["another process"] = t.elsewhere(c)
@@ -266,9 +277,7 @@ func wakeOperators(t *T) {
 }
 
 func wakeCut(t *T) {
-	if c := t.Open(); !c.Server().Notifies {
-		t.Skipf("%s has no notifications", c.Server().Product)
-	}
+	t.needsNotifications(t.Open())
 	p, dsn := t.throughProxy()
 	c, err := dbq.Open(t.ctx, dsn, dbq.WithPrefix(t.prefix))
 	t.Must(err)

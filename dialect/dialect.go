@@ -57,6 +57,9 @@ type Server struct {
 	NoSchemas bool
 	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
 	Notifies bool
+	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends notifications through
+	// it, and gets none.
+	Pooler string
 	// ExplicitTx makes the core wrap each write in Statements.Begin and COMMIT, for a server or a pool whose
 	// transactions do not start at READ COMMITTED by themselves.
 	ExplicitTx bool

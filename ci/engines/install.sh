@@ -7,6 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 packages=()
 command -v dockerd >/dev/null || packages+=(docker.io)
 command -v mmdebstrap >/dev/null || packages+=(mmdebstrap)
+command -v pgbouncer >/dev/null || packages+=(pgbouncer)
 command -v shellcheck >/dev/null || packages+=(shellcheck) # for make check
 [ ${#packages[@]} -gt 0 ] || exit 0
 

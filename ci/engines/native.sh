@@ -9,7 +9,8 @@
 #   native.sh restart TARGET    stops it if it runs, and starts it on the same data and port
 #   native.sh stop              stops all of them and removes their data
 #
-# Targets: postgres15 postgres17 postgres18 (any major version found) mysql97 mariadb1011 mariadb118.
+# Targets: postgres15 postgres17 postgres18 (any major version found) mysql97 mariadb1011 mariadb118, and pgbouncer: PgBouncer in
+# transaction mode before postgres18, which it starts.
 # DBQ_ENGINES_FSYNC=on makes commits durable (off: for speed), and gives servers 1 GB of memory and larger logs, as docs/performance.md wants. DBQ_ENGINES_STATE is the folder of ports
 # and data; another folder is another, separate set of servers.
 set -euo pipefail
@@ -34,6 +35,12 @@ locate() {
       return 0
     fi
     ;;
+  pgbouncer)
+    user=postgres bin=/usr/sbin
+    [ -x "$bin/pgbouncer" ] && locate postgres18 || return 1 # its user is the server's
+    root='' bin=/usr/sbin user=postgres data=$STATE/data/pgbouncer
+    return 0
+    ;;
   mysql97 | mariadb1011 | mariadb118) user=mysql bin=/usr/sbin ;;
   *) die "unknown target $1" ;;
   esac
@@ -56,18 +63,23 @@ mariadb_release() { chroot "$root" "$bin/mariadbd" --version | sed -E 's/.*Ver (
 
 port() { cat "$STATE/$1.port"; }
 
-# pid TARGET: its process, checked to be ours by its working directory (a pid can be someone else's by now).
+# pid TARGET: its process, checked to be ours (a pid can be someone else's by now).
 pid() {
   local p file
   locate "$1" || return 1
   for file in "$root$data/postmaster.pid" "$root$data/server.pid"; do
     p=$(head -n 1 "$file" 2>/dev/null) || continue
     if gone "${p:-none}"; then continue; fi
-    [ ! -d "/proc/$p" ] || [ "$(readlink "/proc/$p/cwd")" = "$(cd "$root$data" && pwd -P)" ] || continue
+    [ ! -d "/proc/$p" ] || ours "$p" || continue
     echo "$p"
     return 0
   done
   return 1
+}
+
+# ours PID: it works in the data directory of locate, or was started with a file in it, as PgBouncer, which works in /.
+ours() {
+  [ "$(readlink "/proc/$1/cwd")" = "$(cd "$root$data" && pwd -P)" ] || tr '\0' '\n' <"/proc/$1/cmdline" | grep -qxF -- "$data/pgbouncer.ini"
 }
 
 targets() { # those that were started from STATE
@@ -83,7 +95,7 @@ list() {
     done
     path=$(command -v postgres || true)
     [ -z "$path" ] || major "$path"
-  } | sort -nu | while read -r t; do echo "postgres$t"; done | cat - <(printf 'mysql97\nmariadb1011\nmariadb118\n') |
+  } | sort -nu | while read -r t; do echo "postgres$t"; done | cat - <(printf 'mysql97\nmariadb1011\nmariadb118\npgbouncer\n') |
     while read -r t; do ! locate "$t" || printf '%-12s %s\n' "$t" "$root$bin"; done
 }
 
@@ -91,6 +103,7 @@ version() {
   locate "$1" || die "no programs for $1"
   case $1 in
   postgres*) as "$user" "$bin/postgres" --version ;;
+  pgbouncer) "$bin/pgbouncer" --version | head -n 1 ;;
   mariadb*) as "$user" "$bin/mariadbd" --version ;;
   *) as "$user" "$bin/mysqld" --version ;;
   esac
@@ -113,6 +126,7 @@ start_one() {
     mkdir -p "$root$(dirname "$data")"
     case $1 in
     postgres*) start_postgres "$1" ;;
+    pgbouncer) start_pgbouncer ;;
     *) start_mysql "$1" ;;
     esac
   fi
@@ -121,7 +135,7 @@ start_one() {
 
 dsn() {
   case $1 in
-  postgres*) echo "postgres://postgres@127.0.0.1:$(port "$1")/postgres?sslmode=disable" ;;
+  postgres* | pgbouncer) echo "postgres://postgres@127.0.0.1:$(port "$1")/postgres?sslmode=disable" ;;
   mysql*) echo "mysql://root@127.0.0.1:$(port "$1")/mysql" ;;
   mariadb*) echo "mariadb://root@127.0.0.1:$(port "$1")/mysql" ;;
   esac
@@ -146,6 +160,30 @@ start_postgres() {
     tail -n 20 "$root$log" >&2 || true
     die "$1 did not start"
   fi
+}
+
+start_pgbouncer() {
+  pid postgres18 >/dev/null || start postgres18 >/dev/null
+  locate pgbouncer
+  mkdir -p "$data"
+  # Fewer servers than the suite has clients at once, so that they do share sessions.
+  cat >"$data/pgbouncer.ini" <<INI
+[databases]
+* = host=127.0.0.1 port=$(port postgres18) user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = $(port pgbouncer)
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 30
+max_client_conn = 1000
+pidfile = $data/server.pid
+logfile = $data/server.log
+INI
+  ! is_root || chown -R "$user" "$data"
+  as "$user" "$bin/pgbouncer" -d -q "$data/pgbouncer.ini" || { cat "$data/server.log" >&2; die "pgbouncer did not start"; }
+  wait_for 10 pid pgbouncer || die "pgbouncer did not start"
 }
 
 start_mysql() {
@@ -204,7 +242,7 @@ crash() {
   folder=$(readlink "/proc/$p/cwd")
   kill -KILL "$p"
   wait_for 10 gone "$p" || die "$1 does not end"
-  wait_for 10 unused cwd "$folder" || die "$1 still has processes"
+  [ "$folder" = / ] || wait_for 10 unused cwd "$folder" || die "$1 still has processes"
 }
 
 stop() {

@@ -126,7 +126,7 @@ func (a *app) check(ctx context.Context, h conformance.Harness, verbose bool) (c
 	rep, err := conformance.Check(ctx, h, func(p conformance.Progress) {
 		done, total = p.Done, p.Total
 		if p.Result == nil {
-			show.line("%s %s, dialect %s, strategies %s, tables %s*", p.Report.Product, p.Report.Version, p.Report.Dialect,
+			show.line("%s, dialect %s, strategies %s, tables %s*", p.Report.Server(), p.Report.Dialect,
 				joinStrategies(p.Report.Strategies), p.Tables)
 			return
 		}

@@ -47,7 +47,8 @@ var targets = []target{
 	{"postgres15", postgresEngine, "postgres:15", true},
 	{"postgres17", postgresEngine, "postgres:17", false},
 	{"postgres18", postgresEngine, "postgres:18", true},
-	{"postgres", postgresEngine, "", false}, // any version
+	{"postgres", postgresEngine, "", false},   // any version
+	{"pgbouncer", pgbouncerEngine, "", false}, // one in transaction mode, before a server of any version
 	{"mysql84", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:8.4", true},
 	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true},
 	{"mariadb1011", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:10.11", true},
@@ -94,6 +95,14 @@ var postgresEngine = engine{
 		return map[string]beginner{"pgx.Tx": func(ctx context.Context, _ *dbq.Client) (dbq.Tx, func() error, func() error, error) {
 			return beginPgx(ctx, dsn)
 		}}
+	},
+}
+
+// pgbouncerEngine is PostgreSQL behind a pooler that shares sessions. dbq finds out by itself; a caller who uses pgx has to know.
+var pgbouncerEngine = engine{
+	oddSession: postgresEngine.oddSession,
+	transactions: func(dsn string) map[string]beginner {
+		return postgresEngine.transactions(withParameter(dsn, "default_query_exec_mode", "exec"))
 	},
 }
 

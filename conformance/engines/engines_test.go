@@ -110,6 +110,14 @@ func run(t *testing.T, target target) {
 		report("skipped", err.Error())
 		t.Fatalf("%s cannot be used: %v", s.origin, err)
 	}
-	report("ran", fmt.Sprintf("%s %s, strategies %v, %s", info.Product, info.Version, info.Strategies, s.origin))
+	report("ran", fmt.Sprintf("%s %s%s, strategies %v, %s", info.Product, info.Version, behind(info.Pooler), info.Strategies, s.origin))
 	conformance.Run(t, h)
+}
+
+// behind is what a summary says of a pooler.
+func behind(pooler string) string {
+	if pooler == "" {
+		return ""
+	}
+	return " behind " + pooler
 }

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -15,7 +13,6 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 const (
@@ -24,31 +21,31 @@ const (
 )
 
 // Open makes the pool for a DSN such as postgres://user:password@host:5432/database?sslmode=require. Its parameters are those of
-// pgx and libpq, and pool_max_conns (16 by default). Behind PgBouncer in transaction mode before 1.21 add
-// default_query_exec_mode=exec.
+// pgx and libpq, and pool_max_conns (16 by default). Behind a pooler that shares sessions, as PgBouncer in transaction mode,
+// default_query_exec_mode=exec is chosen; another one in the DSN is refused there when the client opens.
 //
 // Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to the first of them that
 // can be reached and takes writes, unless target_session_attrs says otherwise.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
-	cfg, conns, err := config(dsn)
+	cfg, conns, chooses, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	db := sql.OpenDB(&connector{inner: stdlib.GetConnector(*cfg)})
+	db := sql.OpenDB(newConnector(*cfg, chooses))
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return dialect.Pool{Write: db, Read: db}, nil
 }
 
-// config reads a DSN and adds what dbq sets by itself. pgx is given the DSN without its passwords, so that none of its errors can repeat one.
-func config(dsn string) (cfg *pgx.ConnConfig, conns int, err error) {
+// config reads a DSN and adds what dbq sets by itself; chooses says that the DSN leaves open how statements are sent. pgx is given the DSN without its passwords, so that none of its errors can repeat one.
+func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	if conns, err = takeConns(d.Params); err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	password, hasPassword := d.Password, d.HasPassword
 	if d.Params.Has("password") { // libpq's rule: a parameter wins
@@ -66,7 +63,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, err error) {
 		options.GetSSLPassword = func(context.Context) string { return keyPassword }
 	}
 	if cfg, err = pgx.ParseConfigWithOptions(text.String(), options); err != nil {
-		return nil, 0, fmt.Errorf("%w: %s", dialect.ErrDSN, mistake(err)) // not %w: pgx's error has the DSN in a field
+		return nil, 0, false, fmt.Errorf("%w: %s", dialect.ErrDSN, mistake(err)) // not %w: pgx's error has the DSN in a field
 	}
 	if hasPassword {
 		cfg.Password = password
@@ -80,7 +77,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, err error) {
 	if cfg.ValidateConnect == nil && several(cfg) { // a standby among them is no place for a queue
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	return cfg, conns, nil
+	return cfg, conns, !d.Params.Has("default_query_exec_mode"), nil
 }
 
 // mistake is what pgx finds wrong with a DSN, without the DSN before it.
@@ -90,28 +87,6 @@ func mistake(err error) string {
 		return what
 	}
 	return text
-}
-
-// connector connects by pgx. It is used by its address, so that what prints a pool does not print the configuration in it.
-type connector struct{ inner driver.Connector }
-
-// Driver is pgx's.
-func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
-
-// connectError replaces pgx's, which has the configuration in a field, with the password.
-type connectError struct{ cause error }
-
-func (e *connectError) Error() string { return "cannot connect: " + e.cause.Error() }
-func (e *connectError) Unwrap() error { return e.cause }
-
-// Connect connects to the first server that serves.
-func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.inner.Connect(ctx)
-	var failed *pgconn.ConnectError
-	if errors.As(err, &failed) {
-		err = &connectError{failed.Unwrap()}
-	}
-	return conn, err
 }
 
 // several reports whether a DSN names more than one server; a fallback can also be the same one without TLS.

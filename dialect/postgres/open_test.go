@@ -43,7 +43,7 @@ func TestPasswordReachesTheDriver(t *testing.T) {
 		"postgres://h/d?user=app&password=a%26b":          "a&b",
 		"postgres://app:hush@h/d?pass%77ord=other":        "other",
 	} {
-		cfg, _, err := config(dsn)
+		cfg, _, _, err := config(dsn)
 		if err != nil || cfg.Password != want || cfg.Database != "d" {
 			t.Errorf("%s: %v, password %q, want %q", dsn, err, cfg.Password, want)
 		}

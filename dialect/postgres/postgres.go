@@ -35,8 +35,12 @@ const maxPayload = 100 << 20
 
 // Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is refused.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
+	shared, err := findPooler(ctx, db)
+	if err != nil {
+		return dialect.Server{}, err
+	}
 	var version, encoding, isolation, readOnly string
-	err := db.QueryRowContext(ctx, `SELECT version(), current_setting('server_encoding'),
+	err = db.QueryRowContext(ctx, `SELECT version(), current_setting('server_encoding'),
   current_setting('default_transaction_isolation'), current_setting('transaction_read_only')`).Scan(&version, &encoding, &isolation, &readOnly)
 	if err != nil {
 		return dialect.Server{}, err
@@ -58,6 +62,9 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 		ExplicitTx: isolation != "read committed",
 		Notifies:   true,
+	}
+	if shared {
+		s.Pooler = poolerName
 	}
 	// What speaks the protocol need not lock like PostgreSQL: these are told by name, since they accept the syntax.
 	switch {

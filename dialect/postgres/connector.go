@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// connector connects by pgx. It is used by its address, so that what prints a pool does not print the configuration in it.
+type connector struct {
+	plain  driver.Connector
+	pooled driver.Connector // for a pooler that shares sessions
+
+	mu      sync.Mutex
+	decided driver.Connector // nil until a connection has shown which of the two it is
+}
+
+// newConnector makes a connector that chooses how statements are sent, as its first connection shows: prepared, which is pgx's default, or by
+// exec behind a pooler that shares sessions. One that does not choose goes by the configuration.
+func newConnector(cfg pgx.ConnConfig, chooses bool) *connector {
+	plain := stdlib.GetConnector(cfg)
+	if !chooses {
+		return &connector{plain: plain, decided: plain}
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg)}
+}
+
+// Driver is pgx's.
+func (c *connector) Driver() driver.Driver { return c.plain.Driver() }
+
+// Connect connects to the first server that serves.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	c.mu.Lock()
+	decided := c.decided
+	c.mu.Unlock()
+	if decided != nil {
+		conn, err := decided.Connect(ctx)
+		return conn, withoutConfig(err)
+	}
+	conn, err := c.plain.Connect(ctx)
+	if err != nil {
+		return nil, withoutConfig(err)
+	}
+	shares, err := sharesSessions(ctx, conn.(*stdlib.Conn).Conn())
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	decided = c.plain
+	if shares {
+		decided = c.pooled
+	}
+	c.mu.Lock()
+	c.decided = decided
+	c.mu.Unlock()
+	if !shares {
+		return conn, nil
+	}
+	_ = conn.Close()
+	conn, err = decided.Connect(ctx)
+	return conn, withoutConfig(err)
+}
+
+// connectError replaces pgx's, which has the configuration in a field, with the password.
+type connectError struct{ cause error }
+
+func (e *connectError) Error() string { return "cannot connect: " + e.cause.Error() }
+func (e *connectError) Unwrap() error { return e.cause }
+
+func withoutConfig(err error) error {
+	var failed *pgconn.ConnectError
+	if errors.As(err, &failed) {
+		return &connectError{failed.Unwrap()}
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	// poolerTimeout bounds the detection of a pooler. One that shares no session may keep a second client waiting for a server.
+	poolerTimeout = 5 * time.Second
+	// poolerRounds is how often two clients compare their servers. Other clients of the pooler can come in between.
+	poolerRounds = 8
+)
+
+// poolerName is what Server.Pooler says of a pooler that shares sessions.
+const poolerName = "a connection pooler in transaction mode"
+
+// sharesSessions reports whether a pooler stands between conn and the server that gives a session to another client after each
+// transaction. Then prepared statements and LISTEN, which belong to a session, reach the wrong one.
+//
+// A pooler answers a connection by itself, with a process id for cancel requests that is its own
+// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS), so that it is not the id of the server's
+// process. Whether it shares sessions shows when two clients have the same server while both are connected.
+func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
+	defer cancel()
+	pid, err := serverPID(ctx, conn.PgConn())
+	if err != nil || pid == conn.PgConn().PID() {
+		return false, err
+	}
+	cfg := conn.Config()
+	cfg.OnNotification = nil // that connection's own
+	other, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return false, withoutConfig(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_ = other.Close(ctx)
+	}()
+	for range poolerRounds {
+		again, err := serverPID(ctx, conn.PgConn())
+		if err != nil {
+			return false, err
+		}
+		theirs, err := serverPID(ctx, other.PgConn())
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return false, nil // it waits until conn's server is free: sessions are not shared
+		case err != nil:
+			return false, err
+		case again != pid || theirs == again:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// serverPID is the id of the process that serves a statement. The simple protocol works behind every pooler.
+func serverPID(ctx context.Context, conn *pgconn.PgConn) (uint32, error) {
+	results, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 {
+		return 0, fmt.Errorf("postgres: pg_backend_pid() returned no row")
+	}
+	pid, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
+	return uint32(pid), err
+}
+
+// findPooler is sharesSessions for a pool. It refuses a pool that cannot work behind what it finds. A pool of another driver is not examined.
+func findPooler(ctx context.Context, db *sql.DB) (shares bool, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driver any) error {
+		c, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return nil
+		}
+		if shares, err = sharesSessions(ctx, c.Conn()); err != nil {
+			return err
+		}
+		if mode := c.Conn().Config().DefaultQueryExecMode; shares && mode != pgx.QueryExecModeExec {
+			return fmt.Errorf("%w: before the server is %s, where default_query_exec_mode=%s mixes up the statements of its clients: use "+
+				"default_query_exec_mode=exec", dialect.ErrDSN, poolerName, modeName(mode))
+		}
+		return nil
+	})
+	return shares, err
+}
+
+// modeName is how a DSN names a mode; see pgx.ParseConfig.
+func modeName(mode pgx.QueryExecMode) string {
+	switch mode {
+	case pgx.QueryExecModeCacheStatement:
+		return "cache_statement"
+	case pgx.QueryExecModeCacheDescribe:
+		return "cache_describe"
+	case pgx.QueryExecModeDescribeExec:
+		return "describe_exec"
+	case pgx.QueryExecModeSimpleProtocol:
+		return "simple_protocol"
+	}
+	return mode.String()
+}
