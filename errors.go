@@ -72,7 +72,7 @@ var (
 	ErrMaxAttempts = invalid("invalid max attempts")
 	// ErrDelay wants a delay of 0 to MaxDelay, a time between 1970 and 9999, and not both.
 	ErrDelay = invalid("invalid delay or time")
-	// ErrHeaders wants valid UTF-8, non-empty keys and at most MaxHeaders bytes as JSON.
+	// ErrHeaders wants valid UTF-8, non-empty keys without control characters, and at most MaxHeaders bytes as JSON.
 	ErrHeaders = invalid("invalid headers")
 	// ErrPayloadSize wants at most the bytes that Client.MaxPayload says.
 	ErrPayloadSize = invalid("payload too large")

@@ -3,6 +3,7 @@ package dbq
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -127,6 +128,9 @@ func encodeHeaders(h map[string]string) (*string, error) {
 	for k, v := range h {
 		if k == "" || !utf8.ValidString(k) || !utf8.ValidString(v) {
 			return nil, fmt.Errorf("%w: the header %q is empty or not valid UTF-8", ErrHeaders, k)
+		}
+		if strings.ContainsFunc(k, unicode.IsControl) {
+			return nil, fmt.Errorf("%w: the header %q has a control character in its name", ErrHeaders, k)
 		}
 	}
 	b, err := json.Marshal(h)

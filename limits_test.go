@@ -130,6 +130,7 @@ func TestNewTaskIsCheckedBeforeAnySQL(t *testing.T) {
 		{"reference with NUL", NewTask{Reference: "a\x00"}, ErrReference},
 		{"kind over", NewTask{Kind: long}, ErrKind},
 		{"kind not UTF-8", NewTask{Kind: "\xff"}, ErrKind},
+		{"header with ESC", NewTask{Headers: map[string]string{"a\x1b[31m": "x"}}, ErrHeaders},
 		{"header without key", NewTask{Headers: map[string]string{"": "x"}}, ErrHeaders},
 		{"header not UTF-8", NewTask{Headers: map[string]string{"x": "\xff"}}, ErrHeaders},
 		{"headers over", NewTask{Headers: map[string]string{"x": strings.Repeat("y", MaxHeaders)}}, ErrHeaders},

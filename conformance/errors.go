@@ -87,6 +87,7 @@ func errorsInvalidTask(t *T) {
 		"id of version 4":          {dbq.NewTask{ID: uuid.New()}, dbq.ErrID},
 		"headers over the limit":   {dbq.NewTask{Headers: map[string]string{"k": strings.Repeat("x", dbq.MaxHeaders)}}, dbq.ErrHeaders},
 		"header without a name":    {dbq.NewTask{Headers: map[string]string{"": "v"}}, dbq.ErrHeaders},
+		"header with a line end":   {dbq.NewTask{Headers: map[string]string{"k\nfence": "v"}}, dbq.ErrHeaders},
 		"header that is not UTF-8": {dbq.NewTask{Headers: map[string]string{"k": "\xff"}}, dbq.ErrHeaders},
 	}
 	for what, text := range badTexts(dbq.MaxReference) {

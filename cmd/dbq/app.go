@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,19 +87,31 @@ func (a *app) openOrMake(ctx context.Context, more ...dbq.Option) (*dbq.Client, 
 
 // printJSON writes one JSON document on a line of its own.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-func (a *app) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.out, format, args...)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.out.Write(visibleJSON(b.Bytes()))
 	return err
 }
 
-// note tells a person something that is not the result.
+// say prints a line of the result.
+func (a *app) say(format string, args ...any) error {
+	_, err := fmt.Fprintln(a.out, visible(fmt.Sprintf(format, args...)))
+	return err
+}
+
+// sayLines prints a result of several lines.
+func (a *app) sayLines(text string) error {
+	_, err := io.WriteString(a.out, visibleLines(text))
+	return err
+}
+
+// note prints a line for people that is not part of the result.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.err, format+"\n", args...)
+	fmt.Fprintln(a.err, visible(fmt.Sprintf(format, args...)))
 }
 
 // clash refuses flags of which only one can be meant.

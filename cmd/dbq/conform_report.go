@@ -63,6 +63,13 @@ func (t reportTarget) write(stdout io.Writer, rep conformance.Report) error {
 	if err := reportFormats[t.format](rep, &b); err != nil {
 		return err
 	}
+	if t.format == "text" || t.format == "markdown" {
+		text := visibleLines(b.String())
+		b.Reset()
+		b.WriteString(text)
+	} else if t.format == "json" {
+		b = *bytes.NewBuffer(visibleJSON(b.Bytes()))
+	}
 	if t.file == "" {
 		_, err := stdout.Write(b.Bytes())
 		return err

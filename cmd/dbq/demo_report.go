@@ -150,7 +150,7 @@ func (a *app) printReport(r demoReport) error {
 		if row.note != "" {
 			line += "  " + row.note
 		}
-		if err := a.printf("%s\n", line); err != nil {
+		if err := a.say("%s", line); err != nil {
 			return err
 		}
 	}

@@ -88,7 +88,7 @@ func (h *demoHandler) Handle(ctx context.Context, t dbq.Task) ([]byte, error) {
 		h.first.Do(func() { holds = true })
 	}
 	if holds {
-		if err := h.a.printf("holds %s %d\n", t.ID, t.Fence); err != nil {
+		if err := h.a.say("holds %s %d", t.ID, t.Fence); err != nil {
 			return nil, err
 		}
 		select { // it is killed, unless it is told to stop

@@ -138,7 +138,7 @@ func (a *app) enqueueOne(ctx context.Context, queue string, t dbq.NewTask) error
 	case a.json:
 		return a.printJSON(map[string]any{"id": id})
 	}
-	return a.printf("%s\n", id)
+	return a.say("%s", id)
 }
 
 // parseRunAt reads the time of --run-at and run_at.

@@ -119,7 +119,7 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 		a.note("%s", done)
 		return nil
 	}
-	return a.printf("%s\n", done)
+	return a.say("%s", done)
 }
 
 func (e *lineEnqueuer) run(ctx context.Context, lines <-chan inputLine) error {

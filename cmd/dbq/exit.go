@@ -122,7 +122,7 @@ func (a *app) complain(ctx context.Context, err error, code int) {
 	if !a.began && code == exitUsage {
 		text += " (see `dbq help`)"
 	}
-	fmt.Fprintln(a.err, "dbq: "+oneLine(text))
+	a.note("dbq: %s", oneLine(text))
 }
 
 // interrupted is a context's end that has something to say about what was done until then.

@@ -79,7 +79,7 @@ func (a *app) list(ctx context.Context, c *dbq.Client, f dbq.Filter) error {
 	tab.add("ID", "QUEUE", "STATE", "TRIES", "WHEN", "KIND", "REFERENCE", "RESULT")
 	for _, t := range tasks {
 		tab.add(t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts), when(t, now),
-			dash(t.Kind), dash(brief(t.Reference, 30)), dash(brief(printable(t.Result), 40)))
+			dash(t.Kind), dash(brief(t.Reference, 30)), dash(brief(string(t.Result), 40)))
 	}
 	if err := tab.write(a.out); err != nil {
 		return err

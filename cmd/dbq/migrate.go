@@ -45,11 +45,11 @@ With --print it prints the SQL for an empty database instead, for a DBA to read 
 			}
 			switch from {
 			case to:
-				return a.printf("%s is at version %d already\n", name, to)
+				return a.say("%s is at version %d already", name, to)
 			case 0:
-				return a.printf("made dbq's tables in %s, version %d\n", name, to)
+				return a.say("made dbq's tables in %s, version %d", name, to)
 			}
-			return a.printf("brought dbq's tables in %s from version %d to %d\n", name, from, to)
+			return a.say("brought dbq's tables in %s from version %d to %d", name, from, to)
 		}),
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
@@ -75,5 +75,5 @@ func (a *app) printMigration(t target, name string) error {
 	if a.json {
 		return a.printJSON(map[string]string{"dialect": d.Dialect.Name(), "sql": text})
 	}
-	return a.printf("%s", text)
+	return a.sayLines(text)
 }

@@ -127,7 +127,7 @@ func (a *app) confirm(question string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
 		return usagef("this removes tasks for good: add --yes (`dbq list` with the same flags shows them)")
 	}
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	fmt.Fprint(a.err, visible(question)+" [y/N] ")
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return failedf("nothing was done")
@@ -212,7 +212,7 @@ func (a *app) printOperated(o operated) error {
 	if o.Changed == 0 && len(o.Failed) > 0 {
 		return nil // the error says it all
 	}
-	return a.printf("%s %s\n", plural(o.Changed, "task"), operatorVerbs[o.Event].past)
+	return a.say("%s %s", plural(o.Changed, "task"), operatorVerbs[o.Event].past)
 }
 
 // sourceStates are the states an event starts from, as text.

@@ -176,7 +176,7 @@ func (p *programRunner) record(t dbq.Task, outcome string, err error, took time.
 	}
 	line := fmt.Sprintf("%s  %-9s  attempt %d of %d  %s", t.ID, outcome, t.Attempt, t.MaxAttempts, span(took))
 	if text != "" {
-		line += "  " + brief(printable([]byte(text)), 120)
+		line += "  " + brief(text, 120)
 	}
 	p.a.note("%s", line)
 }

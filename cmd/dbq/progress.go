@@ -35,16 +35,16 @@ func (p *progress) update(format string, args ...any) {
 	p.last = time.Now()
 	if p.terminal {
 		p.shown = true
-		fmt.Fprintf(p.w, "\r\x1b[K"+format, args...)
+		fmt.Fprint(p.w, "\r\x1b[K"+visible(fmt.Sprintf(format, args...)))
 		return
 	}
-	fmt.Fprintf(p.w, format+"\n", args...)
+	fmt.Fprintln(p.w, visible(fmt.Sprintf(format, args...)))
 }
 
 // line writes a line that stays.
 func (p *progress) line(format string, args ...any) {
 	p.end()
-	fmt.Fprintf(p.w, format+"\n", args...)
+	fmt.Fprintln(p.w, visible(fmt.Sprintf(format, args...)))
 }
 
 // end clears the updating line.

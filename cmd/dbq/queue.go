@@ -83,7 +83,7 @@ func (a *app) done(format string, args ...any) error {
 	if a.json {
 		return nil
 	}
-	return a.printf(format+"\n", args...)
+	return a.say(format, args...)
 }
 
 // settingFlags change a queue's settings by the flags that are given.
@@ -196,7 +196,7 @@ transactions and may be broken off at any time.`,
 			if a.json {
 				return a.printJSON(map[string]int{"tasks": done.Tasks, "attempts": done.Attempts})
 			}
-			return a.printf("%s and %s of the history removed\n", plural(done.Tasks, "task"), plural(done.Attempts, "attempt"))
+			return a.say("%s and %s of the history removed", plural(done.Tasks, "task"), plural(done.Attempts, "attempt"))
 		}),
 	}
 	s.addRetention(cmd, pflag.NewFlagSet("", pflag.ContinueOnError))

@@ -59,14 +59,14 @@ func (a *app) printQueues(queues []dbq.QueueInfo, now time.Time) error {
 		if q.Paused {
 			paused = "for " + span(now.Sub(q.Since))
 			if q.Reason != "" {
-				paused += ": " + printable([]byte(q.Reason))
+				paused += ": " + q.Reason
 			}
 		}
 		settings := settingsLine(q.Settings)
 		if settings == "" {
 			settings = "-"
 		}
-		tab.add(printable([]byte(q.Queue)), paused, settings)
+		tab.add(q.Queue, paused, settings)
 	}
 	return tab.write(a.out)
 }

@@ -21,7 +21,7 @@ func TestQueueVerbs(t *testing.T) {
 		t.Errorf("nothing is set, and it says %q", out)
 	}
 	u.run("queue", "pause", "mail", "--reason", "the server\x1b is down").has("paused mail")
-	u.run("queue", "list").has("mail", "for ", "the server· is down")
+	u.run("queue", "list").has("mail", "for ", `the server\x1b is down`)
 	u.run("work", "-q", "mail", "--until-empty", "--", "true")
 	u.run("show", id).has("CREATED")
 	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m", "--history", "none").has("set mail")

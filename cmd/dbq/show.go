@@ -20,7 +20,7 @@ func newShow(a *app) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show one task with its payload and result",
 		Long: `Show one task with its payload and result: as text where it is text, else the begin in hex. --payload and --result write the
-bytes themselves to stdout and nothing else.
+bytes themselves to stdout and nothing else; on a terminal, what it would act upon is escaped.
 
 With --json the task is one document; bytes that are not UTF-8 are in payload_base64 and result_base64.`,
 		Example: `  dbq show 0198c1f2-7a3b-7c4d-8e5f-0123456789ab
@@ -44,9 +44,9 @@ With --json the task is one document; bytes that are not UTF-8 are in payload_ba
 			case err != nil:
 				return err
 			case payload:
-				_, err = a.out.Write(t.Payload)
+				err = writeBytes(a.out, t.Payload)
 			case result:
-				_, err = a.out.Write(t.Result)
+				err = writeBytes(a.out, t.Result)
 			default:
 				err = a.printTask(ctx, c, t)
 			}
@@ -73,17 +73,17 @@ func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 	if err != nil {
 		return err
 	}
-	return a.printf("%s%s", describe(t, now), describeAttempts(attempts))
+	return a.sayLines(describe(t, now) + describeAttempts(attempts))
 }
 
 // describeAttempts is the history of a task, a line for each attempt.
 func describeAttempts(as []dbq.Attempt) string {
 	var b strings.Builder
 	for _, at := range as {
-		fmt.Fprintf(&b, "%-11s %d %s after %s, %s, by %s", "attempt", at.Attempt, at.Outcome, span(at.Ended.Sub(at.Started)),
-			at.Started.Format("2006-01-02 15:04:05.000 MST"), printable([]byte(at.Worker)))
+		fmt.Fprintf(&b, "%-11s %d %s after %s, %s, by %s", "attempt", at.Attempt, visible(string(at.Outcome)), span(at.Ended.Sub(at.Started)),
+			at.Started.Format("2006-01-02 15:04:05.000 MST"), visible(at.Worker))
 		if at.Error != "" {
-			b.WriteString(": " + printable([]byte(at.Error)))
+			b.WriteString(": " + visible(at.Error))
 		}
 		b.WriteString("\n")
 	}
@@ -101,7 +101,7 @@ func exactlyOneID(_ *cobra.Command, args []string) error {
 func describe(t dbq.Task, now time.Time) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "%-11s %s\n", name, visible(fmt.Sprintf(format, args...)))
 	}
 	at := func(name string, t time.Time) {
 		if !t.IsZero() {
@@ -128,7 +128,7 @@ func describe(t dbq.Task, now time.Time) string {
 	at("due", t.Due)
 	at("lease until", t.LeaseUntil)
 	for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
-		line("header", "%s=%s", k, printable([]byte(t.Headers[k])))
+		line("header", "%s=%s", k, t.Headers[k])
 	}
 	describeBytes(&b, "payload", t.Payload)
 	describeBytes(&b, "result", t.Result)
@@ -157,7 +157,7 @@ func describeBytes(b *strings.Builder, name string, data []byte) {
 	case len(data) == 0:
 	case text:
 		for l := range strings.Lines(strings.ToValidUTF8(string(shown), "")) {
-			fmt.Fprintf(b, "  %s\n", strings.TrimRight(l, "\r\n"))
+			fmt.Fprintf(b, "  %s\n", strings.TrimSuffix(visibleLines(l), "\n"))
 		}
 	default:
 		for l := range strings.Lines(hex.Dump(shown)) {

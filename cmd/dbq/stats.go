@@ -73,7 +73,7 @@ func (a *app) printStats(stats []dbq.QueueStats) error {
 	}
 	tab.add(append(header, "DUE", "PARKED", "LAG")...)
 	for _, q := range stats {
-		row := []string{printable([]byte(q.Queue))}
+		row := []string{q.Queue}
 		for _, s := range state.All() {
 			row = append(row, fmt.Sprint(q.Count[s]))
 		}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // table is rows of text in columns. text/tabwriter aligns all columns to the same side, and names want another than numbers.
@@ -13,20 +12,26 @@ type table struct {
 	rows      [][]string
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+// add adds a row. Each cell is made visible, and stays on its line.
+func (t *table) add(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = visible(cell)
+	}
+	t.rows = append(t.rows, cells)
+}
 
 func (t *table) write(w io.Writer) error {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], cellWidth(cell))
 		}
 	}
 	b := bufio.NewWriter(w)
 	for _, row := range t.rows {
 		var line strings.Builder
 		for i, cell := range row {
-			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			fill := strings.Repeat(" ", widths[i]-cellWidth(cell))
 			if i > 0 {
 				line.WriteString("  ")
 			}

@@ -34,11 +34,11 @@ func newVersion(a *app) *cobra.Command {
 			if v.Commit != "" {
 				v.Version += " (" + v.Commit + ")"
 			}
-			if err := a.printf("dbq %s, %s, DSNs: %s\n", v.Version, v.Go, strings.Join(v.Schemes, ", ")); err != nil {
+			if err := a.say("dbq %s, %s, DSNs: %s", v.Version, v.Go, strings.Join(v.Schemes, ", ")); err != nil {
 				return err
 			}
 			for _, scheme := range slices.Sorted(maps.Keys(v.Notes)) {
-				if err := a.printf("%s: %s\n", scheme, v.Notes[scheme]); err != nil {
+				if err := a.say("%s: %s", scheme, v.Notes[scheme]); err != nil {
 					return err
 				}
 			}

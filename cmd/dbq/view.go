@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -41,30 +40,17 @@ func textOrBytes(b []byte) (*string, []byte) {
 	return &text, nil
 }
 
-// isText reports whether bytes can go to a terminal as they are.
+// isText reports whether bytes are text for people: UTF-8 without control characters other than line ends and tabs.
 func isText(b []byte) bool {
 	if !utf8.Valid(b) {
 		return false
 	}
 	for _, r := range string(b) {
-		if !unicode.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
 			return false
 		}
 	}
 	return true
-}
-
-// printable is bytes for a table: what a terminal would act upon is replaced.
-func printable(b []byte) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r == '\r' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, strings.ToValidUTF8(string(b), "·"))
 }
 
 // when says what a task's times mean for somebody who looks now.

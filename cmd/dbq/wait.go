@@ -60,8 +60,7 @@ func (a *app) printEnd(t dbq.Task) error {
 			return err
 		}
 	} else if t.State == dbq.StateCompleted {
-		_, err := a.out.Write(t.Result)
-		return err
+		return writeBytes(a.out, t.Result)
 	}
 	if t.State == dbq.StateCompleted {
 		return nil
@@ -71,7 +70,7 @@ func (a *app) printEnd(t dbq.Task) error {
 		text += ", parked"
 	}
 	if len(t.Result) > 0 {
-		text += ": " + printable(t.Result)
+		text += ": " + string(t.Result)
 	}
 	return failedf("%s", text)
 }

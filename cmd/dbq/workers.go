@@ -97,7 +97,7 @@ With --json each worker is a line.`,
 				if !w.OldestSince.IsZero() {
 					longest = span(now.Sub(w.OldestSince))
 				}
-				tab.add(printable([]byte(w.ID)), printable([]byte(w.Queue)), printable([]byte(state)), span(now.Sub(w.Seen))+" ago", fmt.Sprint(w.Holding),
+				tab.add(w.ID, w.Queue, state, span(now.Sub(w.Seen))+" ago", fmt.Sprint(w.Holding),
 					fmt.Sprint(w.Concurrency), longest, fmt.Sprint(w.Done), fmt.Sprint(w.Failed), span(now.Sub(w.Started)))
 			}
 			if a.json {
