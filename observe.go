@@ -10,7 +10,7 @@ import (
 // Event is a call that changed tasks or tried to, for metrics. Package worker has events of its own for what handlers do.
 type Event struct {
 	Op    string        // "enqueue", "checkout", "extend", "settle", or an operator's event
-	Queue string        // "" where the call is not about one queue
+	Queue string        // "" where the call is not about one queue, or was refused with ErrQueueName
 	Tasks int           // that the call was for, and for "checkout" that it leased
 	Took  time.Duration // with all repetitions
 	Err   error         // nil when it went well
@@ -45,6 +45,9 @@ func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 func (c *Client) observed(op, queue string, tasks int, start time.Time, err error) {
 	if len(c.cfg.observe) == 0 {
 		return
+	}
+	if queue != "" && checkQueueName(queue) != nil { // refused names may be many, and no text at all
+		queue = ""
 	}
 	e := Event{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err}
 	for _, observe := range c.cfg.observe {

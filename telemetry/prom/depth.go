@@ -27,10 +27,11 @@ var (
 
 // Watch registers what is asked of the client when the metrics are scraped: tasks by state, the age of the oldest due task, which queues
 // are paused, and the client's own counts. One process of several is enough to tell the depths. It fails when it was called before.
-func (m *Metrics) Watch(c *dbq.Client) error { return m.registerer.Register(&depth{c: c}) }
+func (m *Metrics) Watch(c *dbq.Client) error { return m.registerer.Register(&depth{c: c, m: m}) }
 
 type depth struct {
 	c *dbq.Client
+	m *Metrics
 
 	mu     sync.Mutex
 	at     time.Time
@@ -98,6 +99,6 @@ func (d *depth) count() ([]dbq.QueueStats, map[string]bool, error) {
 			paused[q.Queue] = true
 		}
 	}
-	d.stats, d.paused, d.at = stats, paused, time.Now()
-	return stats, paused, nil
+	d.stats, d.paused, d.at = d.m.groupStats(stats), d.m.groupPauses(paused), time.Now()
+	return d.stats, d.paused, nil
 }

@@ -18,7 +18,8 @@ import (
 
 // Metrics are those of a process. Make them with New.
 type Metrics struct {
-	registerer prometheus.Registerer
+	registerer    prometheus.Registerer
+	queues, kinds *bounded
 
 	calls, callTasks, outcomes, states, polls, lost, stuck *prometheus.CounterVec
 	took, waited, handled                                  *prometheus.HistogramVec
@@ -27,8 +28,11 @@ type Metrics struct {
 // waits are the bounds of times, in seconds, from a pick-up of half a millisecond to an hour.
 var waits = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600}
 
-// New makes the metrics and registers them. It fails when the registerer has metrics of these names already.
-func New(r prometheus.Registerer) (*Metrics, error) {
+// New makes the metrics and registers them. It fails when the registerer has metrics of these names already, or an option is refused.
+//
+// The number of series is bounded: WithMaxQueues and WithMaxKinds say how many queues and kinds have their own. A call with a name that no queue
+// can have is counted under the queue "".
+func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dbq_" + name, Help: help}, labels)
 	}
@@ -48,6 +52,11 @@ func New(r prometheus.Registerer) (*Metrics, error) {
 		waited:     histogram("pickup_seconds", "From when a task was due to its handler's start.", "queue"),
 		handled:    histogram("handler_seconds", "How long handlers took.", "queue", "kind"),
 	}
+	for _, opt := range append([]Option{WithMaxQueues(DefaultMaxQueues), WithMaxKinds(DefaultMaxKinds)}, opts...) {
+		if err := opt(m); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range []prometheus.Collector{m.calls, m.callTasks, m.took, m.outcomes, m.states, m.polls, m.lost, m.stuck, m.waited, m.handled} {
 		if err := r.Register(c); err != nil {
 			return nil, err
@@ -66,15 +75,17 @@ func (m *Metrics) Call(e dbq.Event) {
 	case e.Err != nil:
 		outcome = "unknown"
 	}
-	m.calls.WithLabelValues(e.Op, e.Queue, outcome).Inc()
-	m.took.WithLabelValues(e.Op, e.Queue).Observe(e.Took.Seconds())
+	queue := m.queueLabel(e.Queue)
+	m.calls.WithLabelValues(e.Op, queue, outcome).Inc()
+	m.took.WithLabelValues(e.Op, queue).Observe(e.Took.Seconds())
 	if e.Err == nil {
-		m.callTasks.WithLabelValues(e.Op, e.Queue).Add(float64(e.Tasks))
+		m.callTasks.WithLabelValues(e.Op, queue).Add(float64(e.Tasks))
 	}
 }
 
 // Work is for worker.Worker.Observe.
 func (m *Metrics) Work(e worker.Event) {
+	queue := m.queueLabel(e.Queue)
 	switch e.Kind {
 	case worker.Polled:
 		result := "tasks"
@@ -84,27 +95,28 @@ func (m *Metrics) Work(e worker.Event) {
 		case e.N == 0:
 			result = "empty"
 		}
-		m.polls.WithLabelValues(e.Queue, result).Inc()
+		m.polls.WithLabelValues(queue, result).Inc()
 	case worker.Asked:
 		result := "idle"
 		if e.Err != nil {
 			result = "error"
 		}
-		m.polls.WithLabelValues(e.Queue, result).Inc()
+		m.polls.WithLabelValues(queue, result).Inc()
 	case worker.Started:
-		m.waited.WithLabelValues(e.Queue).Observe(e.Duration.Seconds())
+		m.waited.WithLabelValues(queue).Observe(e.Duration.Seconds())
 	case worker.Ended:
-		m.outcomes.WithLabelValues(e.Queue, e.Task.Kind, e.Outcome).Inc()
-		m.handled.WithLabelValues(e.Queue, e.Task.Kind).Observe(e.Duration.Seconds())
+		queue, kind := m.kindLabels(e.Queue, e.Task.Kind)
+		m.outcomes.WithLabelValues(queue, kind, e.Outcome).Inc()
+		m.handled.WithLabelValues(queue, kind).Observe(e.Duration.Seconds())
 	case worker.Recorded:
 		state := e.State.String()
 		if e.Err != nil {
 			state = "lost"
 		}
-		m.states.WithLabelValues(e.Queue, state).Inc()
+		m.states.WithLabelValues(queue, state).Inc()
 	case worker.LeaseLost:
-		m.lost.WithLabelValues(e.Queue).Inc()
+		m.lost.WithLabelValues(queue).Inc()
 	case worker.Stuck:
-		m.stuck.WithLabelValues(e.Queue).Inc()
+		m.stuck.WithLabelValues(queue).Inc()
 	}
 }

@@ -1,0 +1,130 @@
+package prom
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dbq-go/dbq"
+)
+
+// Other is the label of the queues, and of the kinds, beyond the bound on their number.
+const Other = "other"
+
+const (
+	// DefaultMaxQueues is how many queues have series of their own.
+	DefaultMaxQueues = 200
+	// DefaultMaxKinds is how many pairs of queue and kind have series of their own. Each takes two dozen series.
+	DefaultMaxKinds = 200
+)
+
+// Option changes the metrics that New makes.
+type Option func(*Metrics) error
+
+// WithMaxQueues bounds the queues that have series of their own, in this process. The first n that are met have; what happens in the
+// others is counted under the label "other". The default is DefaultMaxQueues.
+func WithMaxQueues(n int) Option {
+	return func(m *Metrics) (err error) { m.queues, err = newBounded("queues", n); return err }
+}
+
+// WithMaxKinds bounds the pairs of queue and kind that have series of their own, in this process. The kinds of the others are counted under the
+// label "other" of their queue. The default is DefaultMaxKinds.
+func WithMaxKinds(n int) Option {
+	return func(m *Metrics) (err error) { m.kinds, err = newBounded("kinds", n); return err }
+}
+
+// bounded is a set that takes a number of members and no more, so that the names that tasks and callers bring cannot fill the memory.
+type bounded struct {
+	mu   sync.RWMutex
+	most int
+	seen map[[2]string]bool
+}
+
+func newBounded(what string, most int) (*bounded, error) {
+	if most < 1 {
+		return nil, fmt.Errorf("prom: a bound of %d %s: it must be at least 1", most, what)
+	}
+	return &bounded{most: most, seen: map[[2]string]bool{}}, nil
+}
+
+// has reports whether a name is a member, which it becomes while there is room.
+func (b *bounded) has(name [2]string) bool {
+	b.mu.RLock()
+	is := b.seen[name]
+	b.mu.RUnlock()
+	if is {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.seen[name] && len(b.seen) >= b.most {
+		return false
+	}
+	b.seen[name] = true
+	return true
+}
+
+// queueLabel is the label of a queue. A name that no queue can have is "", as where there is none.
+func (m *Metrics) queueLabel(queue string) string {
+	switch {
+	case queue == "" || !isLabel(queue, dbq.MaxQueueName):
+		return ""
+	case m.queues.has([2]string{queue}):
+		return queue
+	}
+	return Other
+}
+
+// kindLabels are the labels of a queue and of a kind within it. Rows that were not made by dbq may have a kind that is no text.
+func (m *Metrics) kindLabels(queue, kind string) (string, string) {
+	queue = m.queueLabel(queue)
+	if kind == "" {
+		return queue, ""
+	}
+	if queue == Other || !isLabel(kind, dbq.MaxKind) || !m.kinds.has([2]string{queue, kind}) {
+		return queue, Other
+	}
+	return queue, kind
+}
+
+// isLabel reports whether a text is one that dbq takes as a name. Prometheus panics on one that is not UTF-8.
+func isLabel(text string, most int) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most &&
+		!strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// groupStats adds up the counts of queues that share a label.
+func (m *Metrics) groupStats(stats []dbq.QueueStats) []dbq.QueueStats {
+	var out []dbq.QueueStats
+	at := map[string]int{}
+	for _, q := range stats {
+		label := m.queueLabel(q.Queue)
+		i, there := at[label]
+		if !there {
+			at[label] = len(out)
+			q.Queue, q.Count = label, maps.Clone(q.Count)
+			out = append(out, q)
+			continue
+		}
+		sum := &out[i]
+		for state, n := range q.Count {
+			sum.Count[state] += n
+		}
+		sum.Due, sum.Parked, sum.OldestDue = sum.Due+q.Due, sum.Parked+q.Parked, max(sum.OldestDue, q.OldestDue)
+	}
+	return out
+}
+
+// groupPauses says of queues that share a label that they are paused when one is.
+func (m *Metrics) groupPauses(paused map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for _, queue := range slices.Sorted(maps.Keys(paused)) {
+		label := m.queueLabel(queue)
+		out[label] = out[label] || paused[queue]
+	}
+	return out
+}
