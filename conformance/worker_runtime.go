@@ -3,10 +3,13 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
 )
 
 // runtimeCases are what a worker promises about itself on an engine: when it ends, and what it does about rows that it cannot have.
@@ -16,6 +19,8 @@ func runtimeCases() []Case {
 			Law: "A worker that runs until its queue is empty does not return while another transaction has a due task locked."},
 		Case{Name: "DrainIsBounded", run: workerDrain, once: true,
 			Law: "A worker that is told to end returns within DrainTimeout and three seconds, also when the database is away or does not answer."},
+		Case{Name: "RefusedSettlement", run: workerRefused, once: true,
+			Law: "A task whose settlement the database refuses goes to POISON with the database's message, and costs the others of its batch nothing."},
 	)
 }
 
@@ -62,5 +67,54 @@ func workerDrain(t *T) {
 			t.Errorf("with the database %s, the worker returned after %v, want %v and 3 s at most", away.how, took, drain)
 		}
 		p.heal()
+	}
+}
+
+// refuse makes the database refuse what a user's constraint or trigger refuses: that tasks of a kind are completed.
+func (t *T) refuse(c *dbq.Client, kind string) {
+	refused := fmt.Sprintf("state = %d AND kind = '%s'", dbq.StateCompleted, kind)
+	constraint := fmt.Sprintf("ALTER TABLE %stask ADD CONSTRAINT %sno_way CHECK (NOT (%s))", t.prefix, t.prefix, refused)
+	_, err := c.DB().ExecContext(t.ctx, constraint)
+	if err == nil {
+		return
+	}
+	trigger := fmt.Sprintf("CREATE TRIGGER %sno_way BEFORE UPDATE ON %stask WHEN new.%s BEGIN SELECT RAISE(ABORT, '%sno_way'); END",
+		t.prefix, t.prefix, strings.ReplaceAll(refused, "kind", "new.kind"), t.prefix)
+	if _, err2 := c.DB().ExecContext(t.ctx, trigger); err2 != nil {
+		t.Skipf("no constraint and no trigger can be made here: %v, %v", err, err2)
+	}
+}
+
+func workerRefused(t *T) {
+	c := t.Open()
+	q := c.Queue("work")
+	t.refuse(c, "refused")
+	const n, bad = 200, 77
+	ids := t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) {
+		if i == bad {
+			nt.Kind = "refused"
+		}
+	})
+	var mu sync.Mutex
+	runs := map[uuid.UUID]int{}
+	t.Must((&worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
+		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs[task.ID]++
+			return nil, nil
+		})}).Run(t.ctx))
+	for i, id := range ids {
+		want := dbq.StateCompleted
+		if i == bad {
+			want = dbq.StatePoison
+		}
+		task := t.wantState(c, id, want)
+		if runs[id] != 1 {
+			t.Errorf("task %d ran %d times, want once", i, runs[id])
+		}
+		if i == bad && !strings.Contains(string(task.Result), "no_way") {
+			t.Errorf("the result is %q, want the database's message", task.Result)
+		}
 	}
 }

@@ -19,7 +19,8 @@ const (
 	settlePause, settleMaxPause = 50 * time.Millisecond, time.Second
 )
 
-// settler ends attempts in batches. What cannot be settled is tried again for as long as its lease lasts, never dropped before.
+// settler ends attempts in batches. What cannot be settled is tried again for as long as its lease lasts, and not dropped before, unless
+// the database refuses it.
 type settler struct {
 	r       *run
 	cfg     Worker
@@ -62,12 +63,12 @@ func (s *settler) run() {
 	for {
 		select {
 		case first := <-s.in:
-			s.flush(s.collect(first))
+			s.settle(s.collect(first))
 		case <-s.stopped:
 			for { // what is still there
 				select {
 				case first := <-s.in:
-					s.flush(s.collect(first))
+					s.settle(s.collect(first))
 				default:
 					return
 				}
@@ -105,19 +106,39 @@ func (s *settler) collect(first settlement) []settlement {
 	return batch
 }
 
-// flush settles a batch, again and again while the database cannot be reached and leases last.
-func (s *settler) flush(batch []settlement) {
+// settle settles a batch. What cannot be settled is given up, with one line in the log.
+func (s *settler) settle(batch []settlement) {
+	gone, err := s.flush(batch)
+	if len(gone) == 0 {
+		return
+	}
+	for _, st := range gone {
+		s.held.giveUp(st.job, s.r.now().lease)
+	}
+	first := gone[0].job.task
+	s.cfg.Logger.Error("worker: gave up settling; the tasks are handed out again when their leases have run out",
+		"tasks", len(gone), "first", first.ID, "attempt", first.Attempt, "event", string(gone[0].s.Event()), "error", err)
+}
+
+// flush settles a batch, again and again while the database cannot be reached and leases last. It returns what it could not settle, and
+// why.
+func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 	for pause := settlePause; ; pause = min(pause*2, settleMaxPause) {
 		ss := make([]dbq.Settlement, len(batch))
 		for i, st := range batch {
 			ss[i] = st.s
 		}
 		ctx, cancel := context.WithTimeout(s.r.ending.final, s.r.now().lease)
-		out, err := s.cfg.Queue.Settle(ctx, ss)
+		out, failed := s.cfg.Queue.Settle(ctx, ss)
 		cancel()
-		if err == nil {
+		if failed == nil {
 			s.report(batch, out)
-			return
+			return gone, err
+		}
+		err = failed
+		if refuses(err) {
+			refused, why := s.isolate(batch, err)
+			return append(gone, refused...), why
 		}
 		s.cfg.Logger.Error("worker: cannot settle", "tasks", len(batch), "error", err)
 		if errors.Is(err, dbq.ErrMayHaveHappened) {
@@ -125,9 +146,11 @@ func (s *settler) flush(batch []settlement) {
 				batch[i].s = batch[i].s.Again()
 			}
 		}
-		if batch = s.stillHeld(batch, err); len(batch) == 0 {
-			return
+		keep, over := s.stillHeld(batch, err)
+		if gone = append(gone, over...); len(keep) == 0 {
+			return gone, err
 		}
+		batch = keep
 		s.r.ending.wait(pause, nil)
 	}
 }
@@ -151,23 +174,16 @@ func (s *settler) report(batch []settlement, out []dbq.Settled) {
 	}
 }
 
-// stillHeld keeps what is worth another try, and gives up what a repetition would not cure, whose lease has run out, or for which there
-// is no time at the end of the run.
-func (s *settler) stillHeld(batch []settlement, err error) []settlement {
-	over := errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid) || s.r.ending.final.Err() != nil
-	var keep, gone []settlement
+// stillHeld keeps what is worth another try, apart from that whose lease has run out, or for which there is no time at the end of the
+// run.
+func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlement) {
+	over := errors.Is(err, dbq.ErrClosed) || s.r.ending.final.Err() != nil
 	for _, st := range batch {
 		if !over && remaining(st.job.currentLease()) > 0 {
 			keep = append(keep, st)
-			continue
+		} else {
+			gone = append(gone, st)
 		}
-		s.held.giveUp(st.job, s.r.now().lease)
-		gone = append(gone, st)
 	}
-	if len(gone) > 0 {
-		first := gone[0].job.task
-		s.cfg.Logger.Error("worker: gave up settling; the tasks are handed out again when their leases have run out",
-			"tasks", len(gone), "first", first.ID, "attempt", first.Attempt, "event", string(gone[0].s.Event()), "error", err)
-	}
-	return keep
+	return keep, gone
 }
