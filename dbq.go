@@ -68,6 +68,7 @@ type Client struct {
 	retried  atomic.Int64
 	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
+	sweeps   sweeps
 	// announced are the versions of workers' notes, by their ids.
 	announced sync.Map
 	forgot    atomic.Int64 // when it looked for workers to forget, in nanoseconds

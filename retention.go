@@ -2,8 +2,9 @@ package dbq
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -11,7 +12,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Retention says for how long what has ended is kept. Zero is for ever.
+// Forever keeps what it is set for, as KeepForever does for all of it.
+const Forever = time.Duration(math.MaxInt64)
+
+// KeepForever is the Retention that removes nothing. It switches off the default of a worker.
+var KeepForever = Retention{Completed: Forever, Poison: Forever, Parked: Forever, Attempts: Forever}
+
+// Retention says for how long what has ended is kept: up to MaxDelay, or Forever. Zero says nothing: Clean removes nothing then,
+// QueueSettings leave it to each worker, and a worker uses its default.
 type Retention struct {
 	Completed time.Duration // tasks that are COMPLETED
 	Poison    time.Duration // tasks that are POISON
@@ -21,10 +29,17 @@ type Retention struct {
 	Archive bool
 }
 
+// Removes reports whether anything is removed, or archived.
+func (r Retention) Removes() bool {
+	return ends(r.Completed) || ends(r.Poison) || ends(r.Parked) || ends(r.Attempts)
+}
+
+func ends(keep time.Duration) bool { return keep != 0 && keep != Forever }
+
 func (r Retention) check() error {
 	for _, d := range []time.Duration{r.Completed, r.Poison, r.Parked, r.Attempts} {
-		if d < 0 || d > MaxDelay {
-			return fmt.Errorf("%w: keeping for %v, it must be 0 (for ever) to %v", ErrOption, d, MaxDelay)
+		if d < 0 || ends(d) && d > MaxDelay {
+			return fmt.Errorf("%w: keeping for %v, it must be up to %v, or Forever", ErrOption, d, MaxDelay)
 		}
 	}
 	return nil
@@ -39,13 +54,15 @@ type Cleaned struct {
 const (
 	cleanBatch = 500 // tasks of one transaction, so that each is short
 	cleanPause = 5 * time.Millisecond
-	// cleanSkew is how far the clock that dated a task's id may be ahead of the database's.
-	cleanSkew = time.Hour
 )
 
-// Clean removes what has been there for longer than r says, in short transactions of at most 500 tasks. It goes by the primary key,
-// and only over tasks as old as r says, so its cost does not depend on what is newer. An error, or ctx's end, may come after
-// some were removed: Cleaned says how many. Several may clean at once.
+// Clean removes what has been there for longer than r says, in short transactions of at most 500 tasks. It finds tasks by their ids,
+// which are ordered by time, and the client remembers how far it came: the next call passes what has grown old since, and not again
+// what stayed. Tasks that it passed before they ended are found in its next round over all old tasks, which begins after a quarter of
+// their retention; so are tasks of producers whose clocks are ahead, once their ids are old enough.
+//
+// Clean returns an error, such as that of ctx, when it could not finish; Cleaned counts what was removed before, and the next call
+// continues there. Several may clean at once.
 func (q *Queue) Clean(ctx context.Context, r Retention) (Cleaned, error) {
 	var done Cleaned
 	err := checkQueueName(q.name)
@@ -60,37 +77,32 @@ func (q *Queue) Clean(ctx context.Context, r Retention) (Cleaned, error) {
 		{r.Poison, Filter{States: []State{StatePoison}}},
 		{r.Parked, Filter{States: []State{StateError}, ParkedOnly: true}},
 	} {
-		if err == nil && part.keep > 0 {
-			part.filter.Queue, part.filter.OlderThan, part.filter.Limit = q.name, part.keep, cleanBatch
-			err = q.cleanTasks(ctx, part.filter, r.Archive, &done.Tasks)
+		if err == nil && ends(part.keep) {
+			part.filter.Queue, part.filter.OlderThan, part.filter.Limit = q.name, part.keep, sweepWindow
+			err = q.sweep(ctx, part.filter, r.Archive, &done.Tasks)
 		}
 	}
-	if err == nil && r.Attempts > 0 {
+	if err == nil && ends(r.Attempts) {
 		err = q.cleanAttempts(ctx, r.Attempts, &done.Attempts)
 	}
 	return done, q.c.wrap("clean", q.name, uuid.Nil, err)
 }
 
-func (q *Queue) cleanTasks(ctx context.Context, f Filter, archive bool, done *int) error {
+// remove ends what f selects, in transactions of at most cleanBatch tasks.
+func (q *Queue) remove(ctx context.Context, f Filter, archive bool, done *int) error {
 	c := q.c
-	now, err := c.Now(ctx)
+	purge, _ := state.Find(state.Purge, state.Operator)
+	rows, err := c.find(ctx, c.s.Statements.FindIDs, f, &purge)
 	if err != nil {
 		return err
 	}
-	f.Before = firstID(now.Add(cleanSkew - f.OlderThan))
-	purge, _ := state.Find(state.Purge, state.Operator)
-	for {
-		rows, err := c.find(ctx, c.s.Statements.FindIDs, f, &purge)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		ids := make([]uuid.UUID, len(rows))
-		for i, r := range rows {
+	for part := range slices.Chunk(rows, cleanBatch) {
+		ids := make([]uuid.UUID, len(part))
+		for i, r := range part {
 			ids[i] = r.ID
 		}
-		f.After = ids[len(ids)-1]
 		var moved []dialect.Row
-		err = c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+		err := c.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			if archive {
 				if err := c.archive(ctx, conn, ids); err != nil {
 					return err
@@ -107,6 +119,7 @@ func (q *Queue) cleanTasks(ctx context.Context, f Filter, archive bool, done *in
 			return err
 		}
 	}
+	return nil
 }
 
 func (c *Client) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
@@ -135,13 +148,6 @@ func (q *Queue) cleanAttempts(ctx context.Context, age time.Duration, done *int)
 			return err
 		}
 	}
-}
-
-// firstID is the lowest id of a time.
-func firstID(t time.Time) uuid.UUID {
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:], uint64(max(0, t.UnixMilli()))<<16)
-	return id
 }
 
 // Archived lists tasks of the archive, as List lists those of the queues. OlderThan counts from when they came into their state.

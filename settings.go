@@ -53,11 +53,23 @@ type settingsText struct {
 // duration is written as 1m30s.
 type duration time.Duration
 
-// MarshalText writes it as 1m30s.
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+// forever is how Forever is written.
+const forever = "forever"
 
-// UnmarshalText reads what time.ParseDuration reads.
+// MarshalText writes it as 1m30s, or forever.
+func (d duration) MarshalText() ([]byte, error) {
+	if time.Duration(d) == Forever {
+		return []byte(forever), nil
+	}
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText reads what time.ParseDuration reads, and forever.
 func (d *duration) UnmarshalText(b []byte) error {
+	if string(b) == forever {
+		*d = duration(Forever)
+		return nil
+	}
 	v, err := time.ParseDuration(string(b))
 	*d = duration(v)
 	return err

@@ -19,6 +19,8 @@ func keepingCases() []Case {
 			Law: "A checkout that takes a task over tells which attempt had crashed, who made it, and when."},
 		Case{Name: "CleanRemovesWhatIsOld", once: true, run: keepingClean,
 			Law: "Cleaning removes the ended tasks of one queue that are older than their state is kept, and nothing else."},
+		Case{Name: "CleanFindsWhatEndsLate", once: true, run: keepingLate,
+			Law: "A task that ends after cleaning has passed it is removed within a quarter of its retention after its time."},
 		Case{Name: "ArchiveKeepsEverything", once: true, run: keepingArchive,
 			Law: "Cleaning into the archive keeps every column of a task, also when it is repeated or cut off."},
 		Case{Name: "CleanManyBatches", once: true, run: keepingManyBatches,
@@ -150,6 +152,31 @@ func keepingClean(t *T) {
 	}
 	_, err := q.Clean(t.ctx, dbq.Retention{Completed: -1})
 	t.WantErr("a negative retention", err, dbq.ErrOption)
+}
+
+func keepingLate(t *T) {
+	const keep = 400 * time.Millisecond
+	c := t.Open(dbq.WithClock(func() time.Time { return time.Now().Add(-time.Hour) })) // so that cleaning passes the ids at once
+	q := c.Queue("q")
+	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
+	t.Must(q.Complete(t.ctx, early.Lease, nil))
+	t.aged(c, early.ID, keep)
+	clean := func() int {
+		done, err := q.Clean(t.ctx, dbq.Retention{Completed: keep})
+		t.Must(err)
+		return done.Tasks
+	}
+	if n := clean(); n != 1 {
+		t.Errorf("%d tasks were removed, want the one that had ended", n)
+	}
+	t.Must(q.Complete(t.ctx, late.Lease, nil))
+	if n := clean(); n != 0 {
+		t.Errorf("%d tasks were removed before their time", n)
+	}
+	t.aged(c, late.ID, keep+keep/4)
+	if n := clean(); n != 1 {
+		t.Errorf("%d tasks were removed, want the one that ended late", n)
+	}
 }
 
 func keepingArchive(t *T) {

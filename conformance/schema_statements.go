@@ -25,7 +25,7 @@ var statementNames = map[string]string{
 	"RecordAlike": "id fence queue attempt outcome started ended worker",
 	"Record":      "id fence queue attempt outcome started ended worker error", "Attempts": "id limit", "ExpireAttempts": "queue age limit",
 	"Archive": "id", "ListArchive": "limit",
-	"List": "limit", "FindIDs": "limit", "Peek": "id", "FindReference": "queue reference",
+	"List": "limit", "FindIDs": "limit", "IDBehind": "after before offset", "Peek": "id", "FindReference": "queue reference",
 	"InState": "", "Next": "queue", "Notify": "channel payload",
 }
 

@@ -69,6 +69,9 @@ type Statements struct {
 	// List returns rows without their payload, by ascending id: its {where} is filled by the core with comparisons of plain
 	// columns and :names, and :limit bounds it. FindIDs is the same but returns only ids.
 	List, FindIDs string
+	// IDBehind returns the id that is :offset tasks behind the first one above :after, unless it is not below :before. It reads the
+	// primary key only.
+	IDBehind string
 	// InState is what else is true of each row in a state, in words that let the engine find these rows by an index; the core adds it to a
 	// filter for just that state. It may be empty.
 	InState map[state.State]string

@@ -22,6 +22,8 @@ const (
 	defaultDrain       = 30 * time.Second
 	defaultGrace       = 5 * time.Second
 	defaultBatchSize   = 100
+	defaultCompleted   = 24 * time.Hour     // kept
+	defaultAttempts    = 7 * 24 * time.Hour // kept
 	batchWait          = 5 * time.Millisecond
 )
 
@@ -54,6 +56,8 @@ func (w Worker) withDefaults() (Worker, error) {
 	if k := w.Retention; min(k.Completed, k.Poison, k.Parked, k.Attempts) < 0 {
 		return w, fmt.Errorf("%w: a negative time in Retention", ErrConfig)
 	}
+	w.Retention.Completed = or(w.Retention.Completed, defaultCompleted)
+	w.Retention.Attempts = or(w.Retention.Attempts, defaultAttempts)
 	if w.Paused && w.Unlisted {
 		return w, fmt.Errorf("%w: an Unlisted worker that begins Paused could not be resumed; use a Switch", ErrConfig)
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -183,7 +184,7 @@ func (r *run) clean(ctx context.Context) {
 		case <-time.After(cleanEvery*3/4 + rand.N(cleanEvery/2)):
 		}
 		keep := r.now().retention
-		if keep == (dbq.Retention{Archive: keep.Archive}) {
+		if !keep.Removes() {
 			continue
 		}
 		if err := r.cleanOnce(ctx, q, keep); err != nil && ctx.Err() == nil {
@@ -200,10 +201,11 @@ func (r *run) cleanOnce(ctx context.Context, q *dbq.Queue, keep dbq.Retention) e
 		return err
 	}
 	done, err := q.Clean(ctx, keep)
-	if done != (dbq.Cleaned{}) {
-		r.cfg.Logger.Info("worker: cleaned", "tasks", done.Tasks, "attempts", done.Attempts)
+	unfinished := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) // the next time goes on there
+	if done != (dbq.Cleaned{}) || unfinished {
+		r.cfg.Logger.Info("worker: cleaned", "tasks", done.Tasks, "attempts", done.Attempts, "unfinished", unfinished)
 	}
-	if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // the rest is for the next time
+	if unfinished {
 		return nil
 	}
 	return err

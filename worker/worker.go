@@ -90,8 +90,9 @@ type Worker struct {
 	Unlisted bool
 	// History says which attempts are recorded, unless the queue's settings do. The default is all.
 	History dbq.History
-	// Retention says what is removed when, as far as the queue's settings do not. One worker of the queue does it, once a minute. The
-	// default is nothing.
+	// Retention says what is removed when, as far as the queue's settings do not. One worker of the queue removes it, once a minute. By
+	// default completed tasks are kept for 24 hours and the history of attempts for 7 days; tasks in POISON, and parked ones, are never
+	// removed. KeepForever removes nothing.
 	Retention dbq.Retention
 	// Logger is where lost leases, panics and database errors are reported. The default is the client's.
 	Logger *slog.Logger

@@ -240,7 +240,7 @@ func (c *checker) selects() {
 		for _, k := range c.block(i) {
 			if c.tokens[k].kind == word {
 				switch t := c.at(k); {
-				case t == "FETCH" && !c.follows(k, "FETCH FIRST"):
+				case t == "FETCH" && !c.follows(k, "FETCH FIRST") && !c.follows(k, "FETCH NEXT"):
 				case t == "FOR" && c.at(k+1) != "UPDATE":
 				case has[t] == 0:
 					has[t] = k + 1
@@ -260,7 +260,7 @@ func (c *checker) selects() {
 				}
 			}
 		}
-		for _, order := range [][2]string{{"FROM", "WHERE"}, {"WHERE", "GROUP"}, {"WHERE", "ORDER"}, {"ORDER", "FETCH"}, {"WHERE", "FETCH"}, {"ORDER", "FOR"}, {"WHERE", "FOR"}} {
+		for _, order := range [][2]string{{"FROM", "WHERE"}, {"WHERE", "GROUP"}, {"WHERE", "ORDER"}, {"ORDER", "FETCH"}, {"WHERE", "FETCH"}, {"ORDER", "OFFSET"}, {"ORDER", "FOR"}, {"WHERE", "FOR"}} {
 			if a, b := has[order[0]], has[order[1]]; a > b && b > 0 {
 				c.say("%s behind %s", order[0], order[1])
 			}
@@ -272,6 +272,8 @@ func (c *checker) selects() {
 			c.say("SKIP LOCKED without FOR UPDATE")
 		case c.at(i) == "FETCH" && c.at(i+1) == "FIRST" && !(c.tokens[min(i+2, len(c.tokens)-1)].kind == value && c.follows(i+3, "ROWS ONLY")):
 			c.say("FETCH FIRST is not of the form FETCH FIRST :value ROWS ONLY")
+		case c.at(i) == "OFFSET" && !(c.tokens[min(i+1, len(c.tokens)-1)].kind == value && c.follows(i+2, "ROWS FETCH NEXT 1 ROWS ONLY")):
+			c.say("OFFSET is not of the form OFFSET :value ROWS FETCH NEXT 1 ROWS ONLY")
 		case c.at(i) == "ROWNUM" && !(c.at(i+1) == "<=" && c.tokens[min(i+2, len(c.tokens)-1)].kind == value && (c.at(i-1) == "AND" || c.at(i-1) == "WHERE")):
 			c.say("ROWNUM is not of the form AND ROWNUM <= :value")
 		case c.at(i) == "LIMIT" && !(c.isBlock() && c.follows(i-2, "INTO "+c.at(i-1)) && c.follows(i-4, "BULK COLLECT")):

@@ -73,6 +73,8 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 		{"SELECT a FROM t1 FETCH FIRST :arg1 ROWS ONLY WHERE a = 1", 1, "WHERE behind FETCH"},
 		{"SELECT a FROM t1 SKIP LOCKED", 0, "SKIP LOCKED without FOR UPDATE"},
 		{"SELECT a FROM t1 LIMIT 5", 0, "LIMIT"},
+		{"SELECT a FROM t1 ORDER BY a OFFSET :arg1 ROWS FETCH NEXT 1 ROWS ONLY", 1, ""},
+		{"SELECT a FROM t1 ORDER BY a OFFSET :arg1 FETCH NEXT 1 ROWS ONLY", 1, "OFFSET is not"},
 		{"SELECT a FROM t1 FETCH FIRST ROWS ONLY", 0, "FETCH FIRST is not"},
 		{"SELECT 1 AS a", 0, "a SELECT without FROM"},
 		{"SELECT a FROM t1 AS x WHERE x.a = 1", 0, "a table's alias with AS"},

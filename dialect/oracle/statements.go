@@ -98,6 +98,8 @@ END;`),
 		Held:    t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.busy_queue = :queue AND t.holder = :holder`),
 		List:    t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
+		IDBehind: t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before
+ ORDER BY t.id OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY`),
 		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id IN ({rows})`),
 			Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),

@@ -108,6 +108,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("List", strings.Replace(st.List, "{where}", where, 1), one)
 	bound("FindIDs", strings.Replace(st.FindIDs, "{where}", where, 1), one)
 	bound("ListArchive", strings.Replace(st.ListArchive, "{where}", where, 1), one)
+	bound("IDBehind", st.IDBehind, one)
 	for name, text := range map[string]string{"Next": st.Next, "Note": st.Note, "Notes": st.Notes, "AddNote": st.AddNote, "SetNote": st.SetNote,
 		"DropNote": st.DropNote, "ExpireNotes": st.ExpireNotes, "Attempts": st.Attempts, "ExpireAttempts": st.ExpireAttempts} {
 		bound(name, text, one)

@@ -108,6 +108,7 @@ RETURNING t.id, t.fence`),
 		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
 		List:          t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		IDBehind:      t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
 		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.

@@ -224,6 +224,9 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
+-- IDBehind. Finds where the next part of the old tasks ends, for cleaning.
+SELECT t.id FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset;
+
 -- InState PROCESSING. A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.
 lane = 9;
 

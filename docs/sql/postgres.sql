@@ -216,6 +216,9 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
 
+-- IDBehind. Finds where the next part of the old tasks ends, for cleaning.
+SELECT t.id FROM dbq_task t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset;
+
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[]));

@@ -237,6 +237,9 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT id FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;
 
+-- IDBehind. Finds where the next part of the old tasks ends, for cleaning.
+SELECT t.id FROM dbq_task AS t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset;
+
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
 SELECT t.id, t.queue, t.state, t.fence, t.updated FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1;

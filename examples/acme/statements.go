@@ -53,6 +53,7 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		Held:          t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
 		List:          t(`SELECT {listed} FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		FindIDs:       t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		IDBehind:      t(`SELECT id FROM {task} WHERE id > :after AND id < :before ORDER BY id LIMIT 1 OFFSET :offset`),
 		Peek:          batch(`SELECT id, queue, state, fence, updated FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		Next: t(`SELECT min(due) AS due, {now} AS now FROM (

@@ -209,6 +209,10 @@ func (e world) reads() {
 		e.want("listed", find(text, dialect.Args{"limit": 1000}), before+3)
 		e.want("listed within a limit", find(text, dialect.Args{"limit": 2}), 2)
 	}
+	lowest, highest := uuid.UUID{}, uuid.Max
+	e.want("IDBehind", find(st.IDBehind, dialect.Args{"after": lowest, "before": highest, "offset": before + 2}), 1)
+	e.want("IDBehind the last", find(st.IDBehind, dialect.Args{"after": lowest, "before": highest, "offset": before + 3}), 0)
+	e.want("IDBehind none", find(st.IDBehind, dialect.Args{"after": highest, "before": lowest, "offset": 0}), 0)
 	e.want("Peek", e.change(st.Peek, dialect.Args{"id": append(fresh(1), ids...)}, 4), 3)
 }
 

@@ -12,7 +12,8 @@ import (
 // dialect's checkout binds.
 func One() dialect.Args {
 	return dialect.Args{
-		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "name": "n", "version": 99, "title": "t", "compatible": 98, "id": uuid.UUID{1},
+		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
+		"lease": int64(1000), "name": "n", "version": 99, "title": "t", "compatible": 98, "id": uuid.UUID{1},
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
 	}
 }

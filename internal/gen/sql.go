@@ -42,6 +42,7 @@ var comments = map[string]string{
 	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
 	"List":           "Lists tasks without their payloads. {where} is made of comparisons of plain columns.",
 	"FindIDs":        "Finds the tasks that an operator's bulk call changes.",
+	"IDBehind":       "Finds where the next part of the old tasks ends, for cleaning.",
 	"InState":        "A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.",
 	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
 	"FindReference":  "Finds a task by its reference.",
