@@ -176,7 +176,10 @@ func (c *checkout) statement(ctx context.Context, name string, limit int) (rows 
 			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name], args))
 			return err
 		})
-		return rows, err
+		if err != nil {
+			return nil, err // what it took is not sure, also when only its commit failed
+		}
+		return rows, nil
 	}
 	ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Ask(ctx, text, args) }
 	if name == "ready" {
@@ -247,9 +250,12 @@ func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (r
 			rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(ids)))
 			return err
 		})
-		if err != nil || len(rows) > 0 {
+		if err != nil {
+			return nil, err // what it took is not sure, also when only its commit failed
+		}
+		if len(rows) > 0 {
 			remember(rows, seen)
-			return rows, err
+			return rows, nil
 		}
 	}
 	return nil, nil
