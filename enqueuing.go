@@ -26,7 +26,8 @@ type newTasks struct {
 	fresh   bool     // the rows have new ids and no references: all of them will be added
 	alike   bool     // they are fresh, and share all but their ids and payloads
 
-	inserted bool // all statements were answered
+	inserted bool // all statements were answered, and not undone
+	added    map[uuid.UUID]bool
 }
 
 // timedLeast is how many tasks are worth a question for the time; see Batch.Timed.
@@ -138,37 +139,24 @@ func (b *newTasks) insertAlike(ctx context.Context, conn dialect.Conn) ([]Enqueu
 	return out, nil
 }
 
-// insert adds the rows and finds out about those that were left out. again says that an earlier try may have added them.
-func (b *newTasks) insert(ctx context.Context, conn dialect.Conn, again bool) ([]Enqueued, error) {
-	if b.alike && !again {
+// insert adds the rows and finds out about those that were left out. What an earlier call of it was told stays true as long as that
+// was not undone, and is not asked again; see newTasks.undone.
+func (b *newTasks) insert(ctx context.Context, conn dialect.Conn) ([]Enqueued, error) {
+	if b.alike {
 		return b.insertAlike(ctx, conn)
 	}
-	added, err := b.add(ctx, conn)
-	if err != nil {
-		return nil, err
+	if !b.inserted {
+		added, err := b.add(ctx, conn)
+		if err != nil {
+			return nil, err
+		}
+		b.added, b.inserted = added, true
 	}
-	return b.tell(ctx, conn, added, again)
+	return b.tell(ctx, conn)
 }
 
-// enqueueAlone enqueues by a statement that is its own transaction. It stays done when the questions after it fail, and what it answered
-// stays true: only the questions are asked again.
-func (q *Queue) enqueueAlone(ctx context.Context, b *newTasks) (out []Enqueued, err error) {
-	var (
-		added  map[uuid.UUID]bool
-		unsure bool // an earlier try, whose answer was lost, may have added what the last one did not
-	)
-	err = q.c.writeBy(ctx, q.c.s.Alone, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-		if !b.inserted {
-			unsure = again
-			if added, err = b.add(ctx, conn); err != nil {
-				return err
-			}
-		}
-		out, err = b.tell(ctx, conn, added, unsure)
-		return err
-	})
-	return out, err
-}
+// undone is called before a transaction that is to insert the rows, after others may have been rolled back.
+func (b *newTasks) undone() { b.inserted = false }
 
 // add adds the rows, and says which were added.
 func (b *newTasks) add(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]bool, error) {
@@ -194,13 +182,12 @@ func (b *newTasks) add(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]bo
 			}
 		}
 	}
-	b.inserted = true
 	return added, nil
 }
 
 // tell says what became of each task.
-func (b *newTasks) tell(ctx context.Context, conn dialect.Conn, added map[uuid.UUID]bool, again bool) ([]Enqueued, error) {
-	added = maps.Clone(added) // it may be asked once more
+func (b *newTasks) tell(ctx context.Context, conn dialect.Conn) ([]Enqueued, error) {
+	added := maps.Clone(b.added) // it may be asked once more
 	var missing []uuid.UUID
 	for _, id := range b.ids {
 		if !added[id] {
@@ -227,8 +214,7 @@ func (b *newTasks) tell(ctx context.Context, conn dialect.Conn, added map[uuid.U
 		case ours: // the same id twice in one call: the second is the duplicate
 			out[i].Duplicate = true
 		case existing[id]:
-			out[i].Duplicate = !again // an earlier try of this very call put it there
-			added[id] = false
+			out[i].Duplicate = true
 		default:
 			out[i].Duplicate = true
 			ref, err := b.q.findReference(ctx, conn, b.refs[i])

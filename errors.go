@@ -34,8 +34,10 @@ var (
 	// ErrConflict means that the engine broke off each of many tries because of other transactions. Nothing happened.
 	ErrConflict = errors.New("too many conflicts with other transactions")
 	// ErrMayHaveHappened means that a connection was lost at a moment at which nobody can tell whether the change was made,
-	// and that dbq could not find out afterwards. Repeating an enqueue with the same NewTask.ID or Reference is safe, and so
-	// is repeating a settling call.
+	// and that dbq could not find out afterwards. A settling call can be repeated. An enqueue with the same NewTask.ID or
+	// Reference can be repeated as long as the task, if it was added, is there: while it is not completed, and afterwards for as long
+	// as finished tasks are kept (no CompleteAndDelete, and Retention). A repetition after that makes a second task, which
+	// never shares a fence with the first.
 	ErrMayHaveHappened = errors.New("the change may have happened")
 	// ErrDenied means that the database refused the user, the password or a right. Nothing happened.
 	ErrDenied = errors.New("the database refused access")

@@ -33,5 +33,5 @@ func (g *ids) next(now time.Time) uuid.UUID {
 
 var newIDs ids
 
-// NewID makes a task id, for NewTask.ID: an enqueue with an id of its own can be repeated without harm.
+// NewID makes a task id, for NewTask.ID: an enqueue with an id of its own can be repeated for as long as its task is there.
 func NewID() uuid.UUID { return newIDs.next(time.Now()) }

@@ -37,6 +37,10 @@ const enqueueBytes = 8 << 20
 
 // Enqueue adds a task and returns its id. When it returns without an error the task is stored as durably as the database
 // stores anything. A reference that is taken is ErrDuplicate, with the existing task's id. Input errors are ErrInvalid.
+//
+// When the answer to the insert is lost, Enqueue looks for the task for some hundred milliseconds. When it does not find it, nobody can know: the
+// task may never have been added, or have been completed and removed. Then it does not insert again, and returns ErrMayHaveHappened, with the
+// task's id as Error.Task. See ErrMayHaveHappened for when to repeat.
 func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
 	out, err := q.EnqueueMany(ctx, []NewTask{t})
 	return q.enqueuedOne(out, err)
@@ -60,7 +64,7 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 
 // EnqueueMany adds up to MaxBulk tasks in one transaction, all or, on an error, none. What is not added because it is there
 // already is no error: the outcome of each task, in the order given, says so. Tasks of the same priority that are due at the
-// same time leave in the order given. No tasks is no error.
+// same time leave in the order given. No tasks is no error. ErrMayHaveHappened is as for Enqueue: all were added, or none.
 func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
 	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
 	b, err := q.newBatch(ctx, ts)
@@ -71,22 +75,34 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	if len(b.chunks) == 1 && (!q.c.s.Server.ExplicitTx || q.c.s.Statements.Insert.Counts) && !b.asksAfter() {
 		by, alone = q.c.s.Alone, true // one statement is its own transaction
 	}
-	if alone && !b.alike {
-		out, err = q.enqueueAlone(ctx, b)
-	} else {
-		err = q.c.writeBy(ctx, by, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-			out, err = b.insert(ctx, conn, again)
+	var lost error // why nobody knows what became of it
+	err = q.c.repeat(ctx, func() (bool, error) {
+		if !alone {
+			b.undone()
+		}
+		err := by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			out, err = b.insert(ctx, conn)
 			return err
 		})
+		if q.c.s.Class(err) != dialect.Ambiguous || alone && b.inserted { // then only the questions after it failed
+			return alone && b.inserted, err
+		}
+		if out = b.find(ctx); out == nil {
+			lost = err
+		}
+		return true, nil // not once more: what it added may be done and gone
+	})
+	if err == nil && lost != nil {
+		err = outcome(true, lost)
+		if len(ts) == 1 {
+			err = q.c.wrap("enqueue", q.name, b.ids[0], err)
+		}
 	}
 	if err == nil {
 		if late := b.late(); late > 0 {
 			q.c.s.Front(q.name).Late(late)
 		}
 		q.c.rung(q.name, b.waits(out)...)
-	}
-	if err != nil && alone {
-		err = outcome(b.inserted, err)
 	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
@@ -103,7 +119,7 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 	if err != nil {
 		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 	}
-	out, err = b.insert(ctx, conn, false)
+	out, err = b.insert(ctx, conn)
 	if err == nil {
 		q.c.rungLater(q.name, b.waits(out))
 	}

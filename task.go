@@ -25,7 +25,7 @@ const (
 
 // NewTask is a task to enqueue. The zero value is a task without payload that is due now.
 type NewTask struct {
-	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known, or to
+	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known (see ErrMayHaveHappened), or to
 	// keep the id of a task that moves between databases. The fences of such a task begin at the database's clock in microseconds, above
 	// those of an earlier task with this id; many of them are settled more slowly than tasks whose ids dbq made.
 	ID uuid.UUID

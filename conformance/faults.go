@@ -177,7 +177,7 @@ func manyChunks(c *dbq.Client) faultCall {
 	size := min(c.MaxPayload(), 5<<20)
 	n := 9<<20/size + 1
 	return faultCall{
-		name: "EnqueueMany of several statements",
+		name: "EnqueueMany of several statements", once: true,
 		call: func(ctx context.Context, q *dbq.Queue, s *subject) (err error) {
 			ts := make([]dbq.NewTask, n)
 			payload := make([]byte, size)
@@ -217,7 +217,7 @@ func cutDuringCommit(t *T) {
 			c.Close()
 			seen = seen || fired
 			t.judgeCall(fmt.Sprintf("cut at %v", r), direct, f, s)
-			if s.err != nil && !r.stay {
+			if s.err != nil && !r.stay && !(f.once && errors.Is(s.err, dbq.ErrMayHaveHappened)) {
 				t.Errorf("%s, cut at %v: the server is there, and still: %v", f.name, r, s.err)
 			}
 		}

@@ -91,8 +91,9 @@ func ctxEnded(err error) bool {
 // faultCalls are the calls that change something, each at least once.
 func faultCalls() []faultCall {
 	return []faultCall{
-		{name: "Enqueue", call: callEnqueue, did: didEnqueue},
-		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany},
+		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
+		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
+		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
 		{name: "Checkout", prepare: prepareReady, call: callCheckout, did: didCheckout, once: true},
 		{name: "Complete", prepare: prepareHeld(1), did: moved(state.Processing, state.Completed),
 			call: func(ctx context.Context, q *dbq.Queue, s *subject) error {

@@ -16,6 +16,8 @@ func identityFaults() []Case {
 	return []Case{
 		{Name: "CutCheckoutOfTwoClientsWithOneName", once: true, run: cutCheckoutOfTwins,
 			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
+		{Name: "EnqueuedAndGone", once: true, run: enqueuedAndGone,
+			Law: "When the answer to an enqueue is lost and its task is completed and removed meanwhile, there is one run of it, or the call says that it may have happened."},
 		{Name: "OperateBesideAnother", once: true, run: operateBesideAnother,
 			Law: "When connections are lost and two operators do the same to one task, at most one is told that it did; and what was done is not done again."},
 	}
@@ -133,5 +135,94 @@ func operateBesideAnother(t *T) {
 func (t *T) settleAll(q *dbq.Queue) {
 	for _, task := range t.checkout(q, 100, long) {
 		t.Must(q.Complete(t.ctx, task.Lease, nil))
+	}
+}
+
+// enqueuedAndGone loses the answer to an enqueue, and completes and removes its task before the enqueue can look for it.
+func enqueuedAndGone(t *T) {
+	p, dsn := t.throughProxy()
+	direct := t.Open()
+	calls := map[string]func(ctx context.Context, q *dbq.Queue) error{
+		"Enqueue": func(ctx context.Context, q *dbq.Queue) error { _, err := q.Enqueue(ctx, dbq.NewTask{}); return err },
+		"Enqueue with an id": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.Enqueue(ctx, dbq.NewTask{ID: dbq.NewID()})
+			return err
+		},
+		"EnqueueMany": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.EnqueueMany(ctx, []dbq.NewTask{{}, {ID: dbq.NewID()}, {Reference: "r"}})
+			return err
+		},
+	}
+	seen := false
+	for name, call := range calls {
+		for _, kept := range []int{0, 1} { // of EnqueueMany all are removed, or all but one
+			if kept > 0 && name != "EnqueueMany" {
+				continue
+			}
+			for k := 1; k <= maxRequests; k++ {
+				q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+				c := t.oneConnection(dsn)
+				r := rule{atAsk: k, answer: true, stay: true}
+				p.set(r)
+				ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
+				var err error
+				returned := make(chan struct{})
+				go func() {
+					defer close(returned)
+					err = call(ctx, c.Queue(q.Name()))
+				}()
+				runs := map[uuid.UUID]int{}
+				run := func(keep int) {
+					for _, task := range t.checkout(q, 10, long) {
+						runs[task.ID]++
+						if keep--; keep >= 0 {
+							t.Must(q.Complete(t.ctx, task.Lease, nil))
+						} else {
+							t.Must(q.CompleteAndDelete(t.ctx, task.Lease))
+						}
+					}
+				}
+				gone := false
+				t.eventually("the answer is lost, or the call returns", func() bool {
+					select {
+					case <-returned:
+						gone = true
+					default:
+					}
+					return gone || p.hasFired()
+				})
+				for end := time.Now().Add(4 * quiet); !gone && len(runs) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+					run(kept)
+				}
+				time.Sleep(2 * quiet) // the answer is cut when it has ended
+				fired := p.heal()
+				<-returned
+				cancel()
+				c.Close()
+				if !fired {
+					break // the call has fewer requests
+				}
+				inTime := len(runs) > 0
+				seen = seen || inTime
+				run(0)
+				if !inTime {
+					continue // this request was not the one that does it
+				}
+				for id, n := range runs {
+					if n != 1 {
+						t.Errorf("%s, cut at %v: task %s has run %d times (it answered %v)", name, r, id, n, err)
+					}
+				}
+				if err != nil && !errors.Is(err, dbq.ErrMayHaveHappened) {
+					t.Errorf("%s, cut at %v: it was done, and it answered %v", name, r, err)
+				}
+				if err == nil && kept == 0 {
+					t.Errorf("%s, cut at %v: nobody can know what became of it, and it answered that it was done", name, r)
+				}
+			}
+		}
+	}
+	if !seen {
+		t.Errorf("no enqueue was done whose answer was lost")
 	}
 }
