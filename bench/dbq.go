@@ -205,7 +205,7 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 }
 
 func (d *dbqTasks) Stored(ctx context.Context) (completed, others int, err error) {
-	stats, err := d.c.Stats(ctx)
+	stats, err := d.c.Stats(ctx, dbq.CountAll())
 	if err != nil {
 		return 0, 0, err
 	}

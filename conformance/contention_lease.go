@@ -88,7 +88,7 @@ func (t *T) rival(ctx context.Context, w *witness, stop func() bool) {
 
 // idle reports whether nothing waits and nothing is in work.
 func (t *T) idle(ctx context.Context, c *dbq.Client) bool {
-	stats, err := c.Stats(ctx)
+	stats, err := c.Stats(ctx, dbq.CountAll())
 	if err != nil {
 		t.Errorf("stats: %v", err)
 		return true

@@ -152,7 +152,7 @@ func enqueueLarge(t *T) {
 	q := c.Queue("q")
 	n := t.overOneStatement(t.statements().Insert)
 	ids := t.enqueueMany(q, n, nil)
-	stats, err := c.Stats(t.ctx)
+	stats, err := c.Stats(t.ctx, dbq.CountAll())
 	t.Must(err)
 	if len(stats) != 1 || stats[0].Count[dbq.StateCreated] != int64(n) {
 		t.Errorf("stats say %+v, want %d tasks", stats, n)

@@ -33,6 +33,8 @@ func operateCases() []Case {
 			run: operateList},
 		{Name: "Stats", Law: "Stats count every queue's tasks by state, those due and parked, and how long the oldest has been due.",
 			run: operateStats},
+		Case{Name: "StatsStopAtTheirLimit", once: true, run: operateStatsUpTo,
+			Law: "Counting up to a limit says of which states there may be more, and tells the lag exactly."},
 		{Name: "RevokeIsRecorded", Law: "A revoked task keeps who revoked it and why, and its history has the attempt that was revoked.",
 			run: operateRevoked},
 		{Name: "ReasonIsKept", Law: "An operator's reason is kept with the task, before the error that was there.",

@@ -143,14 +143,24 @@ func operateStats(t *T) {
 	t.enqueueMany(b, 4, func(_ int, nt *dbq.NewTask) { nt.Delay = long })
 	t.enqueue(b, dbq.NewTask{RunAt: t.now(c).Add(-lag), Priority: 9})
 
-	stats, err := c.Stats(t.ctx)
-	t.Must(err)
+	for _, opts := range [][]dbq.StatsOption{nil, {dbq.CountAll()}, {dbq.CountUpTo(100)}} {
+		stats, err := c.Stats(t.ctx, opts...)
+		t.Must(err)
+		t.wantStats(stats, b, lag)
+	}
+}
+
+// wantStats holds the statistics of one task in each situation, and of the backlog b.
+func (t *T) wantStats(stats []dbq.QueueStats, b *dbq.Queue, lag time.Duration) {
 	if !slices.IsSortedFunc(stats, func(x, y dbq.QueueStats) int { return strings.Compare(x.Queue, y.Queue) }) {
 		t.Errorf("the queues are not sorted by name")
 	}
 	byName := map[string]dbq.QueueStats{}
 	for _, s := range stats {
 		byName[s.Queue] = s
+		if len(s.AtLeast) > 0 {
+			t.Errorf("%s is said to have at least %v in %v", s.Queue, s.Count, s.AtLeast)
+		}
 	}
 	if len(byName) != len(situations()) || len(stats) != len(byName) {
 		t.Errorf("stats of %d queues, %d of them different, want %d", len(stats), len(byName), len(situations()))
@@ -180,6 +190,45 @@ func operateStats(t *T) {
 	if got.OldestDue < lag || got.OldestDue > lag+caseTimeout {
 		t.Errorf("the oldest has been due for %v, want %v or little more", got.OldestDue, lag)
 	}
+}
+
+func operateStatsUpTo(t *T) {
+	const n, most, lag = 12, 5, 10 * time.Minute
+	c := t.Open()
+	waiting, busy, failed := c.Queue("waiting"), c.Queue("busy"), c.Queue("failed")
+	t.enqueueMany(waiting, n, nil)
+	t.enqueue(waiting, dbq.NewTask{RunAt: t.now(c).Add(-lag), Priority: 9})
+	t.enqueueMany(busy, n, nil)
+	t.checkout(busy, n, long)
+	t.enqueueMany(failed, 2*n, nil)
+	for i, task := range t.checkout(failed, 2*n, long) {
+		if i%2 == 0 {
+			t.Must(failed.Poison(t.ctx, task.Lease, errBoom))
+		} else {
+			t.Must(failed.Fail(t.ctx, task.Lease, dbq.Park, errBoom))
+		}
+	}
+	stats, err := c.Stats(t.ctx, dbq.CountUpTo(most))
+	t.Must(err)
+	byName := map[string]dbq.QueueStats{}
+	for _, s := range stats {
+		byName[s.Queue] = s
+	}
+	for name, states := range map[string][]dbq.State{
+		"waiting": {dbq.StateCreated}, "busy": {dbq.StateProcessing}, "failed": {dbq.StateError, dbq.StatePoison},
+	} {
+		for _, s := range states {
+			got := byName[name]
+			if got.Count[s] > n+1 || !slices.Contains(got.AtLeast, s) {
+				t.Errorf("counting to %d found %d tasks %v in %s, and says that there may be more in %v", most, got.Count[s], s, name, got.AtLeast)
+			}
+		}
+	}
+	if got := byName["waiting"]; got.OldestDue < lag || got.Due < most {
+		t.Errorf("%d are due, the oldest for %v, want at least %d and %v", got.Due, got.OldestDue, most, lag)
+	}
+	_, err = c.Stats(t.ctx, dbq.CountUpTo(0))
+	t.WantErr("counting to 0", err, dbq.ErrCount)
 }
 
 func operateWait(t *T) {

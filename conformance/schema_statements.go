@@ -13,7 +13,7 @@ import (
 
 // statementNames are the values that each statement may ask for, as dialect.Statements documents them.
 var statementNames = map[string]string{
-	"Now": "", "Dual": "", "Begin": "", "Version": "", "MigrationTable": "", "Drop": "", "Count": "",
+	"Now": "", "Dual": "", "Begin": "", "Version": "", "MigrationTable": "", "Drop": "", "Count": "", "CountUpTo": "queue limit", "CountNewest": "limit", "NextQueue": "queue",
 	"SetVersion": "version title compatible", "MigrationLock": "name", "MigrationUnlock": "name",
 	"Insert":      "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size",
 	"InsertAlike": "queue id kind priority at delay max_attempts headers payload payload_size now",
@@ -43,7 +43,7 @@ func schemaStatements(t *T) {
 		field, v := st.Type().Field(i).Name, st.Field(i)
 		mayBeEmpty := statements.MayBeEmpty(field)
 		switch x := v.Interface().(type) {
-		case dialect.PlaceholderStyle:
+		case dialect.PlaceholderStyle, []state.State:
 		case string:
 			t.checkStatement(field, x, mayBeEmpty)
 		case []string:

@@ -56,7 +56,7 @@ func SizeOf(b []byte) *int64 {
 	return &n
 }
 
-// CountRow is one line of Statements.Count.
+// CountRow is one line of Statements.Count, CountNewest and CountUpTo.
 type CountRow struct {
 	Queue  string      `db:"queue"`
 	State  state.State `db:"state"`
@@ -64,6 +64,7 @@ type CountRow struct {
 	Parked int64       `db:"parked"` // of Tasks, those without a due time
 	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
 	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
+	Cut    int64       `db:"cut"`    // 1 when the count stopped at its limit
 }
 
 // NoteRow is a row of Statements.Note and Notes.

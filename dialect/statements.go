@@ -79,8 +79,12 @@ type Statements struct {
 	Peek Batch
 	// FindReference returns the id of the task with :reference in :queue.
 	FindReference string
-	// Count returns CountRows.
-	Count string
+	// Count returns CountRows of all tasks. CountUpTo returns those of :queue, which it need not name, and counts up to :limit tasks of each
+	// state by indexes, or what else does not grow with the table. Its OldestDue is exact. NextQueue returns the first queue after :queue by name
+	// that CountUpTo would find tasks of. States that it cannot count so are counted by CountNewest among the newest :limit tasks of all
+	// queues, and named in Newest; both are empty where there is none.
+	Count, CountUpTo, CountNewest, NextQueue string
+	Newest                                   []state.State
 	// Next returns one row: as due when the next task of :queue may be taken, the earliest due time or end of a lease, null when
 	// there is none or the queue is paused, and the database's clock as now. It must not lock, and cost no more for many tasks than for few.
 	Next string
@@ -111,7 +115,7 @@ type Statements struct {
 }
 
 // optional are the fields of Statements that a dialect may leave empty.
-var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "InState", "Notify", "RecordAlike"}
+var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
 
 // MayBeEmpty reports whether the core does without the field of this name, as its comment says. Every other one must be filled; what a
 // dialect puts into Checkout and CheckoutBatch is its own business.

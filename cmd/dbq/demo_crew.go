@@ -187,7 +187,7 @@ func (c *crew) kill(ctx context.Context, done int64, total int) error {
 
 // done counts the tasks that have ended.
 func (c *crew) done(ctx context.Context) (int64, error) {
-	stats, err := c.stage.c.Stats(ctx)
+	stats, err := c.stage.c.Stats(ctx, dbq.CountAll())
 	if err != nil || len(stats) == 0 {
 		return 0, err
 	}

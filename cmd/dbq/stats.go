@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/state"
@@ -11,14 +12,19 @@ import (
 
 func newStats(a *app) *cobra.Command {
 	var queue string
+	var exact bool
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Count the tasks of each queue by state",
 		Long: `Count the tasks of each queue by state. DUE could be taken now, PARKED are in ERROR until an operator acts, LAG is how long
 the oldest due task has been due.
 
-With --json each queue is a line; oldest_due_seconds is the lag.`,
+It counts up to 10,000 tasks of each queue and state, and shows 10000+ where there may be more; --exact counts all of them, which reads the
+whole table. Completed tasks are counted among the newest 10,000 of all queues where no index has them (PostgreSQL, SQLite, Oracle).
+
+With --json each queue is a line; oldest_due_seconds is the lag, and at_least names the states that may have more tasks.`,
 		Example: `  dbq stats
+  dbq stats --exact
   dbq stats --json | jq 'select(.due > 1000) | .queue'`,
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
@@ -27,7 +33,11 @@ With --json each queue is a line; oldest_due_seconds is the lag.`,
 				return err
 			}
 			defer c.Close()
-			stats, err := c.Stats(ctx)
+			var opts []dbq.StatsOption
+			if exact {
+				opts = append(opts, dbq.CountAll())
+			}
+			stats, err := c.Stats(ctx, opts...)
 			if err != nil {
 				return err
 			}
@@ -40,6 +50,7 @@ With --json each queue is a line; oldest_due_seconds is the lag.`,
 			return a.printStats(chosen)
 		}),
 	}
+	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, however many")
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "only this queue")
 	return cmd
 }
@@ -48,6 +59,7 @@ With --json each queue is a line; oldest_due_seconds is the lag.`,
 type statsView struct {
 	Queue     string                `json:"queue"`
 	Count     map[state.State]int64 `json:"count"`
+	AtLeast   []state.State         `json:"at_least,omitempty"`
 	Due       int64                 `json:"due"`
 	Parked    int64                 `json:"parked"`
 	OldestDue float64               `json:"oldest_due_seconds"`
@@ -56,7 +68,7 @@ type statsView struct {
 func (a *app) printStats(stats []dbq.QueueStats) error {
 	if a.json {
 		for _, s := range stats {
-			if err := a.printJSON(statsView{s.Queue, s.Count, s.Due, s.Parked, s.OldestDue.Seconds()}); err != nil {
+			if err := a.printJSON(statsView{s.Queue, s.Count, s.AtLeast, s.Due, s.Parked, s.OldestDue.Seconds()}); err != nil {
 				return err
 			}
 		}
@@ -75,13 +87,21 @@ func (a *app) printStats(stats []dbq.QueueStats) error {
 	for _, q := range stats {
 		row := []string{q.Queue}
 		for _, s := range state.All() {
-			row = append(row, fmt.Sprint(q.Count[s]))
+			row = append(row, atLeast(q.Count[s], q, s))
 		}
 		lag := "-"
 		if q.Due > 0 {
 			lag = span(q.OldestDue)
 		}
-		tab.add(append(row, fmt.Sprint(q.Due), fmt.Sprint(q.Parked), lag)...)
+		tab.add(append(row, atLeast(q.Due, q, state.Created), atLeast(q.Parked, q, state.Error), lag)...)
 	}
 	return tab.write(a.out)
+}
+
+// atLeast is a count, marked when there may be more.
+func atLeast(n int64, q dbq.QueueStats, s state.State) string {
+	if slices.Contains(q.AtLeast, s) {
+		return fmt.Sprint(n, "+")
+	}
+	return fmt.Sprint(n)
 }

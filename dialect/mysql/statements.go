@@ -136,6 +136,21 @@ VALUES {rows}`),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),
+		CountUpTo: t(`SELECT 0 AS state, count(CASE WHEN state = 0 THEN 1 END) AS tasks, 0 AS parked, 0 AS due, NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT state FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 LIMIT :limit) AS w
+UNION ALL SELECT 3, count(CASE WHEN state = 3 THEN 1 END), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 LIMIT :limit) AS w
+UNION ALL SELECT 0, 0, 0, count(*), {now} - min(due_at), 0 FROM (` + eachPriority(
+			`(SELECT due_at FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} AND due_at <= {now} ORDER BY due_at LIMIT :limit)`) + `) AS w
+UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} LIMIT :limit) AS w
+UNION ALL SELECT 2, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 2 LIMIT :limit) AS w
+UNION ALL SELECT 3, count(*), count(*), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 3 LIMIT :limit) AS w
+UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 4 LIMIT :limit) AS w`),
+		NextQueue: t(`SELECT queue FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue > :queue ORDER BY queue LIMIT 1`),
 		Next: t(`SELECT min(x.due) AS due, {now} AS now FROM (` + eachPriority(
 			`SELECT CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END AS due`) + `
 UNION ALL (SELECT min(lease_end) FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority IN ({priorities}) AND due_at >= :oldest - {ages})) AS x WHERE ` + unpaused),

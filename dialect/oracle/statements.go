@@ -103,6 +103,23 @@ END;`),
 		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id IN ({rows})`),
 			Row: `:id`, Sep: ", ", Max: maxRows},
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		CountUpTo: t(`SELECT 0 AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut FROM (` + eachPriority(
+			`SELECT due FROM (SELECT due FROM {task} WHERE ready_queue = :queue AND ready_priority = {p} AND due <= {now}
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)`) + `)
+UNION ALL SELECT 0, COUNT(CASE WHEN state = 0 THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM {task} WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT 3, COUNT(CASE WHEN state = 3 THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM {task} WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT 1, COUNT(*), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM {task} WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY)`),
+		CountNewest: t(`SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 THEN 1 END) AS parked,
+  CASE WHEN (SELECT COUNT(*) FROM (SELECT id FROM {task} FETCH FIRST :limit ROWS ONLY)) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT queue, state, due FROM {task} ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
+ WHERE due IS NULL AND state <> 1 GROUP BY queue, state`),
+		Newest: []state.State{state.Completed, state.Error, state.Poison},
+		NextQueue: t(`SELECT queue FROM (
+  SELECT MIN(ready_queue) AS queue FROM {task} WHERE ready_queue > :queue UNION ALL SELECT MIN(busy_queue) AS queue FROM {task} WHERE busy_queue > :queue)
+ WHERE queue IS NOT NULL ORDER BY queue`),
 		Next: t(`SELECT MIN(due) AS due, {now} AS now FROM (` + eachPriority(
 			`SELECT MIN(due) AS due FROM {task} WHERE ready_queue = :queue AND ready_priority = {p}`) + `
 UNION ALL SELECT MIN(lease_until) AS due FROM {task} WHERE busy_queue = :queue) WHERE ` + unpaused),

@@ -108,6 +108,9 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("List", strings.Replace(st.List, "{where}", where, 1), one)
 	bound("FindIDs", strings.Replace(st.FindIDs, "{where}", where, 1), one)
 	bound("ListArchive", strings.Replace(st.ListArchive, "{where}", where, 1), one)
+	bound("CountUpTo", st.CountUpTo, one)
+	bound("CountNewest", st.CountNewest, one)
+	bound("NextQueue", st.NextQueue, one)
 	bound("IDBehind", st.IDBehind, one)
 	for name, text := range map[string]string{"Next": st.Next, "Note": st.Note, "Notes": st.Notes, "AddNote": st.AddNote, "SetNote": st.SetNote,
 		"DropNote": st.DropNote, "ExpireNotes": st.ExpireNotes, "Attempts": st.Attempts, "ExpireAttempts": st.ExpireAttempts} {
@@ -178,7 +181,7 @@ func TestEveryStatementIsOracles(t *testing.T) {
 }
 
 // elsewhere are the fields of Statements that are no statement.
-var elsewhere = []string{"Style", "Dual"}
+var elsewhere = []string{"Newest", "Style", "Dual"}
 
 // No time goes over the wire, and nothing of a type that the driver would have to guess.
 func TestEveryValueIsOneTheDriverKnows(t *testing.T) {

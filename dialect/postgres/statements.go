@@ -119,6 +119,27 @@ SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FI
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+		CountUpTo: t(`SELECT 0 AS state, count(*) FILTER (WHERE x.state = 0) AS tasks, CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due,
+       CAST(NULL AS bigint) AS oldest, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.state FROM {task} t WHERE t.queue = :queue AND t.due IS NOT NULL LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 0, 0, 0, count(*), {now} - min(x.due), 0
+  FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= {now}
+     ORDER BY t.due, t.id LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} t WHERE t.queue = :queue AND t.state = 1 LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 3, count(*), count(*) - count(x.due), 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.state = 3 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} t WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x`),
+		CountNewest: t(`SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,
+       CASE WHEN sum(count(*)) OVER () >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.queue, t.state FROM {task} t ORDER BY t.id DESC LIMIT CAST(:limit AS bigint)) AS x GROUP BY x.queue`),
+		Newest: []state.State{state.Completed},
+		NextQueue: t(`SELECT x.queue FROM (
+  (SELECT t.queue FROM {task} t WHERE t.due IS NOT NULL AND t.queue > :queue ORDER BY t.queue LIMIT 1)
+   UNION ALL (SELECT t.queue FROM {task} t WHERE t.state = 1 AND t.queue > :queue ORDER BY t.queue LIMIT 1)
+   UNION ALL (SELECT t.queue FROM {task} t WHERE t.state >= 3 AND t.queue > :queue ORDER BY t.queue LIMIT 1)) AS x ORDER BY x.queue LIMIT 1`),
 		Next: t(`SELECT CASE WHEN ` + unpaused + ` THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1] ORDER BY t.due, t.id LIMIT 1) AS x),

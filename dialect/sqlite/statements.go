@@ -133,6 +133,24 @@ RETURNING id, fence`, `(:id, :fence)`),
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+		CountUpTo: t(`SELECT 0 AS state, count(*) FILTER (WHERE state = 0) AS tasks, 0 AS parked, 0 AS due, NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT state FROM {task} WHERE queue = :queue AND due IS NOT NULL LIMIT +:limit)
+UNION ALL SELECT 0, 0, 0, count(*), {now} - min(due), 0 FROM (` + eachPriority(
+			`SELECT * FROM (SELECT due FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT +:limit)`) + `)
+UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} WHERE queue = :queue AND state = 1 LIMIT +:limit)
+UNION ALL SELECT 3, count(*), count(*) - count(due), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT due FROM {task} WHERE queue = :queue AND state = 3 AND state >= 3 LIMIT +:limit)
+UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM {task} WHERE queue = :queue AND state = 4 AND state >= 3 LIMIT +:limit)`),
+		CountNewest: t(`SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,
+       CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.queue, t.state FROM {task} t ORDER BY t.id DESC LIMIT +:limit) AS x GROUP BY x.queue`),
+		Newest: []state.State{state.Completed},
+		NextQueue: t(`SELECT queue FROM (
+  SELECT * FROM (SELECT queue FROM {task} WHERE due IS NOT NULL AND queue > :queue ORDER BY queue LIMIT 1)
+  UNION ALL SELECT * FROM (SELECT queue FROM {task} WHERE state = 1 AND queue > :queue ORDER BY queue LIMIT 1)
+  UNION ALL SELECT * FROM (SELECT queue FROM {task} WHERE state >= 3 AND queue > :queue ORDER BY queue LIMIT 1)) ORDER BY queue LIMIT 1`),
 		Next: t(`SELECT min(due) AS due, {now} AS now FROM (` +
 			eachPriority(`SELECT * FROM (SELECT due FROM {task} WHERE queue = :queue AND priority = {p} AND due IS NOT NULL ORDER BY due, id LIMIT 1)`) + `
 UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)

@@ -241,10 +241,37 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task AS t FORCE INDEX
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
 
--- Count. Counts the tasks of each queue by state.
+-- Count. Counts the tasks of each queue by state, all of them.
 SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked, count(CASE WHEN due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) THEN 1 END) AS due,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - min(CASE WHEN due <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) THEN due END) AS oldest
   FROM dbq_task GROUP BY queue, state;
+
+-- CountUpTo. Counts the tasks of a queue by state, up to a limit of each.
+SELECT 0 AS state, count(CASE WHEN state = 0 THEN 1 END) AS tasks, 0 AS parked, 0 AS due, NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 LIMIT :limit) AS w
+UNION ALL SELECT 3, count(CASE WHEN state = 3 THEN 1 END), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 LIMIT :limit) AS w
+UNION ALL SELECT 0, 0, 0, count(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - min(due_at), 0 FROM ((SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 1 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 2 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 3 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 4 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 5 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 6 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)
+UNION ALL (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 AND due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY due_at LIMIT :limit)) AS w
+UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 LIMIT :limit) AS w
+UNION ALL SELECT 2, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 2 LIMIT :limit) AS w
+UNION ALL SELECT 3, count(*), count(*), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 3 LIMIT :limit) AS w
+UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 4 LIMIT :limit) AS w;
+
+-- NextQueue. Finds the next queue by name.
+SELECT queue FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue > :queue ORDER BY queue LIMIT 1;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
 SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM (SELECT CASE WHEN :since0 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at >= :since0 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due

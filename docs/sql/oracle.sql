@@ -326,10 +326,49 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id IN 
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
 
--- Count. Counts the tasks of each queue by state.
+-- Count. Counts the tasks of each queue by state, all of them.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN 1 END) AS due,
   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - MIN(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN due END) AS oldest
   FROM dbq_task GROUP BY queue, state;
+
+-- CountUpTo. Counts the tasks of a queue by state, up to a limit of each.
+SELECT 0 AS state, 0 AS tasks, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut FROM (SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ ORDER BY due FETCH FIRST :limit ROWS ONLY))
+UNION ALL SELECT 0, COUNT(CASE WHEN state = 0 THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT 3, COUNT(CASE WHEN state = 3 THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL SELECT 1, COUNT(*), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
+
+-- CountNewest. Counts the newest tasks that have ended, which are in no index by their queue.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 THEN 1 END) AS parked,
+  CASE WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT queue, state, due FROM dbq_task ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
+ WHERE due IS NULL AND state <> 1 GROUP BY queue, state;
+
+-- NextQueue. Finds the next queue by name.
+SELECT queue FROM (
+  SELECT MIN(ready_queue) AS queue FROM dbq_task WHERE ready_queue > :queue UNION ALL SELECT MIN(busy_queue) AS queue FROM dbq_task WHERE busy_queue > :queue)
+ WHERE queue IS NOT NULL ORDER BY queue;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
 SELECT MIN(due) AS due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM (SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0

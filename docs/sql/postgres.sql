@@ -226,7 +226,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id = A
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
 
--- Count. Counts the tasks of each queue by state.
+-- Count. Counts the tasks of each queue by state, all of them.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
 SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
        max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
@@ -234,6 +234,32 @@ SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FI
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
+
+-- CountUpTo. Counts the tasks of a queue by state, up to a limit of each.
+SELECT 0 AS state, count(*) FILTER (WHERE x.state = 0) AS tasks, CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due,
+       CAST(NULL AS bigint) AS oldest, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.state FROM dbq_task t WHERE t.queue = :queue AND t.due IS NOT NULL LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 0, 0, 0, count(*), CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - min(x.due), 0
+  FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
+     ORDER BY t.due, t.id LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 3, count(*), count(*) - count(x.due), 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.state = 3 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task t WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x;
+
+-- CountNewest. Counts the newest tasks that have ended, which are in no index by their queue.
+SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,
+       CASE WHEN sum(count(*)) OVER () >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.queue, t.state FROM dbq_task t ORDER BY t.id DESC LIMIT CAST(:limit AS bigint)) AS x GROUP BY x.queue;
+
+-- NextQueue. Finds the next queue by name.
+SELECT x.queue FROM (
+  (SELECT t.queue FROM dbq_task t WHERE t.due IS NOT NULL AND t.queue > :queue ORDER BY t.queue LIMIT 1)
+   UNION ALL (SELECT t.queue FROM dbq_task t WHERE t.state = 1 AND t.queue > :queue ORDER BY t.queue LIMIT 1)
+   UNION ALL (SELECT t.queue FROM dbq_task t WHERE t.state >= 3 AND t.queue > :queue ORDER BY t.queue LIMIT 1)) AS x ORDER BY x.queue LIMIT 1;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (

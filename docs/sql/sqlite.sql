@@ -247,12 +247,43 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated FROM (VALUES {rows}) AS d JOIN
 -- FindReference. Finds a task by its reference.
 SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
 
--- Count. Counts the tasks of each queue by state.
+-- Count. Counts the tasks of each queue by state, all of them.
 SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) - min(due) FILTER (WHERE due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS oldest
   FROM dbq_task WHERE due IS NOT NULL GROUP BY queue, state
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM dbq_task WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM dbq_task WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GROUP BY queue;
+
+-- CountUpTo. Counts the tasks of a queue by state, up to a limit of each.
+SELECT 0 AS state, count(*) FILTER (WHERE state = 0) AS tasks, 0 AS parked, 0 AS due, NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT state FROM dbq_task WHERE queue = :queue AND due IS NOT NULL LIMIT +:limit)
+UNION ALL SELECT 0, 0, 0, count(*), CAST(unixepoch('subsec') * 1000000 AS INTEGER) - min(due), 0 FROM (SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 2 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 3 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 4 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 5 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 6 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 7 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 8 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
+UNION ALL SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit))
+UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 LIMIT +:limit)
+UNION ALL SELECT 3, count(*), count(*) - count(due), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT due FROM dbq_task WHERE queue = :queue AND state = 3 AND state >= 3 LIMIT +:limit)
+UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 4 AND state >= 3 LIMIT +:limit);
+
+-- CountNewest. Counts the newest tasks that have ended, which are in no index by their queue.
+SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,
+       CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.queue, t.state FROM dbq_task t ORDER BY t.id DESC LIMIT +:limit) AS x GROUP BY x.queue;
+
+-- NextQueue. Finds the next queue by name.
+SELECT queue FROM (
+  SELECT * FROM (SELECT queue FROM dbq_task WHERE due IS NOT NULL AND queue > :queue ORDER BY queue LIMIT 1)
+  UNION ALL SELECT * FROM (SELECT queue FROM dbq_task WHERE state = 1 AND queue > :queue ORDER BY queue LIMIT 1)
+  UNION ALL SELECT * FROM (SELECT queue FROM dbq_task WHERE state >= 3 AND queue > :queue ORDER BY queue LIMIT 1)) ORDER BY queue LIMIT 1;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
 SELECT min(due) AS due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due, id LIMIT 1)

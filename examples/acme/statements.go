@@ -62,6 +62,10 @@ WHERE ` + unpaused),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
   count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} GROUP BY queue, state`),
 
+		CountUpTo: t(`SELECT state, count(*) AS tasks, count(*) - count(due) AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
+  {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} WHERE queue = :queue GROUP BY state`),
+		NextQueue: t(`SELECT queue FROM {task} WHERE queue > :queue ORDER BY queue LIMIT 1`),
+
 		Checkout: map[string]string{
 			"find ready": t(`SELECT id, due AS was_due FROM {task} WHERE queue = :queue AND due <= {now} AND ` + unpaused + `
 ORDER BY priority, due, id LIMIT :limit`),

@@ -27,6 +27,7 @@ var elsewhere = map[string]string{
 	"Dual":            "it stands behind Now",
 	"MigrationUnlock": "it follows MigrationLock",
 	"Drop":            "it comes last",
+	"Newest":          "it is no text",
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.
@@ -148,7 +149,7 @@ func (r runner) text(name, text string) {
 		r.query(name, text, readAs[dialect.NoteRow])
 	case name == "Attempts":
 		r.query(name, text, readAs[dialect.AttemptRow])
-	case name == "Count":
+	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
 		r.query(name, text, readAs[dialect.CountRow])
 	case slices.Contains(told, name):
 		r.exec(name, text)

@@ -46,7 +46,10 @@ var comments = map[string]string{
 	"InState":        "A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.",
 	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
 	"FindReference":  "Finds a task by its reference.",
-	"Count":          "Counts the tasks of each queue by state.",
+	"Count":          "Counts the tasks of each queue by state, all of them.",
+	"CountUpTo":      "Counts the tasks of a queue by state, up to a limit of each.",
+	"CountNewest":    "Counts the newest tasks that have ended, which are in no index by their queue.",
+	"NextQueue":      "Finds the next queue by name.",
 	"Next":           "Tells when the next task of a queue is due: what an idle worker asks.",
 	"Notify":         "Wakes workers of other processes, outside of the transaction that enqueued.",
 
@@ -147,7 +150,7 @@ func (p *printer) statements(st dialect.Statements) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		switch f := v.Field(i).Interface().(type) {
-		case dialect.PlaceholderStyle:
+		case dialect.PlaceholderStyle, []state.State:
 		case string:
 			if f != "" {
 				p.text(name, comments[name], f)

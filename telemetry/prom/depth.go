@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// statsEvery is how old counts may be: each count walks over the finished tasks, too, and there may be several scrapers.
+	// statsEvery is how old counts may be, since there may be several scrapers.
 	statsEvery   = 15 * time.Second
 	statsTimeout = 10 * time.Second
 )
 
 var (
-	depthDesc    = prometheus.NewDesc("dbq_tasks", "Tasks by state, at most 15 seconds old.", []string{"queue", "state"}, nil)
-	dueDesc      = prometheus.NewDesc("dbq_due_tasks", "Tasks that are due and wait for a worker.", []string{"queue"}, nil)
+	depthDesc    = prometheus.NewDesc("dbq_tasks", "Tasks by state, counted up to 10000, at most 15 seconds old.", []string{"queue", "state"}, nil)
+	dueDesc      = prometheus.NewDesc("dbq_due_tasks", "Tasks that are due and wait for a worker, counted like dbq_tasks.", []string{"queue"}, nil)
 	ageDesc      = prometheus.NewDesc("dbq_oldest_due_seconds", "How long the oldest due task has been due.", []string{"queue"}, nil)
 	pauseDesc    = prometheus.NewDesc("dbq_queue_paused", "1 while operators have paused the queue.", []string{"queue"}, nil)
 	retryDesc    = prometheus.NewDesc("dbq_retries_total", "Writes that were tried again because of a conflict or a lost connection.", nil, nil)

@@ -69,14 +69,14 @@ dbq_settled_total{queue="q",state="POISON"} 1
 # HELP dbq_polls_total What workers asked the database, by what came of it: tasks, empty, error, or idle for a question without a checkout.
 # TYPE dbq_polls_total counter
 dbq_polls_total{queue="empty",result="empty"} 1
-# HELP dbq_tasks Tasks by state, at most 15 seconds old.
+# HELP dbq_tasks Tasks by state, counted up to 10000, at most 15 seconds old.
 # TYPE dbq_tasks gauge
 dbq_tasks{queue="q",state="COMPLETED"} 1
 dbq_tasks{queue="q",state="CREATED"} 1
 dbq_tasks{queue="q",state="ERROR"} 0
 dbq_tasks{queue="q",state="POISON"} 1
 dbq_tasks{queue="q",state="PROCESSING"} 0
-# HELP dbq_due_tasks Tasks that are due and wait for a worker.
+# HELP dbq_due_tasks Tasks that are due and wait for a worker, counted like dbq_tasks.
 # TYPE dbq_due_tasks gauge
 dbq_due_tasks{queue="q"} 1
 # HELP dbq_queue_paused 1 while operators have paused the queue.
