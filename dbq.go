@@ -124,6 +124,7 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 	} else if err := c.checkSchema(ctx); err != nil {
 		return nil, c.wrap("open", "", uuid.Nil, err)
 	}
+	logNote(c.cfg.logger, d, dsn)
 	return c, nil
 }
 

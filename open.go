@@ -2,7 +2,9 @@ package dbq
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -28,5 +30,19 @@ func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, er
 		if sleep(ctx, pause/2+rand.N(pause/2+1)) != nil {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
+	}
+}
+
+// notes are those that were logged, so that each is once in a process.
+var notes sync.Map
+
+// logNote logs what a person should know before relying on a dialect's databases.
+func logNote(logger *slog.Logger, d dialect.Dialect, dsn string) {
+	note := dialect.NoteOf(d, dsn)
+	if note == "" {
+		return
+	}
+	if _, logged := notes.LoadOrStore(note, true); !logged {
+		logger.Info("dbq: note on this dialect", "dialect", d.Name(), "note", note)
 	}
 }

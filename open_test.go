@@ -1,9 +1,12 @@
 package dbq
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -56,5 +59,30 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 	left.Store(1 << 40)
 	if _, err := Open(t.Context(), dsn); !errors.Is(err, ErrConflict) || left.Load() != 1<<40-conflictTries-1 {
 		t.Errorf("got %v after %d tries, want ErrConflict after %d", err, 1<<40-left.Load(), conflictTries+1)
+	}
+}
+
+// What a dialect wants known is logged once, however many clients there are.
+func TestANoteIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	const note = "this dialect is a test's"
+	dialect.Register(dialect.Driver{Schemes: []string{"noted"}, Dialect: sqlite.Dialect{}, Note: note,
+		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
+			return sqlite.Open(ctx, "sqlite"+dsn[len("noted"):])
+		}})
+	var out bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&out, nil))
+	for range 2 {
+		c, err := Open(t.Context(), "noted:"+filepath.Join(t.TempDir(), "q.db"), WithMigrate(), WithLogger(logger))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if got := strings.Count(out.String(), note); got != 1 {
+		t.Errorf("it is there %d times: %s", got, out.String())
+	}
+	if got := dialect.NoteOf(sqlite.Dialect{}, "sqlite:x"); got != "" {
+		t.Errorf("SQLite's note is %q", got)
 	}
 }

@@ -125,7 +125,7 @@ type Driver struct {
 	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
 	// options that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)
-	// Note is what a person should know before relying on these databases; tools show it. It is empty for most.
+	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is empty for most.
 	Note string
 }
 

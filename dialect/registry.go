@@ -82,6 +82,19 @@ func Lookup(dsn string) (Driver, error) {
 		ErrUnknownScheme, scheme, strings.Join(Schemes(), ", "))
 }
 
+// NoteOf is the Note of the driver that a DSN or, where that is "", a dialect goes by; "" is none.
+func NoteOf(d Dialect, dsn string) string {
+	if drv, err := Lookup(dsn); err == nil {
+		return drv.Note
+	}
+	for _, scheme := range Schemes() {
+		if drv, err := Lookup(scheme); err == nil && drv.Dialect.Name() == d.Name() {
+			return drv.Note
+		}
+	}
+	return ""
+}
+
 // Open opens the pools for a DSN through the driver of its scheme. Errors never show the DSN's password.
 func Open(ctx context.Context, dsn string) (Driver, Pool, error) {
 	d, err := Lookup(dsn)

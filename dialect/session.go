@@ -146,8 +146,9 @@ func (s *Session) on(conn sqlConn) Conn {
 // QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.
 func (s *Session) QueryBatch(ctx context.Context, c Conn, b Batch, args Args, n int) ([]Row, error) {
 	var out []Row
-	for from := 0; from < n; from += b.Max {
-		rows, err := s.queryPart(ctx, c, b, args, from, min(from+b.Max, n))
+	for from, to := 0, 0; from < n; from = to {
+		to = b.end(args, from, n)
+		rows, err := s.queryPart(ctx, c, b, args, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -234,8 +235,9 @@ func (s *Session) queryOne(ctx context.Context, c Conn, text string, args Args, 
 // ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.
 func (s *Session) ExecBatch(ctx context.Context, c Conn, b Batch, args Args, n int) (int64, error) {
 	var touched int64
-	for from := 0; from < n; from += b.Max {
-		q, values, err := s.bindPart(b, args, from, min(from+b.Max, n))
+	for from, to := 0, 0; from < n; from = to {
+		to = b.end(args, from, n)
+		q, values, err := s.bindPart(b, args, from, to)
 		if err != nil {
 			return touched, err
 		}

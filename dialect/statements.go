@@ -155,6 +155,14 @@ type Batch struct {
 	Sep string // in between the rows of every list
 	Max int    // rows in one statement at most
 
+	// Sizes are the numbers of rows that a statement may have, from the largest to 1, for an engine that keeps a plan for each text that it has seen.
+	// Nil is any number up to Max.
+	Sizes []int
+	// Apart names a column of payloads, for a driver that binds one of more than Long bytes as another type: rows in a row that are of one kind go
+	// in statements of their own, so that there are two shapes of a text, and not one for each order of kinds. "" for none.
+	Apart string
+	Long  int
+
 	// Repeat is for a driver that runs a statement once for each row of its arrays, and wants all of its values so.
 	Repeat bool
 

@@ -99,6 +99,7 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 		return err
 	}
 	defer done()
+	a.caution(t.note)
 	h.DSN = func(string) string { return t.dsn }
 	if d, err := dialect.Lookup(t.dsn); err == nil {
 		h.OddSession = oddSessions[d.Dialect.Name()]

@@ -27,12 +27,22 @@ const lease = `state = 1, was_due = due, due = NULL, attempt = attempt + 1, fenc
 // addCheckout puts the statements of the four strategies together. Whatever leases tasks marks them with the checkout's own holder, by which they are
 // read afterwards in the same transaction: nothing has to come back out of a block.
 func addCheckout(st *dialect.Statements, t func(string) string) {
-	const ready = `FROM {task} t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id`
+	const (
+		ready = `FROM {task} t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id`
+		// Statistics that were gathered while a queue was empty or full would choose another plan, which reads and locks more. SQL Language
+		// Reference, "INDEX Hint".
+		byReady = `/*+ INDEX(t {prefix}task_ready) */`
+		byBusy  = `/*+ INDEX(t {prefix}task_busy) */`
+	)
 	st.Checkout = map[string]string{
 		"due": t(eachPriority(
-			`SELECT {p} AS priority FROM dual WHERE EXISTS (SELECT 1 FROM {task} WHERE ready_queue = :queue AND ready_priority = {p} AND due <= {now}) AND ` + unpaused)),
-		// Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST cannot be locked, and
-		// ROWNUM would count rows that others have locked.
+			`SELECT {p} AS priority FROM dual WHERE EXISTS (SELECT ` + byReady + ` 1 FROM {task} t
+ WHERE t.ready_queue = :queue AND t.ready_priority = {p} AND t.due <= {now}) AND ` + unpaused)),
+		// Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST cannot be locked (SQL
+		// Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would count rows that others have locked. One
+		// FETCH can bring fewer rows than there are, since SKIP LOCKED passes over rows after they were found, and a row that was changed
+		// meanwhile is not due any more: it goes on until it brings none, or the batch is full. PL/SQL Language Reference, "FETCH Statement" and
+		// "SELECT FOR UPDATE and FOR UPDATE Cursors".
 		"ready": t(`DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -42,32 +52,34 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
   l_holder VARCHAR2(800 BYTE) := :holder;
   l_lease NUMBER(19) := :lease;
   CURSOR c_ready (p_priority NUMBER) IS
-    SELECT id FROM {task} WHERE ready_queue = l_queue AND ready_priority = p_priority AND due <= l_now
-     ORDER BY due, ready_id FOR UPDATE SKIP LOCKED;
+    SELECT ` + byReady + ` t.id FROM {task} t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
+     ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
 BEGIN
   SELECT {now} INTO l_now FROM dual;
   FOR l_priority IN 0 .. 9 LOOP
     EXIT WHEN l_room < 1;
     OPEN c_ready(l_priority);
-    FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
-    CLOSE c_ready;
-    IF l_ids.COUNT > 0 THEN
+    LOOP
+      FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
+      EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
         UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, updated = l_now
          WHERE id = l_ids(i) AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
-    END IF;
+      EXIT WHEN l_room < 1;
+    END LOOP;
+    CLOSE c_ready;
   END LOOP;
 END;`),
-		"see ready": t(`SELECT t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
-		"see expired": t(`SELECT t.id, t.fence FROM {task} t
+		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
+		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence FROM {task} t
  WHERE t.busy_queue = :queue AND t.lease_until <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
 		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
- WHERE (id, fence) IN (SELECT t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
+ WHERE (id, fence) IN (SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
 		"taken": t(`SELECT {columns}, t.payload, t.payload_size, t.was_due, {now} AS now FROM {task} t
  WHERE t.busy_queue = :queue AND t.holder = :holder`),
-		"queue lock": queueLock,
-		"queue free": queueUnlock,
+		"queue lock": t(queueLock),
+		"queue free": t(queueUnlock),
 	}
 	each := func(sql string) dialect.Batch { return dialect.Batch{SQL: t(sql), Max: maxRows, Repeat: true} }
 	st.CheckoutBatch = map[string]dialect.Batch{
@@ -107,7 +119,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		err = s.Tx(ctx, c.within(c.block))
 	case dialect.Advisory:
 		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
-			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}
+			Args: dialect.Args{"queue": r.Queue}}
 		err = s.LockedTx(ctx, lock, c.within(c.block))
 	case dialect.CAS:
 		err = c.untilSome(ctx, func(round int) part { return c.seenReady(due, round) })

@@ -19,6 +19,11 @@ func TestClassify(t *testing.T) {
 		942: dialect.Missing, 904: dialect.Missing, 1017: dialect.Denied, 1031: dialect.Denied,
 		12899: dialect.Invalid, 1400: dialect.Invalid, 2290: dialect.Invalid, 1461: dialect.Invalid,
 		900: dialect.Unknown, 600: dialect.Unknown, 6550: dialect.Unknown,
+		2049: dialect.Conflict, 8176: dialect.Conflict, 8103: dialect.Conflict, 1410: dialect.Conflict, 63300: dialect.Conflict, 63302: dialect.Conflict,
+		257: dialect.Unavailable, 1000: dialect.Unavailable, 1653: dialect.Unavailable, 1688: dialect.Unavailable, 1691: dialect.Unavailable,
+		30036: dialect.Unavailable, 4031: dialect.Unavailable, 4036: dialect.Unavailable, 12521: dialect.Unavailable, 12560: dialect.Unavailable,
+		603: dialect.Ambiguous, 12592: dialect.Ambiguous, 12606: dialect.Ambiguous, 3137: dialect.Ambiguous, 3146: dialect.Ambiguous,
+		1005: dialect.Denied, 28040: dialect.Denied,
 	} {
 		err := fmt.Errorf("outer: %w", network.NewOracleError(code))
 		if got := (Dialect{}).Classify(err); got != want {
@@ -41,13 +46,14 @@ func TestClassify(t *testing.T) {
 
 func TestProbeRefusesAServerThatCannotKeepThePromises(t *testing.T) {
 	t.Parallel()
-	good := found{"19.22.0.0.0", "AL32UTF8", "BINARY", "PRIMARY", true}
+	good := found{"19.22.0.0.0", "AL32UTF8", "BINARY", "PRIMARY", "USING_NLS_COMP", true}
 	for _, f := range []found{
-		{"18.3.0.0.0", "AL32UTF8", "BINARY", "PRIMARY", true},
-		{"", "AL32UTF8", "BINARY", "PRIMARY", true},
-		{good.version, "WE8ISO8859P1", "BINARY", "PRIMARY", true},
-		{good.version, "AL32UTF8", "LINGUISTIC", "PRIMARY", true},
-		{good.version, "AL32UTF8", "BINARY", "PHYSICAL STANDBY", true},
+		{"18.3.0.0.0", "AL32UTF8", "BINARY", "PRIMARY", good.collation, true},
+		{"", "AL32UTF8", "BINARY", "PRIMARY", good.collation, true},
+		{good.version, "WE8ISO8859P1", "BINARY", "PRIMARY", good.collation, true},
+		{good.version, "AL32UTF8", "LINGUISTIC", "PRIMARY", good.collation, true},
+		{good.version, "AL32UTF8", "BINARY", "PHYSICAL STANDBY", good.collation, true},
+		{good.version, "AL32UTF8", "BINARY", "PRIMARY", "BINARY_CI", true},
 	} {
 		if s, err := inspect(f); !errors.Is(err, dialect.ErrDSN) {
 			t.Errorf("%+v: got %+v, %v", f, s, err)

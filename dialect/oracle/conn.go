@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 			return nil
 		}
 		var refused *network.OracleError
-		if inTime && errors.As(err, &refused) && !refused.Bad() {
+		if inTime && errors.As(err, &refused) && !refused.Bad() && !slices.Contains(ending, refused.ErrCode) {
 			return err
 		}
 		c.broken = true
@@ -139,6 +140,10 @@ func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 		return err
 	}, nil
 }
+
+// ending are errors after which a connection cannot be relied on, beside those that go-ora calls bad: the session was ended (603), or the server did not
+// understand a message (3120, 3137, 3146), as when the two have lost count of what was sent; 12592 and 1260x are the network's.
+var ending = []int{603, 3120, 3137, 3146, 12592, 12606, 12608, 12609}
 
 // lost reports whether an error of go-ora's tells of a dead socket, other than one that was never there.
 func lost(err error) bool {

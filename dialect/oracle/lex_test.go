@@ -27,10 +27,10 @@ func isWordByte(c byte) bool {
 	return c == '_' || c == '$' || c == '#' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-var hint = regexp.MustCompile(`^/\*\+ INDEX\(t [a-z][a-z0-9_]*_pk\) \*/`)
+var hint = regexp.MustCompile(`^/\*\+ INDEX\(t [a-z][a-z0-9_]*_(pk|ready|busy)\) \*/`)
 
 // lex splits a text, and says what no statement of ours may hold: what is not closed, comments (go-ora reads texts by its own scanner,
-// which they confuse) but for a hint behind the first word, quoted names, and characters that Oracle does not know.
+// which some confuse) but for a hint behind a SELECT, quoted names, and characters that Oracle does not know.
 func lex(text string) (tokens []token, problems []string) {
 	depth := 0
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -62,8 +62,8 @@ func lex(text string) (tokens []token, problems []string) {
 			tokens = append(tokens, token{literal, content, depth})
 		case strings.HasPrefix(rest, "/*"):
 			found := hint.FindString(rest)
-			if found == "" || len(tokens) != 1 || tokens[0].text != "SELECT" {
-				say("a comment that is no hint behind the first SELECT: %s", rest)
+			if found == "" || len(tokens) == 0 || tokens[len(tokens)-1].text != "SELECT" {
+				say("a comment that is no hint behind a SELECT: %s", rest)
 				return tokens, problems
 			}
 			j = i + len(found)

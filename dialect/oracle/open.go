@@ -23,8 +23,13 @@ const defaultConns = 16
 var passed = []string{"SSL", "SSL VERIFY", "WALLET", "WALLET PASSWORD", "AUTH TYPE", "AUTH SERV", "ENCRYPTION", "DATA INTEGRITY",
 	"SERVER", "SID", "INSTANCE NAME", "PROXY CLIENT NAME", "PROGRAM", "CONNECTION TIMEOUT"}
 
-// Open makes the pool for a DSN such as oracle://user:password@host:1521/service. Its parameters are pool_max_conns (16 by default) and those of
-// go-ora's that cannot change what statements mean.
+// descriptor is the parameter for a full connect descriptor, in go-ora's spelling.
+const descriptor = "connStr"
+
+// Open makes the pool for a DSN such as oracle://user:password@host:1521/service, or, for several addresses, failover and the other things that a
+// connect descriptor of tnsnames.ora can say, oracle://user:password@/?connStr=(DESCRIPTION=...) with the descriptor URL-escaped. (Database Net
+// Services Reference, "Local Naming Parameters in the tnsnames.ora File".) Its parameters are pool_max_conns (16 by default) and those of go-ora's that
+// cannot change what statements mean.
 func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	text, conns, err := config(dsn)
 	if err != nil {
@@ -44,6 +49,9 @@ func config(dsn string) (text string, conns int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
+	if described := d.Params.Get(descriptor); described != "" {
+		return configOf(d, described)
+	}
 	if d.Hosts == "" || strings.Contains(d.Hosts, ",") {
 		return "", 0, fmt.Errorf("%w: it names no host, or several: %s", dialect.ErrDSN, form)
 	}
@@ -58,8 +66,8 @@ func config(dsn string) (text string, conns int, err error) {
 	if d.Database == "" && options.Get("SID") == "" {
 		return "", 0, fmt.Errorf("%w: it names no service: %s", dialect.ErrDSN, form)
 	}
-	if (d.User == "" || d.Password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "" {
-		return "", 0, fmt.Errorf("%w: it names no user or no password: %s; or say AUTH TYPE or WALLET", dialect.ErrDSN, form)
+	if err := named(d, options); err != nil {
+		return "", 0, err
 	}
 	out := url.URL{Scheme: "oracle", Host: net.JoinHostPort(host, port), Path: "/" + d.Database, RawQuery: options.Encode()}
 	if options.Get("WALLET") == "" { // go-ora reads a wallet's files when it parses
@@ -69,6 +77,40 @@ func config(dsn string) (text string, conns int, err error) {
 		}
 	}
 	out.User = nil
+	if d.User != "" || d.HasPassword {
+		out.User = url.UserPassword(d.User, d.Password)
+	}
+	return out.String(), conns, nil
+}
+
+// named refuses a DSN that does not say as whom to log on.
+func named(d dialect.DSN, options url.Values) error {
+	if (d.User == "" || d.Password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "" {
+		return fmt.Errorf("%w: it names no user or no password: write user:password before the @; or say AUTH TYPE or WALLET", dialect.ErrDSN)
+	}
+	return nil
+}
+
+// configOf is config for a DSN with a connect descriptor.
+func configOf(d dialect.DSN, described string) (text string, conns int, err error) {
+	if d.Hosts != "" || d.Database != "" {
+		return "", 0, fmt.Errorf("%w: the connect descriptor names the host and the service: write oracle://user:password@/?%s=(DESCRIPTION=...), escaped",
+			dialect.ErrDSN, descriptor)
+	}
+	if flat := strings.ToUpper(strings.Join(strings.Fields(described), "")); !strings.HasPrefix(flat, "(DESCRIPTION") || !strings.Contains(flat, "(HOST=") {
+		return "", 0, fmt.Errorf("%w: %s is no connect descriptor: write (DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=...)(PORT=1521))(CONNECT_DATA=...))",
+			dialect.ErrDSN, descriptor)
+	}
+	d.Params.Del(descriptor)
+	conns, options, err := parameters(d.Params)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := named(d, options); err != nil {
+		return "", 0, err
+	}
+	options.Set(descriptor, described)
+	out := url.URL{Scheme: "oracle", Host: ":0", Path: "/", RawQuery: options.Encode()} // as go-ora's BuildJDBC writes it
 	if d.User != "" || d.HasPassword {
 		out.User = url.UserPassword(d.User, d.Password)
 	}

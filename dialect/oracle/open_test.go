@@ -91,3 +91,30 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 		t.Errorf("%v: got %v, want unavailable", err, got)
 	}
 }
+
+// A connect descriptor reaches the driver whole, and what is none is refused.
+func TestConnectDescriptor(t *testing.T) {
+	t.Parallel()
+	const described = "(DESCRIPTION=(FAILOVER=on)(ADDRESS_LIST=(ADDRESS=(PROTOCOL=tcp)(HOST=one)(PORT=1521))(ADDRESS=(PROTOCOL=tcp)(HOST=two)(PORT=1522)))" +
+		"(CONNECT_DATA=(SERVICE_NAME=shop)))"
+	dsn := func(before string) string { return before + "?connStr=" + url.QueryEscape(described) }
+	text, conns, err := config(dsn("oracle://app:p%40ss@/") + "&pool_max_conns=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := driver.ParseConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conns != 3 || parsed.Password != "p@ss" || parsed.UserID != "app" || parsed.ServiceName != "shop" || len(parsed.Servers) != 2 ||
+		parsed.Servers[1].Addr != "two" || parsed.Servers[1].Port != 1522 {
+		t.Errorf("%d connections, %+v", conns, parsed)
+	}
+	for _, refused := range []string{
+		dsn("oracle://app:hush@h:1521/"), dsn("oracle://app:hush@/service"), dsn("oracle:///"), "oracle://app:hush@/?connStr=shop",
+	} {
+		if _, _, err := config(refused); !errors.Is(err, dialect.ErrDSN) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: got %v", refused, err)
+		}
+	}
+}

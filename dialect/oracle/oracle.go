@@ -77,25 +77,31 @@ const probe = `SELECT (SELECT MAX(version_full) FROM product_component_version W
   (SELECT value FROM nls_database_parameters WHERE parameter = 'NLS_CHARACTERSET'),
   (SELECT value FROM nls_session_parameters WHERE parameter = 'NLS_COMP'),
   SYS_CONTEXT('USERENV', 'DATABASE_ROLE'),
+  (SELECT default_collation FROM all_users WHERE username = SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')),
   (SELECT COUNT(*) FROM all_objects WHERE owner = 'SYS' AND object_name = 'DBMS_LOCK' AND object_type = 'PACKAGE')
   FROM dual`
 
 // found is what probe answers.
 type found struct {
 	version, charset, comparison, role string
-	locks                              bool // DBMS_LOCK may be used
+	collation                          string // of the session's schema, which its new tables inherit
+	locks                              bool   // DBMS_LOCK may be used
 }
 
 // Probe asks the server what it is. A server that is too old, a standby, or one whose texts would be changed or compared other than byte by byte is
 // refused.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
-	var version, charset, comparison, role sql.NullString
+	var version, charset, comparison, role, collation sql.NullString
 	var locks int
-	if err := db.QueryRowContext(ctx, probe).Scan(&version, &charset, &comparison, &role, &locks); err != nil {
+	if err := db.QueryRowContext(ctx, probe).Scan(&version, &charset, &comparison, &role, &collation, &locks); err != nil {
 		return dialect.Server{}, err
 	}
-	return inspect(found{version.String, charset.String, comparison.String, role.String, locks > 0})
+	return inspect(found{version.String, charset.String, comparison.String, role.String, collation.String, locks > 0})
 }
+
+// binary are default collations by which texts are compared byte by byte, as NLS_COMP is checked to be BINARY. A server that is not compatible with 12.2
+// has none. Globalization Support Guide, "Data-Bound Collation".
+var binary = []string{"", "USING_NLS_COMP", "BINARY"}
 
 // inspect makes a Server of what was found.
 func inspect(f found) (dialect.Server, error) {
@@ -108,6 +114,9 @@ func inspect(f found) (dialect.Server, error) {
 		return dialect.Server{}, fmt.Errorf("%w: the database's character set is %q, which cannot hold every text: dbq needs AL32UTF8", dialect.ErrDSN, f.charset)
 	case f.comparison != "BINARY":
 		return dialect.Server{}, fmt.Errorf("%w: NLS_COMP is %q, which makes different references equal: set it to BINARY", dialect.ErrDSN, f.comparison)
+	case !slices.Contains(binary, f.collation):
+		return dialect.Server{}, fmt.Errorf("%w: the schema's default collation is %q, which makes different references equal: use a schema whose "+
+			"DEFAULT COLLATION is USING_NLS_COMP or BINARY", dialect.ErrDSN, f.collation)
 	case f.role != "PRIMARY":
 		return dialect.Server{}, fmt.Errorf("%w: the database's role is %q: use the primary", dialect.ErrDSN, f.role)
 	}
@@ -125,7 +134,7 @@ func inspect(f found) (dialect.Server, error) {
 // lockNotHad is the error that our own blocks raise when a lock was not had in time.
 const lockNotHad = 20001
 
-// Classify reads the server's error numbers.
+// Classify reads the server's error numbers. Database Error Messages, https://docs.oracle.com/en/error-help/db/
 func (Dialect) Classify(err error) dialect.Class {
 	var e *network.OracleError
 	if !errors.As(err, &e) {
@@ -135,12 +144,17 @@ func (Dialect) Classify(err error) dialect.Class {
 	case 1:
 		return dialect.Duplicate
 	case 60, 54, 30006, 8177, 1555, 4020, 4021, 4061, 4065, 4068, // deadlock, busy, WAIT is over, serialization, old snapshot, changed code
+		2049, 8103, 8176, 1410, // a lock of a distributed transaction, a table or a row's place that is not what it was
+		63300, 63302, // rolled back for a transaction of higher priority (23ai)
 		lockNotHad:
 		return dialect.Conflict
 	case 18, 20, 28, 1012, 1033, 1034, 1035, 1041, 1089, 1090, 1109, 2391, 2396, 2399, 3114, 16000, 16456, // full, killed, starting, stopping, read-only
-		12154, 12170, 12505, 12506, 12514, 12516, 12518, 12519, 12520, 12526, 12527, 12528, 12541, 12545, 12564: // the listener's
+		257, 1000, 1650, 1651, 1652, 1653, 1654, 1655, 1656, 1658, 1659, 1688, 1691, 30036, 4031, 4036, // out of archive, cursors, space, undo or memory
+		12154, 12170, 12500, 12502, 12504, 12505, 12506, 12511, 12513, 12514, 12515, 12516, 12517, 12518, 12519, 12520, 12521, 12523, 12524, 12525,
+		12526, 12527, 12528, 12529, 12540, 12541, 12542, 12543, 12545, 12546, 12549, 12560, 12564: // the listener's, or the way to it
 		return dialect.Unavailable
-	case 1013, 1092, 3113, 3135, 12537, 12547, 12570, 12571, 25401, 25402, 25403, 25405, 25408, 25409: // cancelled or lost on the way
+	case 603, 1013, 1092, 3113, 3120, 3135, 3137, 3146, // ended, cancelled or lost on the way, or a message that was not understood
+		12537, 12547, 12570, 12571, 12592, 12606, 12608, 12609, 25401, 25402, 25403, 25405, 25408, 25409:
 		return dialect.Ambiguous
 	case 942, 904:
 		return dialect.Missing
@@ -151,7 +165,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		case strings.Contains(text, "ORA-00942"), strings.Contains(text, "ORA-00904"), strings.Contains(text, "PLS-00201"):
 			return dialect.Missing
 		}
-	case 1017, 1031, 1045, 1950, 28000, 28001, 41900:
+	case 1005, 1017, 1031, 1045, 1950, 28000, 28001, 28040, 41900: // 28040: the server refuses the driver's way to log on
 		return dialect.Denied
 	case 12899, 1400, 1438, 1426, 1461, 1465, 1722, 2290, 932, 6502, 22835, 24816:
 		return dialect.Invalid

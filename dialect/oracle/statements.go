@@ -25,7 +25,15 @@ const (
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{now}", now, "{columns}", columns, "{owner}", n.Table(""), "{prefix}", n.Prefix).Replace(s)
+		"{owned_by}", ownedBy(n), "{now}", now, "{columns}", columns, "{owner}", n.Table(""), "{prefix}", n.Prefix).Replace(s)
+}
+
+// ownedBy is the schema of the tables, in the case in which Oracle keeps it, as an expression.
+func ownedBy(n dialect.Names) string {
+	if n.Schema != "" {
+		return "'" + strings.ToUpper(n.Schema) + "'"
+	}
+	return "SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')"
 }
 
 // Statements are Oracle's texts. A list of rows goes by ids or by pairs of id and fence; an update or a delete goes as a batch that the driver binds as
@@ -66,8 +74,8 @@ END;`),
 		MigrationTable: []string{unless(exists, t(`CREATE TABLE {migration} (
   version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
   CONSTRAINT {prefix}migr_pk PRIMARY KEY (version))`))},
-		MigrationLock:   migrationLock,
-		MigrationUnlock: migrationUnlock,
+		MigrationLock:   t(migrationLock),
+		MigrationUnlock: t(migrationUnlock),
 		Drop: []string{unless(gone, t(`DROP VIEW {tasks}`)), unless(gone, t(`DROP VIEW {attempts}`)), unless(gone, t(`DROP TABLE {task} PURGE`)),
 			unless(gone, t(`DROP TABLE {note} PURGE`)), unless(gone, t(`DROP TABLE {attempt} PURGE`)), unless(gone, t(`DROP TABLE {archive} PURGE`)),
 			unless(gone, t(`DROP TABLE {migration} PURGE`))},
@@ -87,6 +95,9 @@ END;`),
   END;`),
 			// Both lists have one separator, which is none between statements.
 			After: t(`SELECT id FROM {task} WHERE 1 = 0 {rows}`), ReadRow: `OR id = :id`, Sep: "\n  ", Max: maxTasks,
+			// Each text and each list of bound types is a cursor of its own in the shared pool. SQL Tuning Guide, "Cursor Sharing": bind variables
+			// of other types or maximum lengths prevent it.
+			Sizes: []int{100, 50, 20, 10, 5, 2, 1}, Apart: "payload", Long: inlineBytes,
 		},
 		Settle:    settle,
 		Remove:    change(`DELETE FROM {task}` + byKey),
@@ -153,15 +164,19 @@ func moves(t func(string) string) map[state.Event]dialect.Batch {
 	return out
 }
 
-// lockID names a lock of DBMS_LOCK by :name in the current schema. ALLOCATE_UNIQUE would commit.
-const lockID = `SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;`
+// lockID numbers a lock of DBMS_LOCK by what it locks and by the tables: by their schema, the one that was configured or else the session's, so that users
+// who reach the same tables by one way or the other have the same lock, and by their prefix. ALLOCATE_UNIQUE would commit. PL/SQL Packages and
+// Types Reference, "DBMS_LOCK".
+func lockID(what string) string {
+	return `SELECT ORA_HASH({owned_by} || ' {prefix} ' || ` + what + `, 1073741823) INTO l_id FROM dual;`
+}
 
 // The queue's lock is taken within seconds or not at all; it is the session's, and outlives a commit. 0 is success, 4 that the session has it.
-const (
+var (
 	queueLock = `DECLARE
   l_id NUMBER(10);
 BEGIN
-  ` + lockID + `
+  ` + lockID(`'checkout ' || :queue`) + `
   IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
     RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
   END IF;
@@ -169,7 +184,7 @@ END;`
 	queueUnlock = `DECLARE
   l_id NUMBER(10);
 BEGIN
-  ` + lockID + `
+  ` + lockID(`'checkout ' || :queue`) + `
   IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
     RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
   END IF;
@@ -178,18 +193,18 @@ END;`
 
 // The migrations' lock is taken where DBMS_LOCK is granted: the inner block does not compile elsewhere, which is error 6550. Without it each statement of a
 // migration may meet another process doing the same, and can be run again.
-const (
+var (
 	migrationLock = `DECLARE
   l_id NUMBER(10);
 BEGIN
-  ` + lockID + `
+  ` + lockID(`'migration'`) + `
   EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time''); END IF; END;';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;`
 	migrationUnlock = `DECLARE
   l_id NUMBER(10);
 BEGIN
-  ` + lockID + `
+  ` + lockID(`'migration'`) + `
   EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back''); END IF; END;';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;`

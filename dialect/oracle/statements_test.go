@@ -146,7 +146,7 @@ func catalogue() schema {
 		return columns
 	}
 	return schema{"PRODUCT_COMPONENT_VERSION": of("VERSION_FULL", "PRODUCT"), "NLS_DATABASE_PARAMETERS": of("PARAMETER", "VALUE"),
-		"NLS_SESSION_PARAMETERS": of("PARAMETER", "VALUE"), "ALL_OBJECTS": of("OWNER", "OBJECT_NAME", "OBJECT_TYPE")}
+		"NLS_SESSION_PARAMETERS": of("PARAMETER", "VALUE"), "ALL_USERS": of("USERNAME", "DEFAULT_COLLATION"), "ALL_OBJECTS": of("OWNER", "OBJECT_NAME", "OBJECT_TYPE")}
 }
 
 // namings are those that a program may ask for, the longest among them.

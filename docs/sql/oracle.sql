@@ -168,7 +168,7 @@ END;
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'migration', 1073741823) INTO l_id FROM dual;
   EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time''); END IF; END;';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;
@@ -178,7 +178,7 @@ END;
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'migration', 1073741823) INTO l_id FROM dual;
   EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back''); END IF; END;';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;
@@ -431,22 +431,32 @@ INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, m
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
 
 -- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
-SELECT 0 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 1 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 2 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 3 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 4 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 5 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 6 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 7 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 8 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 9 AS priority FROM dual WHERE EXISTS (SELECT 1 FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
+SELECT 0 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 0 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 1 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 1 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 2 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 2 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 3 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 3 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 4 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 4 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 5 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 5 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 6 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 6 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 7 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 7 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 8 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 8 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 9 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
+ WHERE t.ready_queue = :queue AND t.ready_priority = 9 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823) INTO l_id FROM dual;
   IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
     RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
   END IF;
@@ -457,7 +467,7 @@ END;
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' ' || :name, 1073741823) INTO l_id FROM dual;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823) INTO l_id FROM dual;
   IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
     RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
   END IF;
@@ -474,31 +484,33 @@ DECLARE
   l_holder VARCHAR2(800 BYTE) := :holder;
   l_lease NUMBER(19) := :lease;
   CURSOR c_ready (p_priority NUMBER) IS
-    SELECT id FROM dbq_task WHERE ready_queue = l_queue AND ready_priority = p_priority AND due <= l_now
-     ORDER BY due, ready_id FOR UPDATE SKIP LOCKED;
+    SELECT /*+ INDEX(t dbq_task_ready) */ t.id FROM dbq_task t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
+     ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
 BEGIN
   SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
   FOR l_priority IN 0 .. 9 LOOP
     EXIT WHEN l_room < 1;
     OPEN c_ready(l_priority);
-    FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
-    CLOSE c_ready;
-    IF l_ids.COUNT > 0 THEN
+    LOOP
+      FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
+      EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
         UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, updated = l_now
          WHERE id = l_ids(i) AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
-    END IF;
+      EXIT WHEN l_room < 1;
+    END LOOP;
+    CLOSE c_ready;
   END LOOP;
 END;
 /
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
-SELECT t.id, t.fence FROM dbq_task t
+SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence FROM dbq_task t
  WHERE t.busy_queue = :queue AND t.lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
-SELECT t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
+SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
 
 -- Checkout taken. Reads what this checkout has leased, by its mark.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, t.was_due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
@@ -506,7 +518,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 
 -- Checkout update. Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
 UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
- WHERE (id, fence) IN (SELECT t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+ WHERE (id, fence) IN (SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
 
 -- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
 -- At most 500 rows.
