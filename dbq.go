@@ -211,9 +211,18 @@ func (c *Client) Retried() int64 { return c.retried.Load() }
 // that another strategy may fit the load better.
 func (c *Client) Conflicts() int64 { return c.conflict.Load() }
 
-// DB is the pool that writes go to, to begin a transaction in for the Tx calls. On SQLite it has one connection: do not call
-// anything else of this client while a transaction from it is open, or both wait for each other.
-func (c *Client) DB() *sql.DB { return c.s.Pool.Write }
+// DB is a pool to begin transactions in for the Tx calls. For a client made by Open it is apart from the connections that the client uses
+// itself, and as large: pool_max_conns in the DSN, 16 by default. So transactions keep no worker from renewing leases, however many are
+// open and however long. Of a client made by New it is the pool that was given.
+//
+// On SQLite it is the one connection that writes. A transaction keeps all other writes of the client waiting; do not write by other than
+// the Tx calls while it is open, or the two wait for each other.
+func (c *Client) DB() *sql.DB {
+	if c.s.Pool.Caller != nil {
+		return c.s.Pool.Caller
+	}
+	return c.s.Pool.Write
+}
 
 // Logger is where the client, and workers on it, report; see WithLogger.
 func (c *Client) Logger() *slog.Logger { return c.cfg.logger }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"time"
 
@@ -114,10 +115,22 @@ func (t *T) lateRequests(f faultCall) {
 	}
 }
 
-// oneConnection is a client through a proxy whose requests come one after the other.
+// oneConnection is a client through a proxy whose requests come one after the other: it has one connection, and one for transactions that
+// the case begins.
 func (t *T) oneConnection(dsn string) *dbq.Client {
-	c := t.OpenDSN(dsn)
-	c.DB().SetMaxOpenConns(1)
+	u, err := url.Parse(dsn)
+	t.Must(err)
+	q := u.Query()
+	q.Set("pool_max_conns", "1")
+	u.RawQuery = q.Encode()
+	c, err := dbq.Open(t.ctx, u.String(), t.options(dbq.WithMigrate())...)
+	if errors.Is(err, dbq.ErrDSN) { // a dialect that does not know the parameter
+		c = t.OpenDSN(dsn)
+		c.DB().SetMaxOpenConns(1)
+		return c
+	}
+	t.Must(err)
+	t.adopt(c)
 	return c
 }
 

@@ -55,6 +55,8 @@ type Server struct {
 	Precision time.Duration
 	// NoSchemas makes the core refuse dbq.WithSchema.
 	NoSchemas bool
+	// OneWriter says that one transaction writes at a time, whatever the number of connections.
+	OneWriter bool
 	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
 	Notifies bool
 	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends notifications through
@@ -127,27 +129,4 @@ type Driver struct {
 	Open func(ctx context.Context, dsn string) (Pool, error)
 	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is empty for most.
 	Note string
-}
-
-// Pool is where statements go. The two are the same pool except on SQLite, which wants one writing connection and
-// several readers.
-type Pool struct {
-	Write, Read *sql.DB
-	// Begin is what begins a transaction of Write, when its sessions need less than Statements.Begin.
-	Begin []string
-	// Share runs a change that is its own transaction, and may let several callers share a commit. Each must get what it would have got alone, and the
-	// commit must be durable before. It says not ok to a statement that it leaves to a connection of Write. Its errors are as those of Session.Alone.
-	// It may be nil.
-	Share func(ctx context.Context, query string, args []any) (touched int64, ok bool, err error)
-}
-
-// Close closes both pools.
-func (p Pool) Close() error {
-	err := p.Write.Close()
-	if p.Read != p.Write {
-		if e := p.Read.Close(); err == nil {
-			err = e
-		}
-	}
-	return err
 }

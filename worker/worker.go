@@ -36,7 +36,8 @@ type Worker struct {
 	// Middleware is put around Handler, the first one outermost.
 	Middleware []Middleware
 
-	// Concurrency is how many handlers run at once. The default is 10.
+	// Concurrency is how many handlers run at once. More than the pool of Client.DB has connections are reported in the log: handlers that
+	// begin transactions then wait for each other. The default is 10.
 	Concurrency int
 	// Batch bounds how many tasks one checkout leases. The worker leases ahead what its handlers get done in about a tenth of a second, so
 	// that slow tasks are left for other workers, and four batches at most. The default is 1000.
@@ -125,6 +126,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer r.ending.close()
+	r.checkPool()
 	stop := r.start(ctx)
 	leave := r.join(cancel)
 	for r.enter() {

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"net"
@@ -39,14 +38,13 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
 	}
-	db := sql.OpenDB(connector)
+	lifetime := time.Duration(0)
 	if len(addresses) > 1 {
-		db.SetConnMaxLifetime(nodeLifetime)
+		lifetime = nodeLifetime
 	}
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
-	db.SetConnMaxIdleTime(5 * time.Minute)
-	return dialect.Pool{Write: db, Read: db, Begin: []string{begin}}, nil
+	pool := dialect.NewPool(connector, conns, lifetime)
+	pool.Begin = []string{begin}
+	return pool, nil
 }
 
 // config reads a DSN, and adds what dbq sets by itself. addresses are those of its nodes.

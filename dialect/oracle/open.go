@@ -2,14 +2,12 @@ package oracle
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	driver "github.com/sijms/go-ora/v2"
@@ -35,11 +33,7 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	db := sql.OpenDB(&connector{dsn: text})
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // the default of 2 would log on all the time
-	db.SetConnMaxIdleTime(5 * time.Minute)
-	return dialect.Pool{Write: db, Read: db}, nil
+	return dialect.NewPool(&connector{dsn: text}, conns, 0), nil
 }
 
 // config reads a DSN and writes go-ora's.

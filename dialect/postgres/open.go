@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 	"slices"
@@ -21,7 +20,7 @@ const (
 )
 
 // Open makes the pool for a DSN such as postgres://user:password@host:5432/database?sslmode=require. Its parameters are those of
-// pgx and libpq, and pool_max_conns (16 by default). Behind a pooler that shares sessions, as PgBouncer in transaction mode,
+// pgx and libpq, and pool_max_conns (16 by default): how many connections the client may have, and as many again for Client.DB. Behind a pooler that shares sessions, as PgBouncer in transaction mode,
 // default_query_exec_mode=exec is chosen; another one in the DSN is refused there when the client opens.
 //
 // Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to the first of them that
@@ -31,11 +30,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	db := sql.OpenDB(newConnector(*cfg, chooses))
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // the default of 2 would reconnect all the time
-	db.SetConnMaxIdleTime(5 * time.Minute)
-	return dialect.Pool{Write: db, Read: db}, nil
+	return dialect.NewPool(newConnector(*cfg, chooses), conns, 0), nil
 }
 
 // config reads a DSN and adds what dbq sets by itself; chooses says that the DSN leaves open how statements are sent. pgx is given the DSN without its passwords, so that none of its errors can repeat one.

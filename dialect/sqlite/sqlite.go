@@ -48,6 +48,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	}
 	return dialect.Server{
 		Product: "SQLite", Version: version, MaxPayload: maxPayload, Precision: time.Millisecond, NoSchemas: true,
+		OneWriter:  true,
 		Strategies: []dialect.Strategy{dialect.CAS},
 	}, nil
 }

@@ -1,0 +1,12 @@
+package worker
+
+// checkPool warns of more handlers than can have a transaction open at once. It is no error: not every handler needs one.
+func (r *run) checkPool() {
+	client := r.cfg.Queue.Client()
+	most := client.DB().Stats().MaxOpenConnections
+	if most == 0 || r.cfg.Concurrency <= most || client.Server().OneWriter {
+		return
+	}
+	r.cfg.Logger.Warn("worker: there are more handlers than connections for their transactions; raise pool_max_conns in the DSN, or the "+
+		"limit of the pool given to New, or lower Concurrency", "concurrency", r.cfg.Concurrency, "connections", most)
+}
