@@ -55,7 +55,7 @@ func TestClientDoesNotTrustAConnectionThatHearsNothing(t *testing.T) {
 		t.Errorf("enqueue: %v", err)
 	}
 	select {
-	case <-b.C():
+	case <-b.Wait(1):
 	case <-time.After(time.Minute):
 		t.Error("no ring for this process's enqueue")
 	}

@@ -169,7 +169,7 @@ func (c *Client) OrderWorker(ctx context.Context, id string, o Order) error {
 		}
 		var w WorkerInfo
 		if json.Unmarshal([]byte(n.Value), &w) == nil { // else it finds out when it asks
-			c.rung(operators+w.Queue, 0)
+			c.rungAll(operators + w.Queue)
 		}
 		return nil
 	}()

@@ -127,7 +127,7 @@ func (e *ear) once(ctx context.Context, c *Client, l dialect.Listener) (heard bo
 		if !heard {
 			heard = true
 			e.trusted.Store(true)
-			c.place.ring("", 0) // for what came before
+			c.place.ringUnknown() // for what came before
 		}
 		select {
 		case err := <-lost:
@@ -166,7 +166,7 @@ func (c *Client) hearItself(ctx context.Context, m mirror, lost <-chan error) er
 	}
 }
 
-// A payload is a kind, then who sent it, then what it is about.
+// A payload is a kind, then who sent it, then what it says; a ring says what is due, and in which queue.
 const (
 	echoPrefix = "echo "
 	ringPrefix = "ring "
@@ -190,8 +190,14 @@ func (c *Client) hear(payload string, m mirror) {
 		return
 	}
 	if rest, is := strings.CutPrefix(payload, ringPrefix); is {
-		if from, queue, is := strings.Cut(rest, " "); is && from != c.own() {
-			c.place.ring(queue, 0)
+		from, rest, _ := strings.Cut(rest, " ")
+		word, queue, is := strings.Cut(rest, " ")
+		switch {
+		case !is || from == c.own():
+		case strings.HasPrefix(queue, operators):
+			c.place.ringAll(queue)
+		default:
+			c.place.heard(queue, toldBy(word))
 		}
 	}
 }

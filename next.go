@@ -28,6 +28,11 @@ func (q *Queue) Next(ctx context.Context) (wait time.Duration, ok bool, err erro
 	if err != nil || len(rows) == 0 || rows[0].Due == nil {
 		return 0, false, q.c.wrap("next", q.name, uuid.Nil, err)
 	}
+	// The bells of this process are rung then, so that one question will do for all of its workers.
 	us := min(max(*rows[0].Due-rows[0].Now, 0), math.MaxInt64/int64(time.Microsecond)) // a Duration holds 292 years
-	return time.Duration(us) * time.Microsecond, true, nil
+	wait = time.Duration(us) * time.Microsecond
+	if wait > 0 {
+		q.c.place.expect(q.name, wait+q.c.s.Server.Precision)
+	}
+	return wait, true, nil
 }

@@ -160,12 +160,12 @@ func (c *Client) operated(t state.Transition, moved []dialect.Row) {
 	if t.To != StateCreated {
 		return
 	}
-	due := map[string][]time.Duration{}
+	due := map[string]int{}
 	for _, r := range moved {
-		due[r.Queue] = append(due[r.Queue], 0)
+		due[r.Queue]++
 	}
-	for queue, after := range due {
-		c.rung(queue, after...)
+	for queue, n := range due {
+		c.rung(queue, wakeup{now: n})
 	}
 }
 

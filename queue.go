@@ -102,7 +102,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 		if late := b.late(); late > 0 {
 			q.c.s.Front(q.name).Late(late)
 		}
-		q.c.rung(q.name, b.waits(out)...)
+		q.c.rung(q.name, b.wakeup(out))
 	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
@@ -121,31 +121,24 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 	}
 	out, err = b.insert(ctx, conn)
 	if err == nil {
-		q.c.rungLater(q.name, b.waits(out))
+		q.c.rungLater(q.name, b.wakeup(out))
 	}
 	return out, q.c.wrap("enqueue", q.name, uuid.Nil, err)
 }
 
-// waits are the times after which tasks that were added are due, as far as this process's clock can tell.
-func (b *newTasks) waits(out []Enqueued) []time.Duration {
-	var waits []time.Duration
-	now := false
+// wakeup is for the tasks that were added, as far as this process's clock can tell when they are due.
+func (b *newTasks) wakeup(out []Enqueued) (u wakeup) {
 	for i := range b.given {
 		t := &b.given[i]
 		wait := t.Delay
 		if !t.RunAt.IsZero() {
 			wait = time.Until(t.RunAt)
 		}
-		switch {
-		case out[i].Duplicate:
-		case wait > 0:
-			waits = append(waits, wait)
-		case !now:
-			now = true
-			waits = append(waits, 0)
+		if !out[i].Duplicate {
+			u.add(wait)
 		}
 	}
-	return waits
+	return u
 }
 
 // late is for how long the task that was asked for longest ago has been due, by this process's clock.

@@ -151,7 +151,7 @@ func (q *Queue) Configure(ctx context.Context, change func(*QueueSettings)) erro
 		})
 	}
 	if err == nil {
-		q.c.rung(operators+q.name, 0)
+		q.c.rungAll(operators + q.name)
 	}
 	return q.c.wrap("configure", q.name, uuid.Nil, err)
 }
@@ -183,7 +183,7 @@ func (q *Queue) Resume(ctx context.Context) error {
 		err = q.c.dropNote(ctx, notePause, q.name)
 	}
 	if err == nil {
-		q.c.rung(q.name, 0)
+		q.c.rung(q.name, wakeup{now: MaxBulk}) // nobody knows how many are due
 	}
 	return q.c.wrap("resume", q.name, uuid.Nil, err)
 }

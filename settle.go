@@ -96,24 +96,23 @@ func (q *Queue) Settle(ctx context.Context, ss []Settlement) (out []Settled, err
 		write = q.c.writeTx
 	}
 	if err = write(ctx, b.run); err == nil {
-		q.c.rung(q.name, b.waits()...)
+		q.c.rung(q.name, b.wakeup())
 	}
 	return b.out, q.c.wrap("settle", q.name, uuid.Nil, err)
 }
 
-// waits are the times after which what was released or failed is due again, as far as this process's clock can tell.
-func (b *settling) waits() []time.Duration {
-	var waits []time.Duration
+// wakeup is for what was released or failed and is due again, as far as this process's clock can tell.
+func (b *settling) wakeup() (u wakeup) {
 	for i, s := range b.ss {
 		switch to := b.out[i].State; {
 		case b.out[i].Err != nil || to != StateCreated && to != StateError:
 		case s.retry.in != nil:
-			waits = append(waits, *s.retry.in)
+			u.add(*s.retry.in)
 		case !s.retry.at.IsZero():
-			waits = append(waits, time.Until(s.retry.at))
+			u.add(time.Until(s.retry.at))
 		}
 	}
-	return waits
+	return u
 }
 
 // Complete ends an attempt well: COMPLETED, with an optional result. A lease that is not valid any more is ErrLeaseLost, and

@@ -25,6 +25,12 @@ func wakeCases() []Case {
 		Case{Name: "OperatorsRing", Law: "A bell of operators rings for settings of its queue and for orders to its workers, on an engine that notifies also " +
 			"from another process, and for no enqueue.",
 			run: wakeOperators, once: true},
+		Case{Name: "OneWorkerForATask", once: true, run: wakeHerd,
+			Law: "However many workers of a process are idle, an enqueue makes about one of them check out, and none before the task is due."},
+		Case{Name: "OneProcessForATask", once: true, run: wakeHerdAcross,
+			Law: "On an engine that notifies, the same holds for workers of other processes."},
+		Case{Name: "DenseDelays", once: true, run: wakeDense,
+			Law: "A bell rings when each of a dense stream of delayed tasks is due, however many are enqueued behind it."},
 		Case{Name: "ListenerComesBack", Law: "A client that listens listens again after its connection was cut, and rings for what it may have missed.",
 			run: wakeCut, once: true},
 	)
@@ -65,7 +71,7 @@ func wakeNext(t *T) {
 // rang reports whether a bell rings within a time.
 func rang(b *dbq.Bell, within time.Duration) bool {
 	select {
-	case <-b.C():
+	case <-b.Wait(1):
 		return true
 	case <-time.After(within):
 		return false
@@ -123,11 +129,8 @@ func wakeEnqueue(t *T) {
 
 func wakeReenqueue(t *T) {
 	c := t.Open()
-	if hears(c) {
-		silent := t.bell(c.Queue("silent"))
-		defer silent.Close()
-	}
-	mine, other := t.bell(c.Queue("q")), t.bell(c.Queue("another"))
+	mine, other := t.bell(c.Queue("q")), c.Queue("another").Bell()
+	defer other.Close()
 	operators, others := c.Queue("q").OperatorBell(), c.Queue("another").OperatorBell()
 	defer operators.Close()
 	defer others.Close()
@@ -137,13 +140,12 @@ func wakeReenqueue(t *T) {
 		t.Must(c.Queue("q").Poison(t.ctx, task.Lease, nil))
 		ids = append(ids, task.ID)
 	}
-	for rang(mine, 20*time.Millisecond) || rang(other, 0) { // of the enqueues
-	}
 	clients := map[string]*dbq.Client{"this process": c}
 	if hears(c) {
 		clients["another process"] = t.elsewhere(c)
 	}
 	step := func(what string, rings bool, do func() error) {
+		mine.Look() // at what rang before
 		t.Must(do())
 		if rings && !rang(mine, patience) {
 			t.Errorf("%s: no ring", what)

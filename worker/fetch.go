@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -17,39 +16,41 @@ const prefetchMost = 4
 
 // fetch leases tasks for the handlers until ctx ends, the queue is empty under UntilEmpty, or an error cannot be cured.
 func (r *run) fetch(ctx context.Context) error {
-	var bell <-chan struct{}
-	if !r.cfg.UntilEmpty {
-		b := r.cfg.Queue.Bell()
-		defer b.Close()
-		bell = b.C()
-	}
-	more, ended := make(chan struct{}), make(chan struct{})
+	bell := r.bell()
+	defer bell.close()
+	beside, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.fetchBeside(ctx, more)
+		r.fetchBeside(ctx, beside)
 	}()
 	defer func() {
-		close(more)
+		close(beside)
 		<-ended
 	}()
 	s := supply{rest: r.cfg.PollMin, since: time.Now()}
 	for {
 		want, ok := r.waitHungry(ctx, &s)
+		if r.paused() {
+			bell.pass()
+		}
 		if !ok || !r.cfg.Switch.wait(ctx) || !r.orders.wait(ctx) {
 			return nil
 		}
-		switch found, err := r.checkOut(ctx, want); {
+		bell.look()
+		found, err := r.checkOut(ctx, want)
+		more := bell.found(found, err == nil && found == want)
+		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid):
 			return err
 		case err != nil:
 			r.cfg.Logger.Error("worker: cannot check out", "error", err)
-		case found == want:
+		case more:
 			s.rest = r.cfg.PollMin
 			if want == r.now().batch {
 				select {
-				case more <- struct{}{}:
+				case beside <- struct{}{}:
 				default: // it is at it
 				}
 			}
@@ -155,6 +156,11 @@ func (s *supply) reckon(begun int64, most int) (prefetch int) {
 func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
 	// Some batches to begin with while the next ones are fetched.
 	r.prefetch.Store(int64(s.reckon(r.begun.Swap(0), prefetchMost*r.now().batch)))
+	return r.waitWanted(ctx)
+}
+
+// waitWanted is waitHungry without a new reckoning of the prefetch.
+func (r *run) waitWanted(ctx context.Context) (want int, ok bool) {
 	for {
 		if want = r.wanted(); want > 0 {
 			return want, ctx.Err() == nil
@@ -193,51 +199,5 @@ func (r *run) tellHungry() {
 	select {
 	case r.hungry <- struct{}{}:
 	default: // it has been told already
-	}
-}
-
-// waitDue waits until a checkout is worth its while: the bell rings, or the database says that something is due. It asks after pauses
-// that grow, and no later than the next task is due. It is false when ctx has ended.
-func (r *run) waitDue(ctx context.Context, s *supply, bell <-chan struct{}) bool {
-	var empty <-chan struct{}
-	if r.cfg.UntilEmpty {
-		empty = r.held.empty
-	}
-	until := r.now().pollMax
-	for {
-		pause := s.rest/2 + rand.N(s.rest/2+1)
-		s.rest = min(s.rest*2, r.now().pollMax)
-		timer := time.NewTimer(min(pause, until))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		case <-bell:
-			timer.Stop()
-			return true
-		case <-empty:
-			timer.Stop()
-			return true
-		case <-timer.C:
-		}
-		if r.cfg.UntilEmpty && r.held.count() == 0 || r.paused() {
-			return true // a checkout decides, or waits
-		}
-		start := time.Now()
-		wait, some, err := r.cfg.Queue.Next(ctx)
-		r.observe(Event{Kind: Asked, Duration: time.Since(start), Err: err})
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case err != nil:
-			r.cfg.Logger.Error("worker: cannot ask when a task is due", "error", err)
-			until = r.now().pollMax
-		case some && wait <= 0:
-			return true
-		case some:
-			until = wait + r.cfg.Queue.Client().Server().Precision
-		default:
-			until = r.now().pollMax
-		}
 	}
 }

@@ -106,7 +106,7 @@ func (r *run) join(stop context.CancelFunc) (leave func()) {
 func (r *run) follow(ctx context.Context, stop context.CancelFunc) {
 	host, _ := os.Hostname()
 	me := dbq.WorkerInfo{ID: r.cfg.ID, Queue: r.cfg.Queue.Name(), Host: host, PID: os.Getpid(), Started: time.Now().UTC()}
-	var rung <-chan struct{}
+	var rung <-chan dbq.Ring
 	if !r.cfg.UntilEmpty {
 		bell := r.cfg.Queue.OperatorBell()
 		defer bell.Close()

@@ -283,7 +283,7 @@ func TestLostLeaseEndsTheHandlersContext(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the handler's context did not end")
 	}
-	if task := get(t, q, id); !task.Parked() || len(task.Result) > 0 {
+	if task := get(t, q, id); !task.Parked() || string(task.Result) != "revoked by "+q.Client().Name() {
 		t.Errorf("got %v with %q, want it parked as the operator left it", task.State, task.Result)
 	}
 }
