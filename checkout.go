@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // expiredEvery is how often a busy client looks for leases that ran out: a crashed worker's task is to be taken over as soon as its lease has
-// run out. A checkout that finds nothing else looks each time; under load a look costs a visit of each task in work, and on PostgreSQL of
+// run out. When a look brings as many as the checkout may take, the next checkout looks again. A checkout that finds nothing else looks each time; under load a look costs a visit of each task in work, and on PostgreSQL of
 // each that has been since the last vacuum, or the last look.
 const expiredEvery = time.Second
 
@@ -18,6 +19,13 @@ const expiredEvery = time.Second
 type looks struct {
 	mu   sync.Mutex
 	last map[string]time.Time
+}
+
+// again makes the next checkout look: this one's look has brought as many as it asked for, so there may be more.
+func (l *looks) again(queue string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.last, queue)
 }
 
 func (l *looks) due(queue string, now time.Time) bool {
@@ -36,7 +44,7 @@ func (l *looks) due(queue string, now time.Time) bool {
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
 // others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts find due
-// tasks looks for leases that have run out once in a second; a checkout that finds no due task looks each time, on PostgreSQL, MySQL and MariaDB once in a
+// tasks looks for leases that have run out once in a second, and again at once while a look brings n; a checkout that finds no due task looks each time, on PostgreSQL, MySQL and MariaDB once in a
 // second when it begins where an earlier one found that nothing is left before (docs/design.md).
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
@@ -68,17 +76,18 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		lost  error // why nobody knows what became of the checkout
 	)
 	err = c.repeat(ctx, func() (bool, error) {
-		token := c.checkoutToken()
+		r := dialect.CheckoutRequest{Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: c.checkoutToken(),
+			Expired: c.looks.due(q.name, time.Now())}
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
 		var err error
-		rows, err = c.s.Dialect.Checkout(ctx, c.s, dialect.CheckoutRequest{
-			Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: token,
-			Expired: c.looks.due(q.name, time.Now()),
-		})
+		rows, err = c.s.Dialect.Checkout(ctx, c.s, r)
+		if r.Expired && allTakenOver(rows, n) {
+			c.looks.again(q.name)
+		}
 		if c.s.Class(err) != dialect.Ambiguous {
 			return false, err
 		}
-		if rows = q.heldUnder(ctx, token, len(rows)); len(rows) == 0 {
+		if rows = q.heldUnder(ctx, r.Holder, rows); len(rows) == 0 {
 			lost = err
 		}
 		return true, nil // another try would take other tasks, beside those that this one may hold yet
@@ -97,22 +106,41 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 // it does comes to light a while later.
 var lookPauses = []time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond, 270 * time.Millisecond}
 
-// heldUnder finds what a checkout that may have happened holds. Nothing means that nobody knows. Of a checkout of several commits some
-// may be known before: then only more than these show that the lost one happened.
-func (q *Queue) heldUnder(ctx context.Context, token string, known int) []dialect.Row {
+// allTakenOver reports whether a checkout of n found n leases that had run out.
+func allTakenOver(rows []dialect.Row, n int) bool {
+	found := 0
+	for _, r := range rows {
+		if r.WasHolder != nil {
+			found++
+		}
+	}
+	return found >= n
+}
+
+// heldUnder finds what a checkout that may have happened holds. Of a checkout of several commits some of it may be known: that is returned in any case,
+// and only more shows that the lost commit happened. Nothing means that nobody knows.
+func (q *Queue) heldUnder(ctx context.Context, token string, known []dialect.Row) []dialect.Row {
+	seen := make(map[uuid.UUID]bool, len(known))
+	for _, r := range known {
+		seen[r.ID] = true
+	}
 	for _, pause := range lookPauses {
 		if sleep(ctx, pause) != nil {
-			return nil
+			break
 		}
 		rows, err := q.c.s.Ask(ctx, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": token})
 		if err != nil {
 			q.c.cfg.logger.Debug("dbq: looking for what a lost checkout holds", "queue", q.name, "error", q.c.scrub(err))
 		}
-		if len(rows) > known {
-			return rows
+		if more := slices.DeleteFunc(rows, func(r dialect.Row) bool { return seen[r.ID] }); len(more) > 0 {
+			return append(known, more...)
 		}
 	}
-	return nil
+	if len(known) > 0 {
+		q.c.cfg.logger.Warn("dbq: a checkout lost an answer after it had leased some tasks, and may hold more until their leases end",
+			"queue", q.name, "tasks", len(known))
+	}
+	return known
 }
 
 // tasks tells what was leased from what went to POISON instead.

@@ -45,6 +45,8 @@ func checkoutCases() []Case {
 			run: checkoutTwins},
 		Case{Name: "ExpiredUnderBacklogIsTaken", Law: "A backlog of due tasks does not keep a task whose lease ran out from being taken over.",
 			run: checkoutExpiredUnderBacklog},
+		Case{Name: "DeadWorkersTasksKeepTheirPace", run: checkoutManyExpired,
+			Law: "A dead worker's many tasks are taken over as fast as checkouts come, also behind a backlog of due tasks."},
 		Case{Name: "ExpiredAndReadyTogether", Law: "One checkout takes tasks whose lease ran out and tasks that are due, each once.",
 			run: checkoutBoth},
 		Case{Name: "LockedRowsArePassedBy", Law: "A task whose row another transaction has locked keeps no other task from being handed out.",
@@ -232,6 +234,33 @@ func checkoutExpiredUnderBacklog(t *T) {
 		return false
 	})
 	t.Logf("taken over under a backlog after %v", time.Since(start))
+}
+
+func checkoutManyExpired(t *T) {
+	const dead, batch = 120, 10
+	c := t.Open()
+	q := c.Queue("q")
+	t.enqueueMany(q, dead, nil)
+	abandoned := map[uuid.UUID]bool{}
+	for _, task := range t.checkout(q, dead, short) {
+		abandoned[task.ID] = true
+	}
+	for id := range abandoned {
+		t.ranOut(c, id)
+	}
+	t.enqueueMany(q, 3*dead, nil)
+	first := t.Open().Queue("q") // it has not looked yet
+	for k := range dead / batch {
+		for _, task := range t.checkout(first, batch, long) {
+			if !abandoned[task.ID] {
+				t.Fatalf("checkout %d of %d returned a due task, want none before all %d are taken over", k+1, batch, dead)
+			}
+			delete(abandoned, task.ID)
+		}
+	}
+	if len(abandoned) > 0 {
+		t.Errorf("%d of %d tasks are left after as many checkouts as they needed", len(abandoned), dead)
+	}
 }
 
 func checkoutBoth(t *T) {

@@ -16,6 +16,8 @@ func identityFaults() []Case {
 	return []Case{
 		{Name: "CutCheckoutOfTwoClientsWithOneName", once: true, run: cutCheckoutOfTwins,
 			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
+		{Name: "CutBetweenPartsOfCheckout", run: cutBetweenParts,
+			Law: "A checkout whose connection is lost returns every task that it took over or moved to POISON before, or took none."},
 		{Name: "EnqueuedAndGone", once: true, run: enqueuedAndGone,
 			Law: "When the answer to an enqueue is lost and its task is completed and removed meanwhile, there is one run of it, or the call says that it may have happened."},
 		{Name: "OperateBesideAnother", once: true, run: operateBesideAnother,
@@ -224,5 +226,46 @@ func enqueuedAndGone(t *T) {
 	}
 	if !seen {
 		t.Errorf("no enqueue was done whose answer was lost")
+	}
+}
+
+// cutBetweenParts cuts a checkout that takes tasks over and takes due ones, before each of its requests: what got through is known.
+func cutBetweenParts(t *T) {
+	p, dsn := t.throughProxy()
+	direct := t.Open()
+	cuts := 0
+	for k := 1; k <= maxRequests; k++ {
+		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+		t.enqueueMany(q, 2, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i }) // one is spent
+		for _, task := range t.checkout(q, 2, short) {
+			t.ranOut(direct, task.ID)
+		}
+		t.enqueueMany(q, 3, nil)
+		c := t.oneConnection(dsn)
+		r := rule{atAsk: k}
+		p.set(r)
+		ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
+		tasks, spent, err := c.Queue(q.Name()).CheckoutAndSpent(ctx, 10, long)
+		fired := p.heal()
+		cancel()
+		c.Close()
+		if !fired {
+			break
+		}
+		cuts++
+		returned := map[uuid.UUID]bool{}
+		for _, task := range append(tasks, spent...) {
+			returned[task.ID] = true
+		}
+		now := t.now(direct)
+		for _, task := range t.list(direct, dbq.Filter{Queue: q.Name()}) {
+			held := task.State == state.Processing && task.LeaseUntil.After(now) || task.State == state.Poison
+			if held && !returned[task.ID] {
+				t.Errorf("cut at %v: task %s is %v and was not returned (error %v)", r, task.ID, task.State, err)
+			}
+		}
+	}
+	if cuts == 0 {
+		t.Errorf("the checkout made no request that could be cut")
 	}
 }
