@@ -133,7 +133,7 @@ func TestReportRoundTripsThroughJSON(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, sample()) {
 		t.Errorf("error %v\ngot  %+v\nwant %+v", err, got, sample())
 	}
-	for _, want := range []string{`"skip-locked": 3`, `"cas": 4`, `"verdict": "SQLite 3.1 breaks`, `"outcome":"not checked"`} {
+	for _, want := range []string{`"skip-locked": 3`, `"cas": 4`, `"verdict": "SQLite 3.1 behind a | pooler breaks`, `"outcome":"not checked"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the JSON lacks %s:\n%s", want, text)
 		}
@@ -195,7 +195,7 @@ func TestReportAsTextAndMarkdown(t *testing.T) {
 	if err := errors.Join(sample().WriteText(&text), sample().WriteMarkdown(&page)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"SQLite 3.1, dialect sqlite, dbq v1.2.3", "strategies skip-locked, cas", "seed 9223372036854775815", "load 2",
+	for _, want := range []string{"SQLite 3.1 behind a | pooler, dialect sqlite, dbq v1.2.3", "strategies skip-locked, cas", "seed 9223372036854775815", "load 2",
 		"conflicts retried: skip-locked 3, cas 4", "broken  cas/Lease/A|b", "law   A lease <of> one", "seen  got 1\n        want 2",
 		"not checked (1): no | clock\n  skip-locked/Clock/C\n", "left behind, could not be removed: c1_2_*", "breaks dbq's promises as far as"} {
 		if !strings.Contains(text.String(), want) {

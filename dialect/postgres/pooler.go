@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,6 +21,9 @@ const (
 	poolerRounds = 8
 )
 
+// undefinedFunction is the SQLSTATE of a server that lacks pg_backend_pid.
+const undefinedFunction = "42883"
+
 // poolerName is what Server.Pooler says of a pooler that shares sessions.
 const poolerName = "a connection pooler in transaction mode"
 
@@ -33,7 +37,11 @@ func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
 	defer cancel()
 	pid, err := serverPID(ctx, conn.PgConn())
-	if err != nil || pid == conn.PgConn().PID() {
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused) && refused.Code == undefinedFunction, err == nil && pid <= 0:
+		return false, nil // it is not PostgreSQL, and has no such ids
+	case err != nil || uint32(pid) == conn.PgConn().PID():
 		return false, err
 	}
 	cfg := conn.Config()
@@ -66,7 +74,7 @@ func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 }
 
 // serverPID is the id of the process that serves a statement. The simple protocol works behind every pooler.
-func serverPID(ctx context.Context, conn *pgconn.PgConn) (uint32, error) {
+func serverPID(ctx context.Context, conn *pgconn.PgConn) (int64, error) {
 	results, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
 	if err != nil {
 		return 0, err
@@ -74,8 +82,7 @@ func serverPID(ctx context.Context, conn *pgconn.PgConn) (uint32, error) {
 	if len(results) != 1 || len(results[0].Rows) != 1 {
 		return 0, fmt.Errorf("postgres: pg_backend_pid() returned no row")
 	}
-	pid, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
-	return uint32(pid), err
+	return strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
 }
 
 // findPooler is sharesSessions for a pool. It refuses a pool that cannot work behind what it finds. A pool of another driver is not examined.
