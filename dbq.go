@@ -71,6 +71,7 @@ type Client struct {
 	sweeps   sweeps
 	// announced are the versions of workers' notes, by their ids.
 	announced sync.Map
+	expired   atomic.Int64 // when it removed renewals that had ended, in nanoseconds
 	forgot    atomic.Int64 // when it looked for workers to forget, in nanoseconds
 	place     place
 	ear       ear

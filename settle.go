@@ -96,9 +96,20 @@ func (q *Queue) Settle(ctx context.Context, ss []Settlement) (out []Settled, err
 		write = q.c.writeTx
 	}
 	if err = write(ctx, b.run); err == nil {
+		q.c.dropLeases(ctx, b.renewed())
 		q.c.rung(q.name, b.wakeup())
 	}
 	return b.out, q.c.wrap("settle", q.name, uuid.Nil, err)
+}
+
+// renewed are the leases that have ended and were renewed before.
+func (b *settling) renewed() (ls []Lease) {
+	for i, s := range b.ss {
+		if s.Lease.renewed && b.out[i].Err == nil {
+			ls = append(ls, s.Lease)
+		}
+	}
+	return ls
 }
 
 // wakeup is for what was released or failed and is due again, as far as this process's clock can tell.

@@ -97,6 +97,8 @@ type Lease struct {
 	// Until is this process's own estimate of the lease's end, never later than the database's. It carries Go's monotonic
 	// clock reading, so a clock that is set does not move it.
 	Until time.Time `json:"until"`
+
+	renewed bool // there is a renewal to remove when the lease ends
 }
 
 // Tx is an open transaction of the caller's. What a call does in it is there when it commits and never was when it rolls back. dbq

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/dbq-go/dbq"
 )
@@ -18,11 +17,7 @@ func (t *T) lockRows(references ...string) *sql.Tx {
 		_, err := tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET kind = kind WHERE reference = '%s'", t.prefix, reference))
 		t.Must(err)
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, 2*time.Second)
-	defer cancel()
-	if _, err := t.Open().Queue("other").Enqueue(ctx, dbq.NewTask{}); err != nil {
-		t.Skipf("the database has one writer at a time, not locks on rows: %v", err)
-	}
+	t.oneWriter(tx)
 	return tx
 }
 

@@ -55,8 +55,14 @@ type Statements struct {
 	// RemoveAlike is Remove for rows under one :fence, as Complete is Settle: :id. It returns their id. It may be empty, and is not used without
 	// Complete.
 	RemoveAlike Batch
-	// Extend sets the lease's end to now plus :lease for PROCESSING rows: :id :fence. It returns their id and fence.
+	// Extend renews leases to end at now plus :lease, of PROCESSING rows: :id :fence. It returns their id and fence. Where a transaction
+	// may fail because another has changed a row since it began, or wait for its lock, a renewal must neither write the task's row nor
+	// lock it: keep renewals in a table of their own, where a takeover finds them. No two rows have the same id.
 	Extend Batch
+	// DropLeases removes renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at most :limit that
+	// ended at least :age ago. Both are empty where Extend writes the task's row.
+	DropLeases   Batch
+	ExpireLeases string
 	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. For Purge it returns the id
 	// of each row that was removed. For the others it has a First, which locks the rows that move, by id, and returns their id, queue,
 	// state, attempt, fence, holder, updated and result as they were, and the database's clock as now.
@@ -115,7 +121,8 @@ type Statements struct {
 }
 
 // optional are the fields of Statements that a dialect may leave empty.
-var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
+var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "DropLeases",
+	"ExpireLeases", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
 
 // MayBeEmpty reports whether the core does without the field of this name, as its comment says. Every other one must be filled; what a
 // dialect puts into Checkout and CheckoutBatch is its own business.

@@ -34,7 +34,7 @@ func (h *held) begin(base context.Context, s *slot, jobs []*job, timeout time.Du
 	f = &flight{h: h, slot: s, start: time.Now()}
 	f.jobs = f.one[:0]
 	for _, j := range jobs {
-		if j.state != waiting || !j.lease.Until.After(f.start) {
+		if j.state != waiting || !j.ends().After(f.start) {
 			gone = append(gone, j)
 			continue
 		}
@@ -113,7 +113,7 @@ func (f *flight) check(now time.Time) {
 	}
 	alive := 0
 	for _, j := range f.jobs {
-		if j.state == running && j.lease.Until.Sub(now) <= 0 {
+		if j.state == running && j.ends().Sub(now) <= 0 {
 			j.state = expired
 		}
 		if j.state == running {
@@ -146,7 +146,7 @@ func (f *flight) next(now time.Time) time.Time {
 	}
 	next := f.deadline
 	for _, j := range f.jobs {
-		if until := j.lease.Until; j.state == running && (next.IsZero() || until.Before(next)) {
+		if until := j.ends(); j.state == running && (next.IsZero() || until.Before(next)) {
 			next = until
 		}
 	}

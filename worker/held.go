@@ -15,6 +15,7 @@ type job struct {
 	// The following are guarded by held.mu.
 	held   *held
 	lease  dbq.Lease // as renewed last
+	free   time.Time // until then nobody is to have taken the task over, although the lease may have run out; see renew
 	state  jobState
 	flight *flight   // while it is running
 	began  time.Time // when its handler was called; set before that, and not changed
@@ -155,14 +156,19 @@ func (h *held) count() int {
 	return h.n
 }
 
-// leases are what a heartbeat renews, by the lease's task and fence. What is being settled it leaves alone while more than enough of the lease is left: it
-// would wait for the settlement's locks, or the settlement for its.
-func (h *held) leases(enough time.Duration) ([]dbq.Lease, map[dbq.Lease]*job) {
+// leases are what a heartbeat of a lease time renews, by the lease's task and fence: all that was not taken or renewed a moment ago. What
+// is being settled it leaves alone while more than half of the lease is left.
+func (h *held) leases(lease time.Duration) ([]dbq.Lease, map[dbq.Lease]*job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ls, byLease := make([]dbq.Lease, 0, h.n), make(map[dbq.Lease]*job, h.n)
 	for j := h.first; j != nil; j = j.after {
-		if j.state < expired && (j.state != finished || remaining(j.lease) < enough) {
+		left := remaining(j.lease)
+		enough := lease * 5 / 6
+		if j.state == finished {
+			enough = lease / 2
+		}
+		if j.state < expired && (left < enough || left > lease) { // the latter when operators have shortened the lease
 			ls = append(ls, j.lease)
 			byLease[key(j.lease)] = j
 		}
@@ -172,8 +178,7 @@ func (h *held) leases(enough time.Duration) ([]dbq.Lease, map[dbq.Lease]*job) {
 
 // key is a lease without its end, which changes.
 func key(l dbq.Lease) dbq.Lease {
-	l.Until = time.Time{}
-	return l
+	return dbq.Lease{Task: l.Task, Queue: l.Queue, Fence: l.Fence}
 }
 
 // renew notes the new end of a lease. A later end needs no new watch: look finds it when the old one has come. An earlier one does, as
@@ -181,10 +186,39 @@ func key(l dbq.Lease) dbq.Lease {
 func (h *held) renew(j *job, l dbq.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j.lease = l
+	j.lease, j.free = l, time.Time{}
 	if j.flight != nil {
 		h.watchBy(l.Until)
 	}
+}
+
+// vouch notes that nobody had taken a task over a moment ago.
+func (h *held) vouch(j *job, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j.free = until
+}
+
+// vouched reports whether that was noted since a time.
+func (h *held) vouched(j *job, since time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return j.free.After(since)
+}
+
+// ends is when a task is lost, unless its lease is renewed or vouched for. held.mu is held.
+func (j *job) ends() time.Time {
+	if j.free.After(j.lease.Until) {
+		return j.free
+	}
+	return j.lease.Until
+}
+
+// left is how long the task is held by this process's clock.
+func (j *job) left() time.Duration {
+	j.held.mu.Lock()
+	defer j.held.mu.Unlock()
+	return time.Until(j.ends())
 }
 
 // lose marks a task whose lease is gone and ends its handler. What is being settled is gone for another reason: it has been.

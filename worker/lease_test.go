@@ -32,7 +32,7 @@ func TestAShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 		wait, some, err := q.Next(t.Context())
 		return err == nil && some && wait <= short
 	})
-	q.Client().DB().Close() // from here on nothing can be renewed
+	q.Client().Close() // from here on nothing can be renewed, or asked
 	select {
 	case cause := <-ended:
 		if !errors.Is(cause, dbq.ErrLeaseLost) {

@@ -179,7 +179,7 @@ func (s *settler) report(batch []settlement, out []dbq.Settled) {
 func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlement) {
 	over := errors.Is(err, dbq.ErrClosed) || s.r.ending.final.Err() != nil
 	for _, st := range batch {
-		if !over && remaining(st.job.currentLease()) > 0 {
+		if !over && st.job.left() > 0 {
 			keep = append(keep, st)
 		} else {
 			gone = append(gone, st)

@@ -41,14 +41,15 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
  WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= {now} ORDER BY t.due_at, t.id LIMIT :limit`
 	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
- WHERE t.queue = :queue AND t.lane = {working} AND t.priority IN ({priorities}) AND t.due_at >= :oldest - {ages} AND t.lease_end <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
+ WHERE t.queue = :queue AND t.lane = {working} AND t.priority IN ({priorities}) AND t.due_at >= :oldest - {ages}
+   AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
 	st.Checkout = map[string]string{
 		"due": t("SELECT d.priority FROM (" + eachPriority(
 			`SELECT {p} AS priority FROM DUAL WHERE CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END <= {now}`) +
 			") AS d WHERE " + unpaused),
 		"ready":       t(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
 		"see ready":   t(`SELECT t.id, t.fence, t.due_at AS was_due ` + ready),
-		"see expired": t(`SELECT t.id, t.fence, t.priority ` + expired),
+		"see expired": t(`SELECT t.id, t.fence, t.priority, ` + renewed + ` AS was_until ` + expired),
 		"oldest": t(`SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated FROM (` + eachPriority(
 			`(SELECT updated AS taken FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority = {p} AND due_at >= :oldest - {ages} ORDER BY due_at LIMIT 1)`) +
 			`) AS x`),
@@ -67,7 +68,7 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		lockReady = `SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now
   FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`
 		lockExpired = `SELECT {columns}, t.payload, {now} AS now
-  FROM ` + listed + ` AND t.state = 1 AND t.lease_end <= {now} FOR UPDATE`
+  FROM ` + listed + ` AND t.state = 1 FOR UPDATE`
 	)
 	st.CheckoutBatch = map[string]dialect.Batch{
 		// Read again under lock what was seen without one, and only what is still the same.
@@ -237,14 +238,8 @@ func (c *checkout) seenReady(round int) finder {
 
 // lock reads seen rows again under lock, by primary key in order, and leaves out those that another transaction has locked.
 func (c *checkout) lock(ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row) ([]dialect.Row, error) {
-	slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
-	for i, row := range seen {
-		ids[i], fences[i] = row.ID, row.Fence
-	}
 	by := func(name string, from, to int) ([]dialect.Row, error) {
-		args := dialect.Args{"id": ids[from:to], "fence": fences[from:to]}
-		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, to-from)
+		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], pairsOf(seen[from:to]), to-from)
 	}
 	if c.s.Server.Product != tidb {
 		return by(name, 0, len(seen))
@@ -264,6 +259,16 @@ func (c *checkout) lock(ctx context.Context, conn dialect.Conn, name string, see
 	return rows, nil
 }
 
+// pairsOf are the ids and fences of rows, sorted by id.
+func pairsOf(rows []dialect.Row) dialect.Args {
+	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
+	for i, row := range rows {
+		ids[i], fences[i] = row.ID, row.Fence
+	}
+	return dialect.Args{"id": ids, "fence": fences}
+}
+
 // expired takes over leases that ran out, and buries tasks whose attempts are spent.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	seen, err := c.seeExpired(c.room(), func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })
@@ -274,9 +279,16 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	if err != nil {
 		return err
 	}
+	if rows, err = c.win(ctx, conn, rows); err != nil {
+		return err
+	}
+	until := make(map[uuid.UUID]*int64, len(seen))
+	for _, row := range seen {
+		until[row.ID] = row.WasUntil
+	}
 	var again, spent []dialect.Row
 	for i, row := range rows {
-		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, rows[i].LeaseUntil
+		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, until[row.ID]
 		if row.Attempt >= row.MaxAttempts {
 			spent = append(spent, row)
 		} else {

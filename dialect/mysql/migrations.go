@@ -28,14 +28,16 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   UNIQUE KEY {prefix}task_reference (reference, queue),
   KEY {prefix}task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`),
+			t(leaseTable),
 			t(`CREATE OR REPLACE VIEW {tasks} AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
   CASE state` + state.WhenNames() + ` END AS state,
   priority, attempt, max_attempts, fence,
-  '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due,
+  '1970-01-01' + INTERVAL (CASE WHEN state = 1 THEN ` + renewed + ` END) MICROSECOND AS lease_until,
   CONVERT(holder USING utf8mb4) AS holder,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
-  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM {task}`),
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM {task} AS t`),
 		},
 	}, fleet(t)}
 }

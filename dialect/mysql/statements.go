@@ -44,7 +44,7 @@ const listed = `({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{now}", now, "{room}", strconv.Itoa(room), "{ages}", ages, "{working}", working, "{priorities}", priorities, "{stored}", stored, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+		"{lease}", n.Table("lease"), "{now}", now, "{room}", strconv.Itoa(room), "{ages}", ages, "{working}", working, "{priorities}", priorities, "{stored}", stored, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
 // Statements are MySQL's and MariaDB's texts. What a batch changes is found by primary key alone, so that nothing
@@ -81,7 +81,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
   version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB`)),
 		MigrationLock:   lockText("300"),
 		MigrationUnlock: unlockText,
-		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`),
+			t(`DROP TABLE IF EXISTS {lease}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		// IGNORE also cuts what is too long, silently: the core has checked all lengths. A value may use the columns before it.
@@ -117,7 +118,6 @@ VALUES {rows}`),
 			Row: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
-		Extend: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `UPDATE `+held+` SET t.lease_end = {now} + :lease`),
 		Move:   moves(t),
 		SetResult: dialect.Batch{
 			SQL: t(`UPDATE ({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = d.id SET t.result = d.result`),
@@ -125,9 +125,9 @@ VALUES {rows}`),
 		},
 
 		IDBehind: t(`SELECT t.id FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
-		Get:      t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
-		Held:     t(`SELECT {columns}, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = {working} AND t.holder = :holder`),
-		List:     t(`SELECT {columns}, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		Get:      t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
+		Held:     t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = {working} AND t.holder = :holder`),
+		List:     t(`SELECT ` + shown + `, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:  t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		InState:  map[state.State]string{state.Processing: "lane = " + working, state.Poison: "lane = 4"},
 		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} AS t FORCE INDEX (PRIMARY)
@@ -153,9 +153,11 @@ UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 EL
 		NextQueue: t(`SELECT queue FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue > :queue ORDER BY queue LIMIT 1`),
 		Next: t(`SELECT min(x.due) AS due, {now} AS now FROM (` + eachPriority(
 			`SELECT CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END AS due`) + `
-UNION ALL (SELECT min(lease_end) FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority IN ({priorities}) AND due_at >= :oldest - {ages})) AS x WHERE ` + unpaused),
+UNION ALL (SELECT min(` + renewed + `) FROM {task} AS t FORCE INDEX ({prefix}task_lane)
+  WHERE t.queue = :queue AND t.lane = {working} AND t.priority IN ({priorities}) AND t.due_at >= :oldest - {ages})) AS x WHERE ` + unpaused),
 	}
 	addCheckout(&st, t)
+	addLeases(&st, t)
 	addNotes(&st, t)
 	addHistory(&st, t)
 	return st

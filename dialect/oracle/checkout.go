@@ -72,8 +72,8 @@ BEGIN
   END LOOP;
 END;`),
 		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
-		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence FROM {task} t
- WHERE t.busy_queue = :queue AND t.lease_until <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
+		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence, ` + renewed + ` AS was_until FROM {task} t
+ WHERE t.busy_queue = :queue AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
 		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
  WHERE (id, fence) IN (SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
 		"taken": t(`SELECT {columns}, t.payload, t.payload_size, t.was_due, {now} AS now FROM {task} t
@@ -89,7 +89,7 @@ END;`),
 		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED`), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
 		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.payload_size, {now} AS now FROM {task} t
- WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 AND t.lease_until <= {now} FOR UPDATE SKIP LOCKED`),
+ WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED`),
 			Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
 		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `, attempt = attempt + 1, fence = fence + 1,
   lease_until = {now} + :lease, holder = :holder, updated = {now} WHERE id = :id AND fence = :fence AND state = 1`),
@@ -302,10 +302,17 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	if err != nil {
 		return err
 	}
+	if rows, err = c.win(ctx, conn, rows); err != nil {
+		return err
+	}
+	until := make(map[uuid.UUID]*int64, len(seen))
+	for _, row := range seen {
+		until[row.ID] = row.WasUntil
+	}
 	var again, spent []dialect.Row
 	c.before = map[uuid.UUID]dialect.Row{}
 	for i, row := range rows {
-		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, rows[i].LeaseUntil
+		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, until[row.ID]
 		c.before[row.ID] = row
 		if row.Attempt >= row.MaxAttempts {
 			row.Result = []byte("the lease of the last attempt ran out")

@@ -80,7 +80,7 @@ func fleet(t func(string) string) dialect.Migration {
   CONSTRAINT {prefix}att_pk PRIMARY KEY (task, fence)
 )`)),
 			unless(exists, t(`CREATE INDEX {owner}att_ended ON {attempt} (queue, ended)`)),
-			unless(exists, t(`CREATE OR REPLACE VIEW {attempts} AS SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,`+moment("started")+","+moment("ended")+`,
+			unless(exists, t(`CREATE OR REPLACE VIEW {attempts} AS SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,`+moment("started", "started")+","+moment("ended", "ended")+`,
   worker, queue, fence, error FROM {attempt}`)),
 			unless(exists, t(`CREATE TABLE {archive} (`+columnsOfTask()+`,
   archived NUMBER(19) NOT NULL,

@@ -36,19 +36,21 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
   CONSTRAINT {prefix}task_pk PRIMARY KEY (id)
 ) INITRANS 16`)),
+			unless(exists, t(leaseTable)),
 			unless(exists, t(`CREATE UNIQUE INDEX {owner}task_ref ON {task} (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16`)),
 			unless(exists, t(`CREATE INDEX {owner}task_ready ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16`)),
 			unless(exists, t(`CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16`)),
 			unless(exists, t(`CREATE OR REPLACE VIEW {tasks} AS SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state`+state.WhenNames()+` END AS state,
-  priority, attempt, max_attempts, fence,`+moment("due")+","+moment("lease_until")+`,
-  holder,`+moment("created")+","+moment("updated")+`,
-  headers, payload_size AS payload_bytes, result FROM {task}`)),
+  priority, attempt, max_attempts, fence,`+moment("due", "due")+","+
+				moment("CASE WHEN t.state = 1 THEN "+renewed+" END", "lease_until")+`,
+  holder,`+moment("created", "created")+","+moment("updated", "updated")+`,
+  headers, payload_size AS payload_bytes, result FROM {task} t`)),
 		},
 	}, fleet(t)}
 }
 
-// moment shows microseconds since 1970 as a time in UTC.
-func moment(column string) string {
-	return "\n  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(" + column + " / 1000000, 'SECOND') AS " + column
+// moment shows an expression of microseconds since 1970 as a time in UTC, under a name.
+func moment(micros, name string) string {
+	return "\n  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(" + micros + " / 1000000, 'SECOND') AS " + name
 }

@@ -25,7 +25,7 @@ const (
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{owned_by}", ownedBy(n), "{now}", now, "{columns}", columns, "{owner}", n.Table(""), "{prefix}", n.Prefix).Replace(s)
+		"{lease}", n.Table("lease"), "{owned_by}", ownedBy(n), "{now}", now, "{columns}", columns, "{owner}", n.Table(""), "{prefix}", n.Prefix).Replace(s)
 }
 
 // ownedBy is the schema of the tables, in the case in which Oracle keeps it, as an expression.
@@ -77,6 +77,7 @@ END;`),
 		MigrationLock:   t(migrationLock),
 		MigrationUnlock: t(migrationUnlock),
 		Drop: []string{unless(gone, t(`DROP VIEW {tasks}`)), unless(gone, t(`DROP VIEW {attempts}`)), unless(gone, t(`DROP TABLE {task} PURGE`)),
+			unless(gone, t(`DROP TABLE {lease} PURGE`)),
 			unless(gone, t(`DROP TABLE {note} PURGE`)), unless(gone, t(`DROP TABLE {attempt} PURGE`)), unless(gone, t(`DROP TABLE {archive} PURGE`)),
 			unless(gone, t(`DROP TABLE {migration} PURGE`))},
 
@@ -101,13 +102,13 @@ END;`),
 		},
 		Settle:    settle,
 		Remove:    change(`DELETE FROM {task}` + byKey),
-		Extend:    change(`UPDATE {task} SET lease_until = {now} + :lease` + byKey),
 		Move:      moves(t),
 		SetResult: dialect.Batch{SQL: t(`UPDATE {task} SET result = :result, result_size = :result_size WHERE id = :id`), Max: maxRows, Repeat: true},
 
-		Get:     t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.id = :id`),
-		Held:    t(`SELECT {columns}, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.busy_queue = :queue AND t.holder = :holder`),
-		List:    t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
+		Get: t(`SELECT ` + shown + `, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.id = :id`),
+		Held: t(`SELECT ` + shown + `, t.payload, t.payload_size, {now} AS now FROM {task} t
+ WHERE t.busy_queue = :queue AND t.holder = :holder`),
+		List:    t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		IDBehind: t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before
  ORDER BY t.id OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY`),
@@ -133,12 +134,13 @@ UNION ALL SELECT 1, COUNT(*), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 
  WHERE queue IS NOT NULL ORDER BY queue`),
 		Next: t(`SELECT MIN(due) AS due, {now} AS now FROM (` + eachPriority(
 			`SELECT MIN(due) AS due FROM {task} WHERE ready_queue = :queue AND ready_priority = {p}`) + `
-UNION ALL SELECT MIN(lease_until) AS due FROM {task} WHERE busy_queue = :queue) WHERE ` + unpaused),
+UNION ALL SELECT MIN(` + renewed + `) AS due FROM {task} t WHERE t.busy_queue = :queue) WHERE ` + unpaused),
 		Count: t(`SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
   {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),
 	}
 	addCheckout(&st, t)
+	addLeases(&st, t)
 	addNotes(&st, t)
 	addHistory(&st, t)
 	return st

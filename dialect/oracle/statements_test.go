@@ -113,7 +113,8 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("NextQueue", st.NextQueue, one)
 	bound("IDBehind", st.IDBehind, one)
 	for name, text := range map[string]string{"Next": st.Next, "Note": st.Note, "Notes": st.Notes, "AddNote": st.AddNote, "SetNote": st.SetNote,
-		"DropNote": st.DropNote, "ExpireNotes": st.ExpireNotes, "Attempts": st.Attempts, "ExpireAttempts": st.ExpireAttempts} {
+		"DropNote": st.DropNote, "ExpireNotes": st.ExpireNotes, "Attempts": st.Attempts, "ExpireAttempts": st.ExpireAttempts,
+		"ExpireLeases": st.ExpireLeases} {
 		bound(name, text, one)
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Checkout)) {
@@ -123,6 +124,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("Settle", st.Settle)
 	batch("Remove", st.Remove)
 	batch("Extend", st.Extend)
+	batch("DropLeases", st.DropLeases)
 	batch("Peek", st.Peek)
 	batch("SetResult", st.SetResult)
 	batch("Record", st.Record)
@@ -208,7 +210,8 @@ func TestEveryValueIsOneTheDriverKnows(t *testing.T) {
 func TestArrayBinds(t *testing.T) {
 	t.Parallel()
 	st := Dialect{}.Statements(namings[0])
-	batches := map[string]dialect.Batch{"Settle": st.Settle, "Remove": st.Remove, "Extend": st.Extend, "take ready": st.CheckoutBatch["take ready"],
+	batches := map[string]dialect.Batch{"Settle": st.Settle, "Remove": st.Remove, "DropLeases": st.DropLeases,
+		"take ready":   st.CheckoutBatch["take ready"],
 		"take expired": st.CheckoutBatch["take expired"], "bury": st.CheckoutBatch["bury"]}
 	for e, b := range st.Move {
 		batches[string(e)] = b

@@ -33,9 +33,9 @@ const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS J
 
 // expired is a search for leases that ran out, among the few tasks in work that were taken since :oldest, but not for those that this very
 // checkout took a moment ago for a very short time.
-const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM {task} t
-   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
-     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, ` + renewed + ` AS was_until FROM {task} t
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
+     AND ` + over + `
      AND ` + unpaused + ` LIMIT :limit {lock}`
 
 // take changes rows that are still due. Without coalesce the planner would see that they are in the index of those that are due, and might
@@ -57,37 +57,37 @@ const takeOver = `UPDATE {task} t SET
   holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
-  FROM {which} AND t.state + 0 = 1 AND t.lease_until <= clock.now
+  FROM {which} AND t.state + 0 = 1
 RETURNING {columns}, t.payload, clock.now`
 
 // A statement finds the rows that it changes by where its search found them, joined to it when the search has more to tell, or, of
 // rows that an earlier statement saw, by id and fence.
 const (
 	placed = "clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick))"
-	told   = "pick, clock WHERE t.ctid = pick.place"
+	told   = "won, clock WHERE t.ctid = won.place"
 	seen   = "pick, clock WHERE t.id = pick.id AND t.fence = pick.fence"
+	taken  = "won, clock WHERE t.id = won.id AND t.fence = won.fence"
 )
 
 // addCheckout puts the statements of the three strategies together. A LIMIT in a joined sub-select is no limit, since it may run
 // once for each outer row: pick is materialized.
 func addCheckout(st *dialect.Statements, t func(string) string, batch func(string) dialect.Batch) {
 	pick := func(search, found, update, lock string) string {
-		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", lock, "{found}", found).Replace(search) + ")\n" + update)
+		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", lock, "{found}", found).Replace(search) + ")" + update)
 	}
 	look := func(search, found string) string {
 		return t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", found).Replace(search))
 	}
-	taking := strings.Replace(take, "{which}", placed, 1)
-	takingOver := strings.Replace(takeOver, "{which}", told, 1) + ", pick.was_holder, pick.was_taken, pick.was_until"
+	taking := "\n" + strings.Replace(take, "{which}", placed, 1)
+	takingOver := ", " + won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, won.was_until"
 	given := `WITH {clock}, pick AS MATERIALIZED (
   SELECT t.id, t.fence
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
          unnest(given.id, given.fence) AS d (id, fence), {task} t
-   WHERE t.id = d.id AND t.fence = d.fence FOR UPDATE OF t SKIP LOCKED)
-`
+   WHERE t.id = d.id AND t.fence = d.fence AND {still} FOR UPDATE OF t SKIP LOCKED)`
 	st.Checkout = map[string]string{
 		"ready":       pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
-		"expired":     pick(expired, "t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
+		"expired":     pick(expired, "t.id, t.fence, t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
 		"queue lock":  `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
 		"see ready":   look(ready, "x.id, x.fence"),
 		"see expired": look(expired, "t.id, t.fence"),
@@ -96,8 +96,10 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock`),
 	}
 	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready":   batch(given + strings.Replace(take, "{which}", seen, 1)),
-		"take expired": batch(given + strings.Replace(takeOver, "{which}", seen, 1)),
+		"take ready": batch(strings.Replace(given, "{still}", "coalesce(t.due <= (SELECT now FROM clock), false)", 1) + "\n" +
+			strings.Replace(take, "{which}", seen, 1)),
+		"take expired": batch(strings.Replace(given, "{still}", "t.state + 0 = 1", 1) + ", " + won +
+			strings.Replace(takeOver, "{which}", taken, 1)),
 	}
 }
 

@@ -22,6 +22,9 @@ const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.atte
 const stored = "id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, " +
 	"holder, headers, payload, result"
 
+// shown are a row without its payload, with its lease as renewed last.
+var shown = strings.Replace(columns, "t.lease_until", "CASE WHEN t.state = 1 THEN "+renewed+" END AS lease_until", 1)
+
 // alike are the rows of a batch that is settled under one fence. The list comes out of a sub-select, which hides its length like OFFSET 0:
 // the primary key is used whatever the planner knows about the table.
 const alike = `
@@ -34,7 +37,7 @@ const maxRows = 5000
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{now}", now, "{clock}", clock, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
+		"{lease}", n.Table("lease"), "{now}", now, "{clock}", clock, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
 // Statements are PostgreSQL's texts. Batches come as arrays through unnest; OFFSET 0 hides their length from the planner, which would
@@ -57,7 +60,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
   version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL)`)),
 		MigrationLock: `SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0))`,
-		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`), t(`DROP TABLE IF EXISTS {note}`),
+		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`),
+			t(`DROP TABLE IF EXISTS {lease}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},
 
 		Insert: batch(`WITH {clock}
@@ -93,20 +97,14 @@ RETURNING t.id, t.fence, t.state`),
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`),
 		RemoveAlike: batch(`DELETE FROM {task} t ` + alike),
-		Extend: batch(`WITH {clock}
-UPDATE {task} t SET lease_until = clock.now + CAST(:lease AS bigint)
-  FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence)
- WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
-RETURNING t.id, t.fence`),
-		Move: moves(batch),
+		Move:        moves(batch),
 		SetResult: batch(`UPDATE {task} t SET result = d.result
   FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given, unnest(given.id, given.result) AS d (id, result)
  WHERE t.id = d.id`),
 
-		Get:           t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
-		Held:          t(`SELECT {columns}, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
-		List:          t(`SELECT {columns}, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		Get:           t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
+		Held:          t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
+		List:          t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		IDBehind:      t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
 		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
@@ -140,14 +138,16 @@ UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS b
   (SELECT t.queue FROM {task} t WHERE t.due IS NOT NULL AND t.queue > :queue ORDER BY t.queue LIMIT 1)
    UNION ALL (SELECT t.queue FROM {task} t WHERE t.state = 1 AND t.queue > :queue ORDER BY t.queue LIMIT 1)
    UNION ALL (SELECT t.queue FROM {task} t WHERE t.state >= 3 AND t.queue > :queue ORDER BY t.queue LIMIT 1)) AS x ORDER BY x.queue LIMIT 1`),
-		Next: t(`SELECT CASE WHEN ` + unpaused + ` THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+		Next: t(`WITH ` + nextLists + `
+SELECT CASE WHEN ` + unpaused + ` THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1] ORDER BY t.due, t.id LIMIT 1) AS x),
-  (SELECT min(t.lease_until) FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint))) END AS due, {now} AS now`),
+  ` + nextOver + `) END AS due, {now} AS now`),
 		// A notification need not outlive a crash, so its commit does not wait for the disk.
 		Notify: `SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)), set_config('synchronous_commit', 'off', true)`,
 	}
 	addCheckout(&st, t, batch)
+	addLeases(&st, t, batch)
 	addNotes(&st, t)
 	addHistory(&st, t, batch)
 	return st

@@ -38,14 +38,18 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   UNIQUE KEY dbq_task_reference (reference, queue),
   KEY dbq_task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+CREATE TABLE IF NOT EXISTS dbq_lease (
+  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL
+) ENGINE = InnoDB;
 CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
   priority, attempt, max_attempts, fence,
-  '1970-01-01' + INTERVAL due MICROSECOND AS due, '1970-01-01' + INTERVAL lease_until MICROSECOND AS lease_until,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due,
+  '1970-01-01' + INTERVAL (CASE WHEN state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END) MICROSECOND AS lease_until,
   CONVERT(holder USING utf8mb4) AS holder,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
-  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM dbq_task;
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result FROM dbq_task AS t;
 INSERT IGNORE INTO dbq_migration (version, title, compatible, applied) VALUES (1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
 
 -- 2: notes, history, archive
@@ -129,6 +133,7 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_lease;
 DROP TABLE IF EXISTS dbq_note;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_archive;
@@ -172,11 +177,21 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 2, due_at = -1, lease_end = -1
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
 DELETE t FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1;
 
--- Extend. Renews leases: the heartbeat.
+-- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
--- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
-SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE;
-UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 SET t.lease_end = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease;
+INSERT INTO dbq_lease (id, fence, lease_until)
+SELECT t.id, t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1
+ON DUPLICATE KEY UPDATE lease_until = IF(dbq_lease.fence <= t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease, dbq_lease.lease_until),
+  fence = GREATEST(dbq_lease.fence, t.fence);
+SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1
+  STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = t.id AND l.fence = t.fence;
+
+-- DropLeases. Removes the renewals of leases that were settled.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+DELETE l FROM ({rows}) AS d STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence;
+
+-- ExpireLeases. Removes renewals that ended long ago, a few at a time.
+DELETE FROM dbq_lease WHERE lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - :age LIMIT :limit;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -213,13 +228,16 @@ DELETE t FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (stat
 UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id SET t.result = d.result;
 
 -- Get. Reads one task.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 9 AND t.holder = :holder;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 9 AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task AS t WHERE {where} ORDER BY t.id LIMIT :limit;
@@ -284,7 +302,8 @@ UNION ALL SELECT CASE WHEN :since6 = 0 THEN (SELECT due_at FROM dbq_task FORCE I
 UNION ALL SELECT CASE WHEN :since7 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 7 AND due_at >= :since7 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
 UNION ALL SELECT CASE WHEN :since8 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 8 AND due_at >= :since8 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
 UNION ALL SELECT CASE WHEN :since9 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 9 AND due_at >= :since9 AND fence >= 0 ORDER BY due_at LIMIT 1) END AS due
-UNION ALL (SELECT min(lease_end) FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND due_at >= :oldest - 4611686018427387904)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
+UNION ALL (SELECT min(COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end)) FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+  WHERE t.queue = :queue AND t.lane = 9 AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND t.due_at >= :oldest - 4611686018427387904)) AS x WHERE NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
@@ -357,8 +376,9 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
  WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
-SELECT t.id, t.fence, t.priority FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
- WHERE t.queue = :queue AND t.lane = 9 AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND t.due_at >= :oldest - 4611686018427387904 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
+SELECT t.id, t.fence, t.priority, COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) AS was_until FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue AND t.lane = 9 AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND t.due_at >= :oldest - 4611686018427387904
+   AND COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 SELECT t.id, t.fence, t.due_at AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -378,7 +398,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence 
 -- CheckoutBatch lock expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
-  FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+  FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch lock ready. Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
@@ -393,9 +413,17 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - 46116860184
 -- CheckoutBatch try lock expired. On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
-  FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.lease_end <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE NOWAIT;
+  FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE NOWAIT;
 
 -- CheckoutBatch try lock ready. On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE NOWAIT;
+
+-- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+INSERT INTO dbq_lease (id, fence, lease_until)
+SELECT d.id, d.fence + 1, :now + :lease FROM ({rows}) AS d
+ON DUPLICATE KEY UPDATE fence = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now, d.fence + 1, dbq_lease.fence),
+  lease_until = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1, :now + :lease, dbq_lease.lease_until);
+SELECT l.id FROM ({rows}) AS d STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence + 1;

@@ -1,7 +1,7 @@
 -- Every statement that dbq sends to this engine, for who wants to review them.
 -- Generated from the dialect by "go generate ./..."; do not edit.
 --
--- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values, or as arrays, with which a statement is run once for each row.
+-- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values.
 -- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
 -- Tables begin with "dbq_" unless a program says otherwise.
 
@@ -47,6 +47,13 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
+  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL,
+  CONSTRAINT dbq_lease_pk PRIMARY KEY (id)
+) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
 BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref ON dbq_task (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -63,11 +70,11 @@ BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS SELECT LOWER(RAWTOH
   CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR'' WHEN 4 THEN ''POISON'' END AS state,
   priority, attempt, max_attempts, fence,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, ''SECOND'') AS due,
-  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(lease_until / 1000000, ''SECOND'') AS lease_until,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END / 1000000, ''SECOND'') AS lease_until,
   holder,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, ''SECOND'') AS created,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, ''SECOND'') AS updated,
-  headers, payload_size AS payload_bytes, result FROM dbq_task';
+  headers, payload_size AS payload_bytes, result FROM dbq_task t';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
@@ -205,6 +212,10 @@ BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_task PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_lease PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
 BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_note PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
@@ -257,11 +268,33 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE 
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
 DELETE FROM dbq_task WHERE id = :id AND fence = :fence AND state = 1;
 
--- Extend. Renews leases: the heartbeat.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
-UPDATE dbq_task SET lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease WHERE id = :id AND fence = :fence AND state = 1;
+-- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
+-- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
+    UPDATE dbq_lease SET fence = :fence, lease_until = l_now + :lease
+     WHERE id = :id AND fence <= :fence AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1);
+    IF SQL%ROWCOUNT = 0 THEN
+      INSERT INTO dbq_lease (id, fence, lease_until)
+      SELECT t.id, t.fence, l_now + :lease FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
+    END IF;
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+-- In what reads before or after the change it is a list of OR t.id = :id AND t.fence = :fence
+DECLARE
+  l_now NUMBER(19);
+BEGIN
+  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  {rows}
+END;
+/
+SELECT t.id, t.fence FROM dbq_task t, dbq_lease l
+ WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows});
+
+-- DropLeases. Removes the renewals of leases that were settled.
+-- At most 500 rows.
+DELETE FROM dbq_lease WHERE id = :id AND fence = :fence;
+
+-- ExpireLeases. Removes renewals that ended long ago, a few at a time.
+DELETE FROM dbq_lease WHERE lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age AND ROWNUM <= :limit;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. Their values are arrays.
@@ -304,13 +337,17 @@ DELETE FROM dbq_task WHERE id = :id AND (state = 2 OR state = 4 OR (state = 3 AN
 UPDATE dbq_task SET result = :result, result_size = :result_size WHERE id = :id;
 
 -- Get. Reads one task.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.id = :id;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.busy_queue = :queue AND t.holder = :holder;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+ WHERE t.busy_queue = :queue AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
@@ -381,7 +418,7 @@ UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND re
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
-UNION ALL SELECT MIN(lease_until) AS due FROM dbq_task WHERE busy_queue = :queue) WHERE NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
+UNION ALL SELECT MIN(COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)) AS due FROM dbq_task t WHERE t.busy_queue = :queue) WHERE NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
 SELECT kind, name, version, value, updated, expires, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
@@ -506,8 +543,8 @@ END;
 /
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
-SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence FROM dbq_task t
- WHERE t.busy_queue = :queue AND t.lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
+SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+ WHERE t.busy_queue = :queue AND COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
@@ -528,7 +565,7 @@ UPDATE dbq_task SET state = 4, fence = fence + 1, lease_until = NULL, updated = 
 -- CheckoutBatch skip expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 AND t.lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FOR UPDATE SKIP LOCKED;
+ WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch skip ready. Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
@@ -544,3 +581,22 @@ UPDATE dbq_task SET was_due = -1, attempt = attempt + 1, fence = fence + 1,
 -- At most 500 rows.
 UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  WHERE id = :id AND fence = :fence AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+
+-- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.
+-- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
+    UPDATE dbq_lease SET fence = :fence + 1, lease_until = l_now + :lease
+     WHERE id = :id AND (fence < :fence OR lease_until <= l_now);
+    IF SQL%ROWCOUNT = 0 THEN
+      INSERT INTO dbq_lease (id, fence, lease_until) VALUES (:id, :fence + 1, l_now + :lease);
+    END IF;
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+-- In what reads before or after the change it is a list of OR l.id = :id AND l.fence = :fence + 1
+DECLARE
+  l_now NUMBER(19);
+BEGIN
+  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  {rows}
+END;
+/
+SELECT l.id FROM dbq_lease l WHERE 1 = 0 {rows};

@@ -34,15 +34,22 @@ CREATE TABLE dbq_task (
   result bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05);
+CREATE TABLE dbq_lease (
+  id uuid PRIMARY KEY,
+  fence bigint NOT NULL,
+  lease_until bigint NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
 CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1;
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
 CREATE VIEW dbq_tasks AS SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, fence, to_timestamp(due / 1e6) AS due, to_timestamp(lease_until / 1e6) AS lease_until, holder,
+  priority, attempt, max_attempts, fence, to_timestamp(due / 1e6) AS due,
+  to_timestamp(CASE WHEN state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END / 1e6) AS lease_until, holder,
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
-  headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM dbq_task;
+  headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM dbq_task t;
 INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
 
 -- 2: notes, history, archive
@@ -96,6 +103,7 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_lease;
 DROP TABLE IF EXISTS dbq_note;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_archive;
@@ -155,14 +163,25 @@ DELETE FROM dbq_task t
  WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
 RETURNING t.id;
 
--- Extend. Renews leases: the heartbeat.
+-- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-UPDATE dbq_task t SET lease_until = clock.now + CAST(:lease AS bigint)
+INSERT INTO dbq_lease AS l (id, fence, lease_until)
+SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint)
   FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence)
- WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
-RETURNING t.id, t.fence;
+       unnest(given.id, given.fence) AS d (id, fence), dbq_task t
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1 ORDER BY t.id
+ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until WHERE l.fence <= excluded.fence
+RETURNING l.id, l.fence;
+
+-- DropLeases. Removes the renewals of leases that were settled.
+-- At most 5000 rows.
+DELETE FROM dbq_lease l USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence) WHERE l.id = d.id AND l.fence = d.fence;
+
+-- ExpireLeases. Removes renewals that ended long ago, a few at a time.
+DELETE FROM dbq_lease WHERE lease_until <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) AND id = ANY (ARRAY(
+  SELECT id FROM dbq_lease WHERE lease_until <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) LIMIT :limit));
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 5000 rows.
@@ -205,13 +224,13 @@ UPDATE dbq_task t SET result = d.result
  WHERE t.id = d.id;
 
 -- Get. Reads one task.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.id = :id;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
@@ -262,10 +281,15 @@ SELECT x.queue FROM (
    UNION ALL (SELECT t.queue FROM dbq_task t WHERE t.state >= 3 AND t.queue > :queue ORDER BY t.queue LIMIT 1)) AS x ORDER BY x.queue LIMIT 1;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
+WITH busy AS MATERIALIZED (
+  SELECT t.id, t.fence, t.lease_until FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)),
+renewed AS MATERIALIZED (SELECT l.id, l.fence, l.lease_until FROM dbq_lease l WHERE EXISTS (SELECT 1 FROM busy))
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) THEN least((SELECT min(x.due) FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1] ORDER BY t.due, t.id LIMIT 1) AS x),
-  (SELECT min(t.lease_until) FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint))) END AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
+  (SELECT min(CASE WHEN b.id IS NOT NULL THEN coalesce(r.lease_until, b.lease_until) END)
+     FROM busy b FULL JOIN renewed r ON r.id = b.id AND r.fence = b.fence)) END AS due, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now;
 
 -- Notify. Wakes workers of other processes, outside of the transaction that enqueued.
 SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)), set_config('synchronous_commit', 'off', true);
@@ -326,10 +350,18 @@ SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS no
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
-     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
-     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED)
+  SELECT t.id, t.fence, t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
+     AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
+     AND (t.lease_until <= (SELECT now FROM clock)
+       OR (t.id, t.fence) IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until <= (SELECT now FROM clock)))
+     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED), free AS (
+  INSERT INTO dbq_lease AS l (id, fence, lease_until)
+  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint) FROM pick, clock ORDER BY pick.id
+  ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until
+   WHERE l.fence < excluded.fence - 1 OR l.lease_until <= (SELECT now FROM clock)
+  RETURNING l.id),
+won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -338,8 +370,8 @@ UPDATE dbq_task t SET
   holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
-  FROM pick, clock WHERE t.ctid = pick.place AND t.state + 0 = 1 AND t.lease_until <= clock.now
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, pick.was_holder, pick.was_taken, pick.was_until;
+  FROM won, clock WHERE t.ctid = won.place AND t.state + 0 = 1
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, won.was_holder, won.was_taken, won.was_until;
 
 -- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM dbq_task t
@@ -364,9 +396,11 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fe
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.lease_until AS was_until FROM dbq_task t
-   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)
-     AND t.lease_until <= (SELECT now FROM clock) AND t.holder <> :holder
+SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
+     AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
+     AND (t.lease_until <= (SELECT now FROM clock)
+       OR (t.id, t.fence) IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until <= (SELECT now FROM clock)))
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit ;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
@@ -384,7 +418,13 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   SELECT t.id, t.fence
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
          unnest(given.id, given.fence) AS d (id, fence), dbq_task t
-   WHERE t.id = d.id AND t.fence = d.fence FOR UPDATE OF t SKIP LOCKED)
+   WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1 FOR UPDATE OF t SKIP LOCKED), free AS (
+  INSERT INTO dbq_lease AS l (id, fence, lease_until)
+  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint) FROM pick, clock ORDER BY pick.id
+  ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until
+   WHERE l.fence < excluded.fence - 1 OR l.lease_until <= (SELECT now FROM clock)
+  RETURNING l.id),
+won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts
@@ -393,7 +433,7 @@ UPDATE dbq_task t SET
   holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
   fence = t.fence + 1, updated = clock.now
-  FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND t.state + 0 = 1 AND t.lease_until <= clock.now
+  FROM won, clock WHERE t.id = won.id AND t.fence = won.fence AND t.state + 0 = 1
 RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
 
 -- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
@@ -402,7 +442,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   SELECT t.id, t.fence
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
          unnest(given.id, given.fence) AS d (id, fence), dbq_task t
-   WHERE t.id = d.id AND t.fence = d.fence FOR UPDATE OF t SKIP LOCKED)
+   WHERE t.id = d.id AND t.fence = d.fence AND coalesce(t.due <= (SELECT now FROM clock), false) FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND coalesce(t.due <= clock.now, false)

@@ -180,7 +180,7 @@ DELETE FROM dbq_task WHERE id = :id AND +fence = :fence AND +state = 1;
 SELECT id FROM dbq_task WHERE id IN ({rows}) AND +fence = :fence AND +state = 1;
 DELETE FROM dbq_task WHERE id IN ({rows}) AND +fence = :fence AND +state = 1;
 
--- Extend. Renews leases: the heartbeat.
+-- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
 UPDATE dbq_task SET lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease
   FROM (VALUES {rows}) AS d

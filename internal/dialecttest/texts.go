@@ -31,7 +31,7 @@ var elsewhere = map[string]string{
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.
-var told = []string{"SetVersion", "AddNote", "SetNote", "DropNote", "ExpireNotes", "ExpireAttempts", "Notify"}
+var told = []string{"SetVersion", "AddNote", "SetNote", "DropNote", "ExpireNotes", "ExpireAttempts", "ExpireLeases", "Notify"}
 
 // EveryStatementRuns holds that the server takes each statement, in a transaction of its own, and returns no columns but those of T; and
 // that the core's statements do what dialect.Statements says, as far as numbers of rows tell. locks are
