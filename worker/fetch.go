@@ -8,9 +8,6 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// ahead is for how long of their work the handlers are supplied by what waits for them.
-const ahead = 100 * time.Millisecond
-
 // prefetchMost is how many batches may wait for handlers.
 const prefetchMost = 4
 
@@ -27,7 +24,7 @@ func (r *run) fetch(ctx context.Context) error {
 		close(beside)
 		<-ended
 	}()
-	s := supply{rest: r.cfg.PollMin, since: time.Now()}
+	s := supply{rest: r.cfg.PollMin}
 	for {
 		want, ok := r.waitHungry(ctx, &s)
 		if r.paused() {
@@ -92,6 +89,7 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 		r.tellHungry() // fetch may wait, since these were to come, and no handler has anything left to tell it
 	}()
 	start, lease := time.Now(), r.now().lease
+	defer func() { r.lastCheckout.Store(int64(time.Since(start))) }()
 	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, want, lease)
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		r.held.mayHold(lease)
@@ -115,6 +113,7 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 // handlers, until ctx ends: what is left then was never started.
 func (r *run) handOver(ctx context.Context, jobs []job) {
 	for i := range jobs {
+		r.waiting.Add(1)
 		select {
 		case r.ready <- &jobs[i]:
 			continue
@@ -123,6 +122,7 @@ func (r *run) handOver(ctx context.Context, jobs []job) {
 		select {
 		case r.ready <- &jobs[i]:
 		case <-ctx.Done():
+			r.waiting.Add(-1)
 			for k := range jobs[i:] {
 				r.release([]*job{&jobs[i+k]})
 			}
@@ -133,39 +133,19 @@ func (r *run) handOver(ctx context.Context, jobs []job) {
 
 // supply is what fetch knows about the pace of things.
 type supply struct {
-	rest  time.Duration // the next pause of an idle worker
-	since time.Time     // when pace was reckoned last
-	pace  float64       // tasks that handlers begin in a second
-}
-
-// reckon fits the prefetch, the tasks that should wait for handlers, to what the handlers get done in a while, so that slow tasks are
-// left for other workers.
-func (s *supply) reckon(begun int64, most int) (prefetch int) {
-	now := time.Now()
-	took := max(now.Sub(s.since), time.Microsecond).Seconds()
-	s.since = now
-	if took > 1 {
-		s.pace = 0 // of another time
-	}
-	s.pace = (s.pace + float64(begun)/took) / 2
-	return min(int(s.pace*ahead.Seconds()), most)
+	rest time.Duration // the next pause of an idle worker
+	pace pace
 }
 
 // waitHungry waits until a full batch, or half of what the handlers should have, is missing, and returns how much is. It is false when
 // ctx has ended.
 func (r *run) waitHungry(ctx context.Context, s *supply) (want int, ok bool) {
-	// Some batches to begin with while the next ones are fetched.
-	r.prefetch.Store(int64(s.reckon(r.begun.Swap(0), prefetchMost*r.now().batch)))
-	return r.waitWanted(ctx)
-}
-
-// waitWanted is waitHungry without a new reckoning of the prefetch.
-func (r *run) waitWanted(ctx context.Context) (want int, ok bool) {
 	for {
+		again := r.leaseAhead(s)
 		if want = r.wanted(); want > 0 {
 			return want, ctx.Err() == nil
 		}
-		look := time.NewTimer(r.now().pollMax) // in case that nobody tells it
+		look := time.NewTimer(min(again, r.now().pollMax)) // also in case that nobody tells it
 		select {
 		case <-r.hungry:
 		case <-look.C:
@@ -177,6 +157,54 @@ func (r *run) waitWanted(ctx context.Context) (want int, ok bool) {
 	}
 }
 
+// leaseAhead fits the prefetch, the tasks that should wait for handlers, to the pace, and hands back what is too many. again is when to
+// look at it again.
+func (r *run) leaseAhead(s *supply) (again time.Duration) {
+	if took := r.lastCheckout.Swap(0); took > 0 {
+		s.pace.checkedOut(time.Duration(took))
+	}
+	n := r.calls.Swap(0)
+	s.pace.handled(int(n), time.Duration(r.callTime.Swap(0)))
+	each := 1
+	if r.cfg.BatchHandler != nil {
+		each = r.cfg.BatchSize
+	}
+	flights, now := r.held.flights(), time.Now()
+	ages := make([]time.Duration, len(flights))
+	for i, f := range flights {
+		ages[i] = now.Sub(f.start)
+	}
+	idle := int(r.idle.Load())
+	ahead, again := s.pace.decide(idle, ages, prefetchMost*r.now().batch/each)
+	r.prefetch.Store(int64(ahead * each))
+	if surplus := int(r.waiting.Load()) - (idle+ahead)*each; surplus > 0 {
+		r.handBack(surplus, now)
+		again = min(again, staleAfter/2)
+	}
+	return again
+}
+
+// handBack releases up to n tasks that were leased ahead and have waited for too long, as when tasks have become slower, so that
+// other workers can have them.
+func (r *run) handBack(n int, now time.Time) {
+	for range n {
+		select {
+		case j := <-r.ready:
+			if now.Sub(j.taken) < staleAfter { // those behind it are younger
+				select {
+				case r.ready <- j:
+					return
+				default:
+				}
+			}
+			r.waiting.Add(-1)
+			r.release([]*job{j})
+		default:
+			return
+		}
+	}
+}
+
 // wanted is how many tasks are missing, at most a batch; 0 is too few to ask for.
 func (r *run) wanted() int {
 	each, batch := 1, r.now().batch
@@ -184,7 +212,7 @@ func (r *run) wanted() int {
 		each = r.cfg.BatchSize
 	}
 	target := int(r.idle.Load())*each + int(r.prefetch.Load())
-	want := target - len(r.ready) - int(r.coming.Load())
+	want := target - int(r.waiting.Load()) - int(r.coming.Load())
 	if want < max(1, min(target/2, batch)) {
 		return 0
 	}

@@ -55,7 +55,7 @@ func (r *run) next(s *slot) bool {
 		jobs = r.fill(jobs)
 	}
 	s.jobs = jobs
-	r.begun.Add(int64(len(jobs)))
+	r.waiting.Add(int64(-len(jobs)))
 	r.tellHungry()
 	return r.handle(s, jobs) || r.enter() // nobody took its place, perhaps
 }
@@ -143,6 +143,8 @@ func (r *run) invoke(f *flight) []Outcome {
 // ended passes on how a call of the handler ended. It is false when the worker has gone on without it.
 func (r *run) ended(f *flight, out []Outcome) bool {
 	took, cause := time.Since(f.start), context.Cause(f.ctx)
+	r.calls.Add(1)
+	r.callTime.Add(int64(took))
 	if !f.finish() {
 		r.cfg.Logger.Info("worker: a handler that ignored the end of its context has returned", "task", f.jobs[0].task.ID, "after", took)
 		r.zombies.Add(-1)

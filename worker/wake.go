@@ -60,7 +60,7 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell bell) bool {
 		empty = r.held.empty
 	}
 	for {
-		want, ok := r.waitWanted(ctx) // until then a ring is for others
+		want, ok := r.waitHungry(ctx, s) // until then a ring is for others
 		if !ok {
 			return false
 		}

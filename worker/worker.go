@@ -39,8 +39,9 @@ type Worker struct {
 	// Concurrency is how many handlers run at once. More than the pool of Client.DB has connections are reported in the log: handlers that
 	// begin transactions then wait for each other. The default is 10.
 	Concurrency int
-	// Batch bounds how many tasks one checkout leases. The worker leases ahead what its handlers get done in about a tenth of a second, so
-	// that slow tasks are left for other workers, and four batches at most. The default is 1000.
+	// Batch bounds how many tasks one checkout leases. The worker leases ahead what its handlers will begin while the next few checkouts
+	// are under way, by how long both have taken lately, so that slow tasks are left for other workers, and four batches at most. The
+	// default is 1000.
 	Batch int
 	// Lease is how long the tasks of a worker that died stay with it. Leases are renewed three times within it. The default is 30
 	// seconds, the least 100 milliseconds.
@@ -229,12 +230,15 @@ type run struct {
 	ready  chan *job     // leased, not started
 	hungry chan struct{} // told when ready runs low
 	idle   atomic.Int64  // handlers that wait for a task
+	// waiting is how many tasks wait for handlers: those in ready, and those that a handler has been given that is still counted as idle.
+	waiting atomic.Int64
 	// prefetch is how many tasks should wait for handlers.
 	prefetch atomic.Int64
-	coming   atomic.Int64  // tasks that checkouts under way ask for
-	begun    atomic.Int64  // tasks that handlers took, since it was asked last
-	zombies  atomic.Int64  // handlers that ignore the end of their context
-	quit     chan struct{} // closed when no more is to be started
+	coming   atomic.Int64 // tasks that checkouts under way ask for
+	// calls of the handler that have ended, and how long they took, since they were taken in last; lastCheckout likewise.
+	calls, callTime, lastCheckout atomic.Int64
+	zombies                       atomic.Int64  // handlers that ignore the end of their context
+	quit                          chan struct{} // closed when no more is to be started
 }
 
 func (w *Worker) newRun(ctx context.Context) (*run, error) {
