@@ -49,7 +49,9 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	keyPassword := d.Params.Get("sslpassword")
 	d.Params.Del("password")
 	d.Params.Del("sslpassword")
-	text := url.URL{Scheme: "postgres", Host: d.Hosts, Path: "/" + d.Database, RawQuery: d.Params.Encode()}
+	// pgx takes a plus for a plus, as libpq does.
+	params := strings.ReplaceAll(d.Params.Encode(), "+", "%20")
+	text := url.URL{Scheme: "postgres", Host: d.Hosts, Path: "/" + d.Database, RawQuery: params}
 	if d.User != "" {
 		text.User = url.User(d.User)
 	}

@@ -137,3 +137,15 @@ func TestADSNListsServers(t *testing.T) {
 		}
 	}
 }
+
+// A parameter reaches the server as it was meant, blanks and pluses too.
+func TestParametersKeepTheirBlanks(t *testing.T) {
+	t.Parallel()
+	cfg, _, _, err := config("postgres://app@h/d?default_transaction_isolation=repeatable%20read&options=-c%20a%3D1%2B2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.RuntimeParams; got["default_transaction_isolation"] != "repeatable read" || got["options"] != "-c a=1+2" {
+		t.Errorf("got %v", got)
+	}
+}
