@@ -26,6 +26,8 @@ type Filter struct {
 	After uuid.UUID
 	// Before takes only tasks with a lower id.
 	Before uuid.UUID
+	// NewestFirst lists by descending ids. The next page then is Before the last id of this one. The bulk calls refuse it.
+	NewestFirst bool
 	// Limit bounds the tasks of one call: 1 to MaxBulk. 0 is 100 for List; the bulk calls want it said.
 	Limit int
 }
@@ -111,7 +113,8 @@ func (c *Client) Get(ctx context.Context, id uuid.UUID) (Task, error) {
 	return taskOf(rows[0]), nil
 }
 
-// List reads tasks without their payloads, in the order of their ids. For the next page set Filter.After to the last id.
+// List reads tasks without their payloads, in the order of their ids. For the next page set Filter.After to the last id, or with
+// Filter.NewestFirst Filter.Before.
 func (c *Client) List(ctx context.Context, f Filter) ([]Task, error) {
 	if f.Limit == 0 {
 		f.Limit = defaultPage
@@ -131,13 +134,16 @@ func (c *Client) find(ctx context.Context, text string, f Filter, only *state.Tr
 	if err := checkCount(f.Limit, MaxBulk); err != nil {
 		return nil, err
 	}
+	if f.NewestFirst && !strings.Contains(text, "{order}") {
+		return nil, fmt.Errorf("%w: the newest first is for List alone", ErrFilter)
+	}
 	where, args, err := f.where(c.s.Statements, only)
 	if err != nil {
 		return nil, err
 	}
 	var rows []dialect.Row
 	err = c.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = c.s.Query(ctx, conn, strings.Replace(text, "{where}", where, 1), args)
+		rows, err = c.s.Query(ctx, conn, dialect.ListText(text, where, f.NewestFirst), args)
 		return err
 	})
 	return rows, err

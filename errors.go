@@ -15,6 +15,8 @@ var (
 	ErrUnknownScheme = dialect.ErrUnknownScheme
 	// ErrDSN is returned by Open and Migrate for a DSN that cannot be used as it is.
 	ErrDSN = dialect.ErrDSN
+	// ErrNoDatabase is returned by Open and Migrate when the server has no database of the DSN's name. It is ErrUnavailable too.
+	ErrNoDatabase = dialect.ErrNoDatabase
 	// ErrNotMigrated is returned by Open and New when dbq's tables are not there.
 	ErrNotMigrated = errors.New("dbq's tables are not there: run `dbq migrate`, or open with dbq.WithMigrate()")
 	// ErrSchemaOld is returned by Open and New when the tables were made by an older dbq.
@@ -164,7 +166,18 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 
 func withSentinel(class dialect.Class, err error) error {
 	if s, ok := sentinels[class]; ok && !errors.Is(err, s) {
+		if errors.Is(err, ErrNoDatabase) { // it says enough
+			return &alsoError{err, s}
+		}
 		return fmt.Errorf("%w: %w", s, err)
 	}
 	return err
 }
+
+// alsoError is an error that is another one too, without its text.
+type alsoError struct {
+	error
+	also error
+}
+
+func (e *alsoError) Unwrap() []error { return []error{e.error, e.also} }

@@ -163,7 +163,7 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"sqlite:" + filepath.Join(dir, "empty.db"), ErrNotMigrated, "dbq migrate"},
 		{"sqlite:" + filepath.Join(dir, "no", "such", "hush.db"), ErrUnavailable, "no"},
-		{"sqlite:" + garbage, nil, "not a database"},
+		{"sqlite:" + garbage, ErrDSN, "is not a SQLite database"},
 		{"sqlite:" + dir, nil, "cannot open"},
 		{"sqlite:", ErrDSN, "no file named"},
 		{"sqlite:q.db?synchronous=off&password=hush", ErrDSN, ""},

@@ -47,6 +47,8 @@ func operateFilter(t *T) {
 		{dbq.Filter{After: retried.ID}, []uuid.UUID{poison.ID, other.ID, waiting}},
 		{dbq.Filter{Queue: "q", Kind: "a", States: []dbq.State{dbq.StateError}, After: parked.ID}, []uuid.UUID{retried.ID}},
 		{dbq.Filter{Limit: 2}, all[:2]},
+		{dbq.Filter{Limit: 2, NewestFirst: true}, []uuid.UUID{waiting, other.ID}},
+		{dbq.Filter{Limit: 2, NewestFirst: true, Before: other.ID}, []uuid.UUID{poison.ID, retried.ID}},
 		{dbq.Filter{OlderThan: long}, nil},
 	} {
 		got, err := c.List(t.ctx, tt.f)
@@ -54,12 +56,17 @@ func operateFilter(t *T) {
 			t.Fatalf("list %+v: %v", tt.f, err)
 		}
 		t.wantIDs(fmt.Sprintf("list %+v", tt.f), got, tt.want)
+		if len(got) > 1 && (got[0].ID.String() > got[1].ID.String()) != tt.f.NewestFirst {
+			t.Errorf("list %+v begins with %v, then %v", tt.f, got[0].ID, got[1].ID)
+		}
 	}
 	// The same narrowing for a change; what the event cannot take is left out, not an error.
 	n, err := c.ReenqueueMany(t.ctx, dbq.Filter{Kind: "a", Queue: "q", ParkedOnly: true, Limit: 10})
 	if n != 1 || err != nil {
 		t.Errorf("reenqueue of what is parked: got %d and error %v, want 1", n, err)
 	}
+	_, err = c.ReenqueueMany(t.ctx, dbq.Filter{Kind: "a", NewestFirst: true, Limit: 10})
+	t.wantInvalid("reenqueue the newest first", err, dbq.ErrFilter)
 	t.wantState(c, parked.ID, dbq.StateCreated)
 	t.wantState(c, retried.ID, dbq.StateError)
 	t.wantState(c, poison.ID, dbq.StatePoison)

@@ -127,7 +127,11 @@ func (t *T) checkStatement(field, text string, mayBeEmpty bool) {
 		t.Errorf("%s is empty", field)
 	}
 	if field == "List" || field == "FindIDs" || field == "ListArchive" {
-		for _, part := range []string{"{where}", ":limit"} {
+		parts := []string{"{where}", ":limit"}
+		if field == "List" {
+			parts = append(parts, "{order}")
+		}
+		for _, part := range parts {
 			if strings.Count(text, part) != 1 {
 				t.Errorf("%s must hold %s once: %s", field, part, text)
 			}

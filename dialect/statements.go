@@ -72,7 +72,7 @@ type Statements struct {
 
 	// Get returns the whole row of :id. Held returns the whole rows that are PROCESSING in :queue under :holder.
 	Get, Held string
-	// List returns rows without their payload, by ascending id: its {where} is filled by the core with comparisons of plain
+	// List returns rows without their payload, by id, ascending or descending as {order} behind ORDER BY says: its {where} is filled by the core with comparisons of plain
 	// columns and :names, and :limit bounds it. FindIDs is the same but returns only ids.
 	List, FindIDs string
 	// IDBehind returns the id that is :offset tasks behind the first one above :after, unless it is not below :before. It reads the
@@ -216,4 +216,13 @@ func repeated(v any, n int) any {
 // sliceOf is rows from to to of a column as a plain slice.
 func sliceOf(col Column, from, to int) any {
 	return reflect.ValueOf(col.Slice()).Slice(from, to).Interface()
+}
+
+// ListText fills the {where} of a text that lists tasks, and its {order}: by descending ids when newest is set.
+func ListText(text, where string, newest bool) string {
+	order := ""
+	if newest {
+		order = " DESC"
+	}
+	return strings.NewReplacer("{where}", where, "{order}", order).Replace(text)
 }

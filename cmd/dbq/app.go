@@ -26,6 +26,7 @@ type app struct {
 	schema   string
 	strategy string
 	json     bool
+	colour   bool // the output is a terminal that shows colours
 
 	began bool // a verb's own code ran: what fails from here on is no mistake in the command line by itself
 }
@@ -34,6 +35,7 @@ type app struct {
 func (a *app) verb(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
+		a.colour = wantsColour(a.out)
 		if err := a.readDSNFile(); err != nil {
 			return err
 		}

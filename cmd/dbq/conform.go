@@ -48,7 +48,7 @@ func newConform(a *app) *cobra.Command {
 		Example: `  dbq conform --dsn postgres://app@db.example/app
   dbq conform --dsn sqlite:/mnt/data/try.db --run Contention -v
   dbq conform --strategy cas --strategy advisory --report junit=conform.xml --report markdown=conform.md`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			return a.conform(ctx, f)
 		}),

@@ -50,7 +50,7 @@ func newDemo(a *app) *cobra.Command {
 		Example: `  dbq demo
   dbq demo --dir ~/src --workers 5
   dbq demo --dsn postgres://app@localhost/app`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			switch {
 			case f.workers < 2 || f.workers > 50:

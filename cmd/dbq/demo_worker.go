@@ -27,7 +27,7 @@ func newDemoWorker(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "demo-worker",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs(""),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			return a.demoWork(ctx, f)
 		}),

@@ -29,8 +29,8 @@ func newEnqueue(a *app) *cobra.Command {
 		Short: "Put one task on a queue, or many from JSON lines",
 		Long: `Put one task on a queue and print its id, or many from JSON lines.
 
-A reference is unique in its queue for as long as the task's row exists: enqueueing it again is refused with exit code 4, which
-makes an enqueue safe to repeat.
+A reference is unique in its queue for as long as the task exists. Enqueueing it again is refused with exit code 4, so an enqueue with a
+reference is safe to repeat.
 
 With --lines, each line of stdin (or of --file) is a task; flags say what a line leaves out:
 
@@ -42,27 +42,28 @@ payload_base64. There is run_at (RFC 3339) instead of delay, and id (a UUID of v
 and is no error. Lines are enqueued in batches; when one is refused, those before it are enqueued, and the error says how many.
 With --json each task is answered with a line {"line":1,"id":"…","duplicate":false}.
 
-Without --dsn and DBQ_DSN the task goes to the SQLite file dbq.db in the current folder, which is made if need be.`,
+By default it uses ./dbq.db, which it creates when missing.`,
 		Example: `  dbq enqueue --queue mail --payload 'hello'
   dbq enqueue --queue resize --kind jpeg --payload-file photo.jpg --reference photo-17
   date | dbq enqueue --queue mail --payload-file - --delay 5m --max-attempts 3
   seq 1000 | sed 's/.*/{"payload": "&"}/' | dbq enqueue --queue numbers --lines`,
-		Args: cobra.NoArgs,
+		Args: noArgs("give the payload as --payload TEXT"),
 	}
 	l := cmd.Flags()
 	l.StringVarP(&f.line.Queue, "queue", "q", "", "the queue's `NAME`")
-	l.StringVar(&f.line.Kind, "kind", "", "what `SORT` of task it is")
+	l.StringVar(&f.line.Kind, "kind", "", "the task's `KIND`, which handlers are chosen by")
 	payload := l.String("payload", "", "the payload as `TEXT`")
-	l.StringVar(&f.payloadFile, "payload-file", "", "the payload is in `FILE`, - is stdin")
+	l.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
 	l.StringVar(&f.line.Reference, "reference", "", "a `NAME` that is unique in the queue")
-	l.IntVar(&f.line.Priority, "priority", 0, fmt.Sprintf("`P` of 0 (first) to %d", dbq.MaxPriority))
+	l.IntVar(&f.line.Priority, "priority", 0, fmt.Sprintf("priority `P` from 0 (first) to %d", dbq.MaxPriority))
 	var delay time.Duration
 	durationVar(l, &delay, "delay", 0, "not before this `TIME` from now, such as 90s, 12h or 3d")
 	l.StringVar(&f.line.RunAt, "run-at", "", "not before this `TIME`, such as 2030-01-31T08:00:00Z")
 	l.IntVar(&f.line.MaxAttempts, "max-attempts", 0, fmt.Sprintf("try `N` times (default %d)", dbq.DefaultMaxAttempts))
-	l.StringArrayVar(&f.headers, "header", nil, "a header as `KEY=VALUE`, may be given several times")
+	l.StringArrayVar(&f.headers, "header", nil, "a header as `KEY=VALUE`; repeatable")
 	l.BoolVar(&f.lines, "lines", false, "read many tasks from stdin, one JSON object on each line")
 	l.StringVar(&f.file, "file", "", "read many tasks from `FILE` instead of stdin (- is stdin)")
+	a.completeQueueFlag(cmd)
 	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error {
 		for _, names := range [][]string{{"payload", "payload-file", "lines"}, {"payload", "payload-file", "file"}, {"delay", "run-at"}} {
 			if err := clash(l, names...); err != nil {

@@ -23,14 +23,14 @@ const (
 	exitBroken       = 8
 	exitInterrupted  = 130
 	exitCodesSection = `Exit codes:
-  0    done
-  1    failed: a task failed, a check was not passed, or something unforeseen
+  0    success
+  1    a task failed, a check failed, or an unexpected error occurred
   2    the command line or an input was refused; nothing was changed
-  3    no such task
+  3    there is no such task, worker or queue
   4    the task's state does not allow it, its lease is lost, or its reference is taken
-  5    the database cannot be reached, or it refuses access
-  6    dbq's tables are not there or of another version: dbq migrate
-  7    it may have happened: the connection was lost at the wrong moment
+  5    the database does not exist, cannot be reached, or refuses access
+  6    dbq's tables are missing or of another version: run dbq migrate
+  7    the change may have happened: the connection was lost before the answer
   8    conform: the database breaks a promise
   130  interrupted`
 )
@@ -93,6 +93,7 @@ var cures = []struct {
 	err  error
 	cure string
 }{
+	{dbq.ErrNoDatabase, ""}, // its text has the cure
 	{dbq.ErrUnavailable, "check that the server runs and that --dsn or DBQ_DSN names it"},
 	{dbq.ErrDenied, "check the user, the password and the rights in --dsn or DBQ_DSN"},
 	{dbq.ErrMayHaveHappened, "look with `dbq list` before you repeat it"},
@@ -112,7 +113,9 @@ func (a *app) complain(ctx context.Context, err error, code int) {
 	}
 	for _, c := range cures {
 		if code != exitInterrupted && errors.Is(err, c.err) {
-			text += " (" + c.cure + ")"
+			if c.cure != "" {
+				text += " (" + c.cure + ")"
+			}
 			break
 		}
 	}

@@ -26,9 +26,9 @@ func (f *filterFlags) add(cmd *cobra.Command, states []state.State) {
 	for _, s := range states {
 		names = append(names, strings.ToLower(s.String()))
 	}
-	l.StringVarP(&f.queue, "queue", "q", "", "only of this `QUEUE`")
+	l.StringVarP(&f.queue, "queue", "q", "", "only tasks of this `QUEUE`")
 	if len(states) > 1 {
-		l.StringSliceVar(&f.states, "state", nil, "only in these `STATES`: "+strings.Join(names, ", "))
+		l.StringSliceVar(&f.states, "state", nil, "only tasks in these `STATES`: "+strings.Join(names, ", "))
 		complete := cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 		// It fails only for a flag that is not there or has one already.
 		if err := cmd.RegisterFlagCompletionFunc("state", complete); err != nil {
@@ -36,11 +36,11 @@ func (f *filterFlags) add(cmd *cobra.Command, states []state.State) {
 		}
 	}
 	if slices.Contains(states, state.Error) {
-		l.BoolVar(&f.parked, "parked", false, "only ERROR that nothing retries by itself")
+		l.BoolVar(&f.parked, "parked", false, "only parked tasks: in ERROR, and not retried by themselves")
 	}
-	l.StringVar(&f.kind, "kind", "", "only of this `KIND`")
-	l.StringVar(&f.reference, "reference", "", "only with this `REFERENCE`")
-	durationVar(l, &f.olderThan, "older-than", 0, "only in their state for at least this `TIME`, such as 36h or 7d")
+	l.StringVar(&f.kind, "kind", "", "only tasks of this `KIND`")
+	l.StringVar(&f.reference, "reference", "", "only tasks with this `REFERENCE`")
+	durationVar(l, &f.olderThan, "older-than", 0, "only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
 }
 
 // narrows reports whether any flag leaves tasks out.

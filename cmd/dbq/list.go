@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/state"
@@ -15,18 +16,21 @@ const defaultPage = 50
 func newList(a *app) *cobra.Command {
 	var f filterFlags
 	var after string
+	var oldest bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List tasks, the oldest first, a page at a time",
-		Long: `List tasks, the oldest first, a page at a time. When there are more, the end says how to see them: --after takes the last
-id of the page before, and costs the same on every page.
+		Short: "List tasks, the newest first, a page at a time",
+		Long: `List tasks, the newest first, one page at a time. When there may be more, the last line says how to get the next page: --after takes the
+last id of this one. Every page costs the same. --oldest-first reverses the order.
 
 With --json each task is a line, without its payload (see "dbq show").`,
 		Example: `  dbq list --queue mail
   dbq list --state error,poison --limit 1000
-  dbq list --parked --older-than 24h
+  dbq list --parked --older-than 1d --oldest-first
+  dbq list --state processing --watch
   dbq list --state poison --json | jq -r .result`,
-		Args: cobra.NoArgs,
+		Args: noArgs("use --queue NAME, or `dbq show ID` for one task"),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			filter, err := f.filter()
 			if err != nil {
@@ -35,9 +39,16 @@ With --json each task is a line, without its payload (see "dbq show").`,
 			if f.limit < 1 {
 				return usagef("--limit %d: it must be between 1 and %d", f.limit, dbq.MaxBulk)
 			}
+			filter.NewestFirst = !oldest
 			if after != "" {
-				if filter.After, err = parseID(after); err != nil {
+				id, err := parseID(after)
+				if err != nil {
 					return err
+				}
+				if oldest {
+					filter.After = id
+				} else {
+					filter.Before = id
 				}
 			}
 			c, err := a.open(ctx)
@@ -45,12 +56,15 @@ With --json each task is a line, without its payload (see "dbq show").`,
 				return err
 			}
 			defer c.Close()
-			return a.list(ctx, c, filter)
+			return a.watch(ctx, every, func() error { return a.list(ctx, c, filter) })
 		}),
 	}
 	f.add(cmd, state.All())
-	cmd.Flags().IntVar(&f.limit, "limit", defaultPage, "tasks of a page at most")
-	cmd.Flags().StringVar(&after, "after", "", "begin behind the task with this `ID`")
+	cmd.Flags().IntVar(&f.limit, "limit", defaultPage, "list at most `N` tasks")
+	cmd.Flags().StringVar(&after, "after", "", "begin behind the task with this `ID`, in the order of the list")
+	cmd.Flags().BoolVar(&oldest, "oldest-first", false, "list the oldest tasks first")
+	addWatch(cmd, &every)
+	a.completeQueueFlag(cmd)
 	return cmd
 }
 
@@ -75,7 +89,7 @@ func (a *app) list(ctx context.Context, c *dbq.Client, f dbq.Filter) error {
 	if err != nil {
 		return err
 	}
-	tab := table{rightFrom: 8}
+	tab := table{colour: a.colour, rightFrom: 8}
 	tab.add("ID", "QUEUE", "STATE", "TRIES", "WHEN", "KIND", "REFERENCE", "RESULT")
 	for _, t := range tasks {
 		tab.add(t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts), when(t, now),
@@ -85,7 +99,11 @@ func (a *app) list(ctx context.Context, c *dbq.Client, f dbq.Filter) error {
 		return err
 	}
 	if len(tasks) == f.Limit {
-		a.note("there may be more: add --after %s", tasks[len(tasks)-1].ID)
+		more := "--after "
+		if !f.NewestFirst {
+			more = "--oldest-first --after "
+		}
+		a.note("there may be more: add %s%s", more, tasks[len(tasks)-1].ID)
 	}
 	return nil
 }

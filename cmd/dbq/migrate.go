@@ -14,15 +14,15 @@ func newMigrate(a *app) *cobra.Command {
 	var dialectName string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Make dbq's tables, or bring them to this version",
-		Long: `Make dbq's tables, or bring them to this version. It keeps data, does nothing when there is nothing to do, and may run in
-many processes at once: one does the work, the others wait for it.
+		Short: "Create dbq's tables, or upgrade them to this version",
+		Long: `Create dbq's tables, or upgrade them to this version. Data is kept. Tables that are current are left alone. Several processes may
+run it at once: one migrates and the others wait.
 
-With --print it prints the SQL for an empty database instead, for a DBA to read and run; no server is needed.`,
+--print prints the SQL for an empty database instead, for DBA review. It needs no server.`,
 		Example: `  dbq migrate
   dbq migrate --dsn postgres://app@db.example/app --schema jobs
   dbq migrate --print --dialect postgres > dbq.sql`,
-		Args: cobra.NoArgs,
+		Args: noArgs("name the database by --dsn"),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			t, err := a.target()
 			if err != nil {

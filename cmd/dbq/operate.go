@@ -60,6 +60,7 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 		cmd.Aliases = []string{v.alias}
 	}
 	f.add(cmd, t.FromStates())
+	a.completeQueueFlag(cmd)
 	cmd.Flags().IntVar(&f.limit, "limit", dbq.MaxBulk, "tasks that a filter takes at most")
 	cmd.Flags().BoolVar(&all, "all", false, "take every task whose state allows it, in every queue")
 	cmd.Flags().StringVar(&op.Reason, "reason", "", "why, kept with the task")
@@ -225,8 +226,13 @@ func sourceStates(t state.Transition) string {
 		}
 		names = append(names, name)
 	}
+	return orList(names)
+}
+
+// orList is "a", "a or b", "a, b or c".
+func orList(names []string) string {
 	if len(names) > 1 {
-		names = append(names[:len(names)-2], names[len(names)-2]+" or "+names[len(names)-1])
+		names = append(names[:len(names)-2:len(names)-2], names[len(names)-2]+" or "+names[len(names)-1])
 	}
 	return strings.Join(names, ", ")
 }

@@ -24,6 +24,7 @@ type programRunner struct {
 	env   []string // of every program; a task's own is added
 	quiet bool
 	*starter
+	maxAttempts int // caps a task's own number, when it is not 0
 
 	mu     sync.Mutex
 	live   map[*exec.Cmd]bool
@@ -41,6 +42,9 @@ func (p *programRunner) Handle(ctx context.Context, t dbq.Task) ([]byte, error) 
 	begin := time.Now()
 	var out headBuffer
 	var errs tailBuffer
+	if p.maxAttempts > 0 {
+		t.MaxAttempts = min(t.MaxAttempts, p.maxAttempts)
+	}
 	payload, err := payloadFile(t.Payload)
 	if err != nil {
 		return nil, err

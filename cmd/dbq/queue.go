@@ -13,53 +13,62 @@ func newQueue(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Pause, resume, set and clean queues, for all their workers at once",
-		Long: `Pause, resume, set and clean queues. What is set is kept in the database: all workers on the queue follow it, also those that
-start later: at once on PostgreSQL, elsewhere within 20 seconds, or their --check. A pause holds at once, for every program: a paused queue hands out nothing.`,
+		Long: `Pause, resume, set and clean queues. Settings are kept in the database, and all workers on the queue follow them, including those that start
+later: at once on PostgreSQL, elsewhere within 20 seconds (or their --check). A pause takes effect at once everywhere.`,
 		Example: `  dbq queue pause mail --reason "the mail server is down"
   dbq queue set mail --concurrency 20 --keep-completed 24h
   dbq queue list`,
-		Args: cobra.NoArgs,
+		Args: subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newQueueList(a), newQueuePause(a), newQueueResume(a), newQueueSet(a), newQueueClean(a))
+	for _, one := range []*cobra.Command{newQueuePause(a), newQueueResume(a), newQueueSet(a), newQueueClean(a)} {
+		one.ValidArgsFunction = firstArg(a.completeBy(queueNames))
+		cmd.AddCommand(one)
+	}
+	cmd.AddCommand(newQueueList(a))
 	return cmd
 }
 
 func exactlyOneQueue(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("one queue's name is wanted, %d are given", len(args))
+		return usagef("give one queue's name, not %d", len(args))
 	}
 	return nil
 }
 
 // onQueue is the body of a verb about one queue.
-func (a *app) onQueue(f func(ctx context.Context, q *dbq.Queue) error) func(*cobra.Command, []string) error {
+func (a *app) onQueue(f func(ctx context.Context, c *dbq.Client, q *dbq.Queue) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, args []string) error {
 		c, err := a.open(ctx)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return f(ctx, c.Queue(args[0]))
+		return f(ctx, c, c.Queue(args[0]))
 	})
 }
 
 func newQueuePause(a *app) *cobra.Command {
 	var reason string
+	var create bool
 	cmd := &cobra.Command{
 		Use:     "pause QUEUE",
-		Short:   "Hand out no task of a queue, until it is resumed",
-		Long:    "Hand out no task of a queue, until it is resumed. Tasks in work are finished, and new ones are taken in.",
+		Short:   "Stop handing out the tasks of a queue",
+		Long:    "Stop handing out the tasks of a queue until it is resumed. Running tasks finish, and new tasks are accepted.",
 		Example: `  dbq queue pause mail --reason "the mail server is down"`,
 		Args:    exactlyOneQueue,
-		RunE: a.onQueue(func(ctx context.Context, q *dbq.Queue) error {
+		RunE: a.onQueue(func(ctx context.Context, c *dbq.Client, q *dbq.Queue) error {
+			if err := mustBeKnown(ctx, c, q.Name(), create); err != nil {
+				return err
+			}
 			if err := q.Pause(ctx, reason); err != nil {
 				return err
 			}
 			return a.done("paused %s", q.Name())
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for people")
+	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, for people")
+	addCreate(cmd.Flags(), &create)
 	return cmd
 }
 
@@ -69,7 +78,10 @@ func newQueueResume(a *app) *cobra.Command {
 		Short:   "End a pause",
 		Example: "  dbq queue resume mail",
 		Args:    exactlyOneQueue,
-		RunE: a.onQueue(func(ctx context.Context, q *dbq.Queue) error {
+		RunE: a.onQueue(func(ctx context.Context, c *dbq.Client, q *dbq.Queue) error {
+			if err := mustBeKnown(ctx, c, q.Name(), false); err != nil {
+				return err
+			}
 			if err := q.Resume(ctx); err != nil {
 				return err
 			}
@@ -98,12 +110,12 @@ type settingFlags struct {
 
 func (s *settingFlags) add(cmd *cobra.Command) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.IntVar(&s.concurrency, "concurrency", 0, "tasks that one worker works on at once (0: each worker's own)")
-	f.IntVar(&s.batch, "batch", 0, "tasks in one checkout (0: each worker's own)")
-	durationVar(f, &s.poll, "poll", 0, "longest pause between two looks of an idle worker (0: each worker's own)")
-	durationVar(f, &s.lease, "lease", 0, "lease of a task (0: each worker's own)")
-	f.IntVar(&s.maxAttempts, "max-attempts", 0, "attempts after which a failing task is POISON (0: the task's own)")
-	f.StringVar(&s.history, "history", "", "which attempts are recorded: all, failures or none")
+	f.IntVar(&s.concurrency, "concurrency", 0, "run up to `N` tasks at once in each worker (0: each worker's own)")
+	f.IntVar(&s.batch, "batch", 0, "check out at most `N` tasks at once (0: each worker's own)")
+	durationVar(f, &s.poll, "poll", 0, "look for tasks at least once in this `TIME` (0: each worker's own)")
+	durationVar(f, &s.lease, "lease", 0, "lease tasks for this `TIME` (0: each worker's own)")
+	f.IntVar(&s.maxAttempts, "max-attempts", 0, "cap a task's own number of attempts at `N` (0: no cap)")
+	f.StringVar(&s.history, "history", "", "record these `ATTEMPTS`: all, failures or none")
 	s.addRetention(cmd, f)
 }
 
@@ -145,18 +157,22 @@ func (s *settingFlags) given() bool {
 
 func newQueueSet(a *app) *cobra.Command {
 	var s settingFlags
+	var create bool
 	cmd := &cobra.Command{
 		Use:   "set QUEUE",
-		Short: "Set what a queue's workers shall do",
-		Long: `Set what a queue's workers shall do: only what a flag names is changed. 0 gives a setting back to each worker.
+		Short: "Change the settings of a queue's workers",
+		Long: `Change the settings of a queue's workers. Only what a flag names is changed. 0 leaves a setting to each worker again.
 
 What has ended is kept for ever, unless --keep-... says otherwise; then one of the queue's workers removes it, a little at a time.`,
 		Example: `  dbq queue set mail --concurrency 20 --lease 2m
   dbq queue set mail --keep-completed 24h --keep-poison 30d --keep-attempts 30d`,
 		Args: exactlyOneQueue,
-		RunE: a.onQueue(func(ctx context.Context, q *dbq.Queue) error {
+		RunE: a.onQueue(func(ctx context.Context, c *dbq.Client, q *dbq.Queue) error {
 			if !s.given() {
 				return usagef("nothing to set: give at least one flag (dbq queue set --help)")
+			}
+			if err := mustBeKnown(ctx, c, q.Name(), create); err != nil {
+				return err
 			}
 			if err := q.Configure(ctx, s.change); err != nil {
 				return err
@@ -165,6 +181,7 @@ What has ended is kept for ever, unless --keep-... says otherwise; then one of t
 		}),
 	}
 	s.add(cmd)
+	addCreate(cmd.Flags(), &create)
 	return cmd
 }
 
@@ -172,13 +189,13 @@ func newQueueClean(a *app) *cobra.Command {
 	var s settingFlags
 	cmd := &cobra.Command{
 		Use:   "clean QUEUE",
-		Short: "Remove now what a queue has kept for long enough",
+		Short: "Remove what a queue has kept for long enough, now",
 		Long: `Remove now what a queue has kept for long enough: by its settings, or by the flags alone when any is given. It works in short
 transactions and may be broken off at any time.`,
 		Example: `  dbq queue clean mail
   dbq queue clean mail --keep-completed 1h`,
 		Args: exactlyOneQueue,
-		RunE: a.onQueue(func(ctx context.Context, q *dbq.Queue) error {
+		RunE: a.onQueue(func(ctx context.Context, _ *dbq.Client, q *dbq.Queue) error {
 			var settings dbq.QueueSettings
 			var err error
 			if s.given() {

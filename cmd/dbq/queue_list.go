@@ -18,7 +18,7 @@ func newQueueList(a *app) *cobra.Command {
 
 With --json each queue is a line.`,
 		Example: "  dbq queue list",
-		Args:    cobra.NoArgs,
+		Args:    noArgs(""),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			c, err := a.open(ctx)
 			if err != nil {
@@ -41,8 +41,7 @@ With --json each queue is a line.`,
 func (a *app) printQueues(queues []dbq.QueueInfo, now time.Time) error {
 	if a.json {
 		for _, q := range queues {
-			if err := a.printJSON(map[string]any{"queue": q.Queue, "paused": q.Paused, "since": q.Since, "reason": q.Reason, "by": q.By,
-				"settings": settingsLine(q.Settings)}); err != nil {
+			if err := a.printJSON(viewOfQueue(q)); err != nil {
 				return err
 			}
 		}
@@ -52,7 +51,7 @@ func (a *app) printQueues(queues []dbq.QueueInfo, now time.Time) error {
 		a.note("no queue is paused or has anything set")
 		return nil
 	}
-	tab := table{rightFrom: 4}
+	tab := table{colour: a.colour, rightFrom: 4}
 	tab.add("QUEUE", "PAUSED", "SETTINGS")
 	for _, q := range queues {
 		paused := "-"
@@ -69,6 +68,38 @@ func (a *app) printQueues(queues []dbq.QueueInfo, now time.Time) error {
 		tab.add(q.Queue, paused, settings)
 	}
 	return tab.write(a.out)
+}
+
+// queueView is a queue as --json shows it. Durations are in seconds, and what is not set is left out.
+type queueView struct {
+	Queue    string       `json:"queue"`
+	Paused   bool         `json:"paused"`
+	Since    time.Time    `json:"since,omitzero"`
+	Reason   string       `json:"reason,omitempty"`
+	By       string       `json:"by,omitempty"`
+	Settings settingsView `json:"settings"`
+}
+
+type settingsView struct {
+	Concurrency   int         `json:"concurrency,omitempty"`
+	Batch         int         `json:"batch,omitempty"`
+	Poll          float64     `json:"poll_seconds,omitempty"`
+	Lease         float64     `json:"lease_seconds,omitempty"`
+	MaxAttempts   int         `json:"max_attempts,omitempty"`
+	History       dbq.History `json:"history,omitempty"`
+	KeepCompleted float64     `json:"keep_completed_seconds,omitempty"`
+	KeepPoison    float64     `json:"keep_poison_seconds,omitempty"`
+	KeepParked    float64     `json:"keep_parked_seconds,omitempty"`
+	KeepAttempts  float64     `json:"keep_attempts_seconds,omitempty"`
+	Archive       bool        `json:"archive,omitempty"`
+}
+
+func viewOfQueue(q dbq.QueueInfo) queueView {
+	s, r := q.Settings, q.Settings.Retention
+	return queueView{q.Queue, q.Paused, q.Since, q.Reason, q.By, settingsView{
+		s.Concurrency, s.Batch, s.Poll.Seconds(), s.Lease.Seconds(), s.MaxAttempts, s.History,
+		r.Completed.Seconds(), r.Poison.Seconds(), r.Parked.Seconds(), r.Attempts.Seconds(), r.Archive,
+	}}
 }
 
 // settingsLine are settings as the flags of `dbq queue set` that make them.

@@ -28,13 +28,13 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue", "set", "mail", "--lease", "0").has("set mail")
 	o := u.run("queue", "list", "--json")
 	o.ok()
-	if got := o.one(); got["settings"] != "--concurrency 3 --history none --keep-completed 7d" || got["paused"] != true {
+	if got := o.one(); fmt.Sprint(got["settings"]) != "map[concurrency:3 history:none keep_completed_seconds:604800]" || got["paused"] != true {
 		t.Errorf("got %v", got)
 	}
 	u.run("queue", "resume", "mail").has("resumed mail")
 
 	u.run("queue").has("pause", "clean")
-	u.run("queue", "pause").fails(exitUsage, "one queue's name")
+	u.run("queue", "pause").fails(exitUsage, "queue's name")
 	u.run("queue", "set", "mail").fails(exitUsage, "nothing to set")
 	u.run("queue", "set", "mail", "--keep-poison", "soon").fails(exitUsage, "7d")
 	u.run("queue", "set", "mail", "--history", "some").fails(exitUsage, "failures")

@@ -8,26 +8,30 @@ import (
 const rootLong = `dbq is a durable task queue that lives in the database you already run.
 
 Try it, with nothing to set up:
-  dbq demo                                      three workers, one of them killed: nothing lost, nothing doubled
+  dbq demo                                      three workers, one killed: no task is lost or done twice
 
-A queue in a file, dbq.db in the current folder:
-  dbq enqueue --queue mail --payload hello      prints the new task's id
-  dbq work --queue mail -- sh -c 'cat; sleep 1' runs a program for each task, payload on stdin
-  dbq stats                                     queues and how many tasks are in which state
-  dbq list --queue mail                         tasks; then: dbq show ID
+Use a queue in a file, ./dbq.db:
+  dbq enqueue --queue mail --payload hello      adds a task and prints its id
+  dbq work --queue mail -- sh -c 'cat; sleep 1' runs a program for each task, with the payload on stdin
+  dbq stats                                     counts the tasks of each queue by state
+  dbq list --queue mail                         lists tasks, the newest first; then: dbq show ID
 
-On a server:
+Use a queue on a server:
   export DBQ_DSN=postgres://app@db.example/app
-  dbq conform                                   checks that this server keeps the promises
-  dbq migrate                                   makes the tables, or brings them to this version
-  dbq list --state poison                       what waits for a person
-  dbq reenqueue --queue mail --state poison     try these again
+  dbq conform                                   checks that the server passes dbq's conformance suite
+  dbq migrate                                   creates the tables, or upgrades them to this version
+  dbq stats --watch                             shows the counts again every two seconds
+  dbq list --state poison                       lists the tasks that wait for an operator
+  dbq reenqueue --queue mail --state poison     tries them again
 
-The database is --dsn or --dsn-file, else DBQ_DSN, else the SQLite file dbq.db in the current folder. A plain path is a SQLite file.
-"enqueue" and "work" make that default file and its tables if need be; every other database wants "dbq migrate" first.
+The database comes from --dsn or --dsn-file, else from DBQ_DSN, else it is ./dbq.db. A plain path is a SQLite file. "enqueue" and "work"
+create ./dbq.db when it is missing; for any other database, run "dbq migrate" first. A DSN in --dsn is visible in the list of
+processes: use --dsn-file or DBQ_DSN for one that has a password.
 
-With --json results are JSON on stdout: one document, or one on each line where the verb's help says so. Errors are one
-line on stderr, always.
+Durations are numbers with units, the largest first: 250ms, 90s, 1h30m, 7d, 2w.
+
+With --json, results are JSON on stdout: one document, or one on each line where the command's help says so. An error is always one
+line on stderr. Colours appear on terminals only; NO_COLOR=1 turns them off.
 
 ` + exitCodesSection
 
@@ -41,19 +45,21 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.Version = readVersion().String()
+	root.SetVersionTemplate("dbq {{.Version}}\n")
 	f := root.PersistentFlags()
-	f.StringVar(&a.dsn, "dsn", "", "the `DATABASE`: postgres://…, mysql://…, sqlite:FILE or a file (default $DBQ_DSN, else "+defaultDSN+")")
-	f.StringVar(&a.dsnFile, "dsn-file", "", "read the DSN from `FILE`, so that it is in no list of processes")
-	f.StringVar(&a.prefix, "prefix", "", "`BEGIN` of the tables' names (default dbq_)")
-	f.StringVar(&a.schema, "schema", "", "the `SCHEMA` that the tables are in (default the connection's own)")
-	f.StringVar(&a.strategy, "strategy", "", "the `WAY` tasks are checked out: skip-locked, advisory or cas, or update on Oracle (default the server's best)")
+	f.StringVar(&a.dsn, "dsn", "", "the `DATABASE`: postgres://…, mysql://…, sqlite:FILE, or a file (default $DBQ_DSN, else "+defaultDSN+")")
+	f.StringVar(&a.dsnFile, "dsn-file", "", "read the DSN from `FILE`, which keeps it out of the list of processes")
+	f.StringVar(&a.prefix, "prefix", "", "`PREFIX` of the tables' names (default dbq_)")
+	f.StringVar(&a.schema, "schema", "", "`SCHEMA` of the tables (default the connection's own)")
+	f.StringVar(&a.strategy, "strategy", "", "checkout `STRATEGY`: skip-locked, advisory or cas; on Oracle also update (default the server's best)")
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
 	root.AddGroup(
-		&cobra.Group{ID: groupStart, Title: "To begin with:"},
-		&cobra.Group{ID: groupLook, Title: "To look:"},
-		&cobra.Group{ID: groupOperate, Title: "To operate:"},
+		&cobra.Group{ID: groupStart, Title: "Getting started:"},
+		&cobra.Group{ID: groupLook, Title: "Inspecting:"},
+		&cobra.Group{ID: groupOperate, Title: "Operating:"},
 	)
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {

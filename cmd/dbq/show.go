@@ -19,8 +19,8 @@ func newShow(a *app) *cobra.Command {
 	cmd = &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one task with its payload and result",
-		Long: `Show one task with its payload and result: as text where it is text, else the begin in hex. --payload and --result write the
-bytes themselves to stdout and nothing else; on a terminal, what it would act upon is escaped.
+		Long: `Show one task with its payload, its result and its attempts. Bytes that are not text are shown in hex. --payload and --result write only
+those bytes to stdout; on a terminal, control characters are escaped.
 
 With --json the task is one document; bytes that are not UTF-8 are in payload_base64 and result_base64.`,
 		Example: `  dbq show 0198c1f2-7a3b-7c4d-8e5f-0123456789ab
@@ -92,7 +92,7 @@ func describeAttempts(as []dbq.Attempt) string {
 
 func exactlyOneID(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("one task id is wanted, %d are given", len(args))
+		return usagef("give one task id, not %d", len(args))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/state"
@@ -13,11 +14,12 @@ import (
 func newStats(a *app) *cobra.Command {
 	var queue string
 	var exact bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Count the tasks of each queue by state",
-		Long: `Count the tasks of each queue by state. DUE could be taken now, PARKED are in ERROR until an operator acts, LAG is how long
-the oldest due task has been due.
+		Long: `Count the tasks of each queue by state. DUE tasks can be taken now. PARKED tasks stay in ERROR until an operator acts. LAG is how long the
+oldest due task has been due.
 
 It counts up to 10,000 tasks of each queue and state, and shows 10000+ where there may be more; --exact counts all of them, which reads the
 whole table. Completed tasks are counted among the newest 10,000 of all queues where no index has them (PostgreSQL, SQLite, Oracle).
@@ -25,8 +27,9 @@ whole table. Completed tasks are counted among the newest 10,000 of all queues w
 With --json each queue is a line; oldest_due_seconds is the lag, and at_least names the states that may have more tasks.`,
 		Example: `  dbq stats
   dbq stats --exact
+  dbq stats --watch=5s
   dbq stats --json | jq 'select(.due > 1000) | .queue'`,
-		Args: cobra.NoArgs,
+		Args: noArgs("use --queue NAME"),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			c, err := a.open(ctx)
 			if err != nil {
@@ -37,21 +40,19 @@ With --json each queue is a line; oldest_due_seconds is the lag, and at_least na
 			if exact {
 				opts = append(opts, dbq.CountAll())
 			}
-			stats, err := c.Stats(ctx, opts...)
-			if err != nil {
-				return err
-			}
-			var chosen []dbq.QueueStats
-			for _, s := range stats {
-				if queue == "" || s.Queue == queue {
-					chosen = append(chosen, s)
+			return a.watch(ctx, every, func() error {
+				stats, err := c.Stats(ctx, opts...)
+				if err != nil {
+					return err
 				}
-			}
-			return a.printStats(chosen)
+				return a.printStats(slices.DeleteFunc(stats, func(s dbq.QueueStats) bool { return queue != "" && s.Queue != queue }))
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, however many")
-	cmd.Flags().StringVarP(&queue, "queue", "q", "", "only this queue")
+	cmd.Flags().StringVarP(&queue, "queue", "q", "", "only this `QUEUE`")
+	addWatch(cmd, &every)
+	a.completeQueueFlag(cmd)
 	return cmd
 }
 
@@ -78,7 +79,7 @@ func (a *app) printStats(stats []dbq.QueueStats) error {
 		a.note("no tasks")
 		return nil
 	}
-	tab := table{rightFrom: 1}
+	tab := table{colour: a.colour, rightFrom: 1}
 	header := []string{"QUEUE"}
 	for _, s := range state.All() {
 		header = append(header, s.String())

@@ -8,6 +8,7 @@ import (
 
 // table is rows of text in columns. text/tabwriter aligns all columns to the same side, and names want another than numbers.
 type table struct {
+	colour    bool
 	rightFrom int // columns from here on are numbers, aligned to the right
 	rows      [][]string
 }
@@ -28,7 +29,7 @@ func (t *table) write(w io.Writer) error {
 		}
 	}
 	b := bufio.NewWriter(w)
-	for _, row := range t.rows {
+	for n, row := range t.rows {
 		var line strings.Builder
 		for i, cell := range row {
 			fill := strings.Repeat(" ", widths[i]-cellWidth(cell))
@@ -36,12 +37,23 @@ func (t *table) write(w io.Writer) error {
 				line.WriteString("  ")
 			}
 			if i >= t.rightFrom {
-				line.WriteString(fill + cell)
+				line.WriteString(fill + t.styled(n, cell))
 			} else {
-				line.WriteString(cell + fill)
+				line.WriteString(t.styled(n, cell) + fill)
 			}
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.Flush()
+}
+
+// styled is a cell as the terminal shows it: the header in bold, states in their colours.
+func (t *table) styled(row int, cell string) string {
+	switch {
+	case !t.colour:
+		return cell
+	case row == 0:
+		return bold.apply(cell)
+	}
+	return styleOf(cell).apply(cell)
 }

@@ -25,16 +25,13 @@ func newVersion(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print dbq's version and the databases it was built for",
-		Args:  cobra.NoArgs,
+		Args:  noArgs(""),
 		RunE: a.verb(func(context.Context, []string) error {
 			v := readVersion()
 			if a.json {
 				return a.printJSON(v)
 			}
-			if v.Commit != "" {
-				v.Version += " (" + v.Commit + ")"
-			}
-			if err := a.say("dbq %s, %s, DSNs: %s", v.Version, v.Go, strings.Join(v.Schemes, ", ")); err != nil {
+			if err := a.say("dbq %s, %s, DSNs: %s", v, v.Go, strings.Join(v.Schemes, ", ")); err != nil {
 				return err
 			}
 			for _, scheme := range slices.Sorted(maps.Keys(v.Notes)) {
@@ -45,6 +42,14 @@ func newVersion(a *app) *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// String is the version with the commit it was built from.
+func (v versionInfo) String() string {
+	if v.Commit == "" {
+		return v.Version
+	}
+	return v.Version + " (" + v.Commit + ")"
 }
 
 func readVersion() versionInfo {

@@ -15,8 +15,8 @@ func newWait(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until a task has ended, and print its result",
-		Long: `Wait until a task has ended and write its result to stdout: exit code 0 when it is COMPLETED, 1 when it is POISON or parked,
-or when --timeout is over.
+		Long: `Wait until a task has ended and write its result to stdout. The exit code is 0 when the task is COMPLETED, and 1 when it is POISON or parked or
+the --timeout has passed.
 
 With --json the task is one document, as "dbq show" prints it.`,
 		Example: `  dbq wait $(dbq enqueue --queue sums --payload '1+1')`,

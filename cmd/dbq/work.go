@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,38 +28,43 @@ const (
 	exitPark   = 78 // EX_CONFIG
 )
 
-const workLong = `Run a program for each task of a queue: the payload on its stdin, its exit code says what becomes of the task.
+const workLong = `Run a program for each task of a queue. The program reads the payload from stdin, and its exit code decides what happens to the task:
 
-  0         completed; what it wrote to stdout is the result (%[1]d bytes are kept)
-  65        POISON: the input is bad, no other attempt would help (EX_DATAERR)
+  0         completed; its stdout is the result (%[1]d bytes are kept)
+  65        POISON: the input is bad, and another attempt would not help (EX_DATAERR)
   78        parked in ERROR until an operator acts (EX_CONFIG)
-  another   tried again after a pause that grows with each attempt, until the attempts are spent (75 is one of these)
+  other     retried after a pause that grows with each attempt, until the attempts are spent (75, EX_TEMPFAIL, is one of these)
 
-Of a failure, exit code and the end of stderr are kept as the task's result. The payload is complete before the program starts.
+When a program fails, its exit code and the end of its stderr are kept as the task's result. The payload is complete on stdin before the
+program starts.
 
-The program gets dbq's environment without what leads into the database, since it could print it: DBQ_*, PG*, MYSQL_*, MARIADB_*,
-ORACLE_*, TNS_* and any variable that holds the DSN. --env NAME passes one of these, --pass-env all. A DSN in --dsn can be read by every
-process on the machine, and one in DBQ_DSN by those of the same user: prefer --dsn-file. In addition the program gets
+The program gets dbq's environment without the settings of dbq and of database clients, because a program may print its environment:
+DBQ_*, PG*, MYSQL_*, MARIADB_*, ORACLE_*, TNS_*, and any variable that holds the DSN. --env NAME passes one of them, --pass-env passes
+all. A DSN given as --dsn is visible to every process on the machine, and one in DBQ_DSN to processes of the same user: prefer
+--dsn-file. These variables describe the task:
 
   DBQ_TASK_ID  DBQ_QUEUE  DBQ_KIND  DBQ_REFERENCE  DBQ_ATTEMPT  DBQ_MAX_ATTEMPTS  DBQ_FENCE
-  DBQ_HEADER_NAME for each header: upper case, with _ for what is no letter or digit
+  DBQ_HEADER_NAME for each header: in upper case, with _ for anything but letters and digits
 
-DBQ_FENCE only grows for a task: hand it on to a system that should refuse a worker whose task was taken over.
+DBQ_FENCE only grows for a task. Pass it to a system that should refuse a worker whose task was taken over.
 
-The lease is extended while the program runs. When it is lost all the same (revoked, or this machine slept), and when
---timeout or --drain is over, the program is killed together with the processes it started. After --timeout the attempt has failed.
-On Linux the program is also killed when dbq itself dies, however it dies; processes that the program started may then live on.
+The lease is extended while the program runs. When the lease is lost, or --timeout or --drain ends, the program is killed together with
+the processes it started; after --timeout the attempt has failed. On Linux the program is also killed when dbq itself dies; processes
+that it started may then survive.
 
-What operators set for the queue stands above these flags (dbq queue set), and one worker can be told to pause, to resume and to
-stop (dbq worker). On PostgreSQL it follows at once, elsewhere at its next --check.
+The queue's settings (dbq queue set) override these flags, and operators can pause, resume and stop a single worker (dbq worker). On
+PostgreSQL both take effect at once, elsewhere at the next --check.
 
-SIGTERM or SIGINT (Ctrl-C) takes no more tasks and waits for the running programs, then exit code 0; a second one kills them, exit
-code 130, and their tasks are taken over when their leases have run out.
+The first SIGTERM or SIGINT (Ctrl-C) stops taking tasks and waits for running programs; dbq then exits with code 0. A second one kills the
+programs and exits with code 130; their tasks are taken over when their leases expire.
 
-Each attempt's end is a line on stderr, or with --json a line on stdout:
+Each attempt prints a line on stderr when it ends, or with --json a line on stdout:
   {"task":"…","queue":"mail","attempt":1,"outcome":"completed","seconds":0.12}   or "failed", "poisoned", "parked", "stopped"
 
-Without --dsn and DBQ_DSN it works on the SQLite file dbq.db in the current folder, which is made if need be.`
+By default it uses ./dbq.db, which it creates when missing.`
+
+// deniedMost is how many checkouts in a row the database may deny before dbq work gives up.
+const deniedMost = 3
 
 // workFlags are the flags of work.
 type workFlags struct {
@@ -95,23 +101,24 @@ func newWork(a *app) *cobra.Command {
 	l := cmd.Flags()
 	l.SetInterspersed(false) // what follows the program is the program's
 	l.StringVarP(&f.queue, "queue", "q", "", "the queue's `NAME`")
-	l.StringVar(&f.program, "exec", "", "the `PROGRAM`; it may as well follow the flags, with its arguments")
-	l.IntVarP(&f.concurrency, "concurrency", "c", 1, "run `N` programs at the same time")
-	l.IntVar(&f.batch, "batch", 1000, "at most `N` tasks in one checkout; no more than the programs take on")
-	durationVar(l, &f.lease, "lease", 30*time.Second, "a crashed worker's task is taken over after this `TIME`")
+	l.StringVar(&f.program, "exec", "", "the `PROGRAM`, which may also follow the flags with its arguments")
+	l.IntVarP(&f.concurrency, "concurrency", "c", 1, "run up to `N` programs at the same time")
+	l.IntVar(&f.batch, "batch", 1000, "check out at most `N` tasks at once, and never more than the programs can take")
+	durationVar(l, &f.lease, "lease", 30*time.Second, "another worker takes a crashed worker's task over after this `TIME`")
 	durationVar(l, &f.timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
-	durationVar(l, &f.drain, "drain", 30*time.Second, "`TIME` to wait for running programs when told to stop")
-	durationVar(l, &f.poll, "poll", 2*time.Second, "look for tasks after this `TIME` at the latest, also when nothing tells of any")
-	l.IntVar(&f.maxAttempts, "max-attempts", 0, "after `N` attempts a failing task is POISON, if it allows more (0: the task's own)")
+	durationVar(l, &f.drain, "drain", 30*time.Second, "wait this `TIME` for running programs when stopping")
+	durationVar(l, &f.poll, "poll", 2*time.Second, "look for tasks at least once in this `TIME`, even without a notification")
+	l.IntVar(&f.maxAttempts, "max-attempts", 0, "cap the task's own number of attempts at `N` (0: no cap)")
 	l.StringVar(&f.history, "history", "all", "which attempts are recorded: all, failures or none")
 	f.keep.addRetention(cmd, pflag.NewFlagSet("", pflag.ContinueOnError))
 	l.StringVar(&f.id, "id", "", "the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
-	durationVar(l, &f.check, "check", 15*time.Second, "tell the registry and ask for orders and settings after this `TIME` at the latest")
-	l.BoolVar(&f.paused, "paused", false, "begin paused, until dbq worker resume")
-	l.BoolVar(&f.untilEmpty, "until-empty", false, "stop when nothing is due or in work, exit code 1 when a task failed; delayed tasks and later retries are left")
-	l.BoolVar(&f.env.all, "pass-env", false, "give programs all of dbq's environment, with what leads into the database")
-	l.StringArrayVar(&f.env.also, "env", nil, "give programs this variable although it belongs to the database; `NAME`, repeatable")
-	l.BoolVar(&f.quiet, "quiet", false, "no line for each attempt")
+	durationVar(l, &f.check, "check", 15*time.Second, "report to the registry, and read commands and settings, at least once in this `TIME`")
+	l.BoolVar(&f.paused, "paused", false, "start paused, until dbq worker resume")
+	l.BoolVar(&f.untilEmpty, "until-empty", false, "stop when nothing is due or running; exit code 1 when a task failed or the queue is paused")
+	l.BoolVar(&f.env.all, "pass-env", false, "pass dbq's whole environment to programs, with the settings of database clients")
+	l.StringArrayVar(&f.env.also, "env", nil, "pass the variable `NAME` to programs although it is withheld by default; repeatable")
+	l.BoolVar(&f.quiet, "quiet", false, "print no line for each attempt")
+	a.completeQueueFlag(cmd)
 	return cmd
 }
 
@@ -166,11 +173,20 @@ func (a *app) work(ctx context.Context, f workFlags, argv []string) error {
 
 	p := newProgramRunner(a, argv, f.env.inherited(a.givenDSN()), f.quiet)
 	defer p.stop()
+	if p.maxAttempts, err = f.attemptsCap(ctx, c); err != nil {
+		return err
+	}
+	paused, err := pauseOf(ctx, c, f.queue)
+	if err != nil {
+		return err
+	}
 	w := f.worker(c, p)
 	w.Logger = newLogger(a)
 	switch {
 	case f.paused:
 		a.note("paused, until: dbq worker resume %s", w.ID)
+	case paused != nil && !f.untilEmpty:
+		a.note("%s, until: dbq queue resume %s", pausedText(paused), f.queue)
 	case !f.quiet && !f.untilEmpty:
 		a.note("working on queue %q of %s %s as %s; Ctrl-C stops", f.queue, c.Server().Product, c.Server().Version, w.ID)
 	}
@@ -190,9 +206,30 @@ func (a *app) work(ctx context.Context, f workFlags, argv []string) error {
 		break
 	}
 	if err == nil && f.untilEmpty && ctx.Err() == nil {
-		err = p.verdict()
+		if err = p.verdict(); err == nil {
+			err = f.pausedVerdict(ctx, c)
+		}
 	}
 	return err
+}
+
+// attemptsCap is after how many attempts a failing task is POISON here, 0 for the task's own number: the queue's setting, else the flag.
+func (f *workFlags) attemptsCap(ctx context.Context, c *dbq.Client) (int, error) {
+	s, err := c.Queue(f.queue).Settings(ctx)
+	return cmp.Or(s.MaxAttempts, f.maxAttempts), err
+}
+
+// pausedVerdict is an error when --until-empty ended because the queue is paused, and not because it is empty.
+func (f *workFlags) pausedVerdict(ctx context.Context, c *dbq.Client) error {
+	paused, err := pauseOf(ctx, c, f.queue)
+	if err != nil || paused == nil {
+		return err
+	}
+	left, err := c.List(ctx, dbq.Filter{Queue: f.queue, States: []state.State{state.Created, state.Error}, Limit: 1})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return failedf("%s, and its tasks were left: dbq queue resume %s", pausedText(paused), f.queue)
 }
 
 func (f *workFlags) worker(c *dbq.Client, h worker.Handler) worker.Worker {
@@ -214,13 +251,25 @@ func (f *workFlags) worker(c *dbq.Client, h worker.Handler) worker.Worker {
 // comes back when they fail or die.
 func (f *workFlags) run(ctx context.Context, c *dbq.Client, w worker.Worker) error {
 	var stopped atomic.Bool
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var refused atomic.Int32 // checkouts in a row that the database denied
 	w.Observe = func(e worker.Event) {
-		if e.Order == dbq.OrderStop {
+		switch {
+		case e.Order == dbq.OrderStop:
 			stopped.Store(true)
+		case e.Kind != worker.Polled:
+		case !errors.Is(e.Err, dbq.ErrDenied):
+			refused.Store(0)
+		case refused.Add(1) == deniedMost:
+			cancel(e.Err) // it will not change by itself, and nobody sees a worker that goes on asking
 		}
 	}
 	for {
 		err := w.Run(ctx)
+		if cause := context.Cause(ctx); errors.Is(cause, dbq.ErrDenied) {
+			return cause
+		}
 		if err != nil || ctx.Err() != nil || !f.untilEmpty || stopped.Load() {
 			return err
 		}

@@ -50,7 +50,7 @@ func TestClassifyRealErrors(t *testing.T) {
 			{"a query that an operator ended", func(t *testing.T) error { return killed(t, s, "KILL QUERY") }, dialect.Conflict},
 			{"a session that an operator ended", func(t *testing.T) error { return killed(t, s, "KILL") }, dialect.Ambiguous},
 			{"a context that has ended", dialecttest.InAnEndedContext(s), dialect.Unknown},
-			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Missing},
+			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Unavailable},
 			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
 			{"a right that is missing", func(t *testing.T) error { return withoutRights(t, s, dsn) }, dialect.Denied},
 		} {

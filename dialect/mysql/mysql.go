@@ -161,6 +161,9 @@ func atLeast(version string, least [2]int) bool {
 
 // Classify reads the servers' error numbers.
 func (Dialect) Classify(err error) dialect.Class {
+	if errors.Is(err, dialect.ErrNoDatabase) { // of the DSN; a schema that is not there is Missing
+		return dialect.Unavailable
+	}
 	var e *driver.MySQLError
 	if !errors.As(err, &e) {
 		switch {

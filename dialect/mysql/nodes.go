@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dbq-go/dbq/dialect"
 	mysql "github.com/go-sql-driver/mysql"
 )
 
@@ -26,12 +27,28 @@ func newNodes(cfg *mysql.Config, addresses []string) (nodes, error) {
 	for i, a := range addresses {
 		one := cfg.Clone()
 		one.Addr = a
-		var err error
-		if out[i], err = mysql.NewConnector(one); err != nil {
+		inner, err := mysql.NewConnector(one)
+		if err != nil {
 			return nil, err
 		}
+		out[i] = &node{inner, cfg.DBName}
 	}
 	return out, nil
+}
+
+// node connects to one of them.
+type node struct {
+	driver.Connector
+	database string
+}
+
+// Connect says when the server does not have the database.
+func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := n.Connector.Connect(ctx)
+	if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) && refused.Number == 1049 {
+		err = dialect.NoDatabase(n.database, err)
+	}
+	return c, err
 }
 
 // Driver is the driver of each of them.

@@ -127,7 +127,7 @@ VALUES {rows}`),
 		IDBehind: t(`SELECT t.id FROM {task} AS t FORCE INDEX (PRIMARY) WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
 		Get:      t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} AS t WHERE t.id = :id`),
 		Held:     t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} AS t FORCE INDEX ({prefix}task_lane) WHERE t.queue = :queue AND t.lane = {working} AND t.holder = :holder`),
-		List:     t(`SELECT ` + shown + `, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		List:     t(`SELECT ` + shown + `, {now} AS now FROM {task} AS t WHERE {where} ORDER BY t.id{order} LIMIT :limit`),
 		FindIDs:  t(`SELECT t.id FROM {task} AS t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		InState:  map[state.State]string{state.Processing: "lane = " + working, state.Poison: "lane = 4"},
 		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} AS t FORCE INDEX (PRIMARY)

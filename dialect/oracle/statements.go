@@ -108,7 +108,7 @@ END;`),
 		Get: t(`SELECT ` + shown + `, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.id = :id`),
 		Held: t(`SELECT ` + shown + `, t.payload, t.payload_size, {now} AS now FROM {task} t
  WHERE t.busy_queue = :queue AND t.holder = :holder`),
-		List:    t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
+		List:    t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id{order} FETCH FIRST :limit ROWS ONLY`),
 		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		IDBehind: t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before
  ORDER BY t.id OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY`),

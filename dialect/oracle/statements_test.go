@@ -105,7 +105,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	// the core's conditions, all at once
 	where := "1 = 1 AND queue = :queue AND reference = :reference AND kind = :kind AND due IS NULL AND updated <= " + st.Now + " - :age AND id > :after AND " +
 		state.Condition(state.All()...)
-	bound("List", strings.Replace(st.List, "{where}", where, 1), one)
+	bound("List", dialect.ListText(st.List, where, true), one)
 	bound("FindIDs", strings.Replace(st.FindIDs, "{where}", where, 1), one)
 	bound("ListArchive", strings.Replace(st.ListArchive, "{where}", where, 1), one)
 	bound("CountUpTo", st.CountUpTo, one)

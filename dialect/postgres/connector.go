@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -76,7 +77,10 @@ func (e *connectError) Unwrap() error { return e.cause }
 func withoutConfig(err error) error {
 	var failed *pgconn.ConnectError
 	if errors.As(err, &failed) {
-		return &connectError{failed.Unwrap()}
+		err = &connectError{failed.Unwrap()}
+		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == "3D000" {
+			err = dialect.NoDatabase(failed.Config.Database, err)
+		}
 	}
 	return err
 }

@@ -94,6 +94,9 @@ func (Dialect) BindValue(v any) any {
 
 // Classify reads SQLSTATE codes. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func (Dialect) Classify(err error) dialect.Class {
+	if errors.Is(err, dialect.ErrNoDatabase) {
+		return dialect.Unavailable
+	}
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
 		var connect *pgconn.ConnectError // of a pool that the caller made

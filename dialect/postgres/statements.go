@@ -104,7 +104,7 @@ RETURNING t.id, t.fence`),
 
 		Get:           t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
 		Held:          t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
-		List:          t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		List:          t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id{order} LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		IDBehind:      t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
 		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),

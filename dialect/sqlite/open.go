@@ -3,14 +3,19 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // durability is PRAGMA synchronous. FULL syncs at each commit; NORMAL can lose the last commits, and so acknowledged tasks, when
@@ -53,7 +58,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	// The writer makes the file and its WAL mode; readers could not.
 	if err := write.PingContext(ctx); err != nil {
 		write.Close()
-		return dialect.Pool{}, fmt.Errorf("cannot open %q: %w", path, err)
+		return dialect.Pool{}, openError(path, err)
 	}
 	query.Del("_txlock")
 	query.Add("_pragma", "query_only(1)")
@@ -66,6 +71,20 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
 	return dialect.Pool{Write: write, Read: read, Share: (&together{db: write}).share}, nil
+}
+
+// openError says why a file cannot be opened, where SQLite's own words do not.
+func openError(path string, err error) error {
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_NOTADB {
+		return fmt.Errorf("%w: %q is not a SQLite database (or it is encrypted)", dialect.ErrDSN, path)
+	}
+	if f, denied := os.OpenFile(path, os.O_RDWR, 0); errors.Is(denied, fs.ErrPermission) {
+		return fmt.Errorf("cannot open the SQLite file: %w", denied)
+	} else if denied == nil {
+		f.Close()
+	}
+	return fmt.Errorf("cannot open %q: %w", path, err)
 }
 
 // one keeps a pool at one connection that is never given up.

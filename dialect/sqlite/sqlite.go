@@ -11,6 +11,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,6 +169,9 @@ func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutReque
 func (Dialect) Classify(err error) dialect.Class {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
+		if errors.Is(err, fs.ErrPermission) { // of the file, before SQLite has it
+			return dialect.Denied
+		}
 		return dialect.ClassifyConn(err)
 	}
 	switch code := e.Code(); code & 0xff {

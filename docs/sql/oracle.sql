@@ -345,9 +345,9 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
  WHERE t.busy_queue = :queue AND t.holder = :holder;
 
--- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
+-- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
-  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id{order} FETCH FIRST :limit ROWS ONLY;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;

@@ -231,8 +231,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE queue = :queue AND state = 1 AND holder = :holder;
 
--- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;
+-- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE {where} ORDER BY id{order} LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT id FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;

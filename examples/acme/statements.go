@@ -51,7 +51,7 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 
 		Get:           t(`SELECT {columns} FROM {task} WHERE id = :id`),
 		Held:          t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
-		List:          t(`SELECT {listed} FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		List:          t(`SELECT {listed} FROM {task} WHERE {where} ORDER BY id{order} LIMIT :limit`),
 		FindIDs:       t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		IDBehind:      t(`SELECT id FROM {task} WHERE id > :after AND id < :before ORDER BY id LIMIT 1 OFFSET :offset`),
 		Peek:          batch(`SELECT id, queue, state, fence, updated FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),

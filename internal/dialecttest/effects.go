@@ -2,7 +2,6 @@ package dialecttest
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -197,7 +196,7 @@ func (e world) reads() {
 	e.want("inserted", e.change(st.Insert, args, 3), 3)
 	holder := e.take(3)
 	find := func(text string, args dialect.Args) int {
-		return len(query[dialect.Row](e, strings.Replace(text, "{where}", "1 = 1", 1), args))
+		return len(query[dialect.Row](e, dialect.ListText(text, "1 = 1", false), args))
 	}
 	e.want("Get", find(st.Get, dialect.Args{"id": ids[0]}), 1)
 	e.want("Get of none", find(st.Get, dialect.Args{"id": uuid.UUID{9}}), 0)

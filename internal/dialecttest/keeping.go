@@ -15,7 +15,7 @@ func (e world) conditions() {
 	e.t.Helper()
 	for in, more := range e.s.Statements.InState {
 		list := func(where string) int {
-			return len(query[dialect.Row](e, strings.Replace(e.s.Statements.List, "{where}", where, 1), dialect.Args{"limit": 1000}))
+			return len(query[dialect.Row](e, dialect.ListText(e.s.Statements.List, where, false), dialect.Args{"limit": 1000}))
 		}
 		all := list(state.Condition(in))
 		e.want("InState "+in.String(), list(state.Condition(in)+" AND "+more), all)

@@ -110,7 +110,7 @@ func (r runner) field(name string, v reflect.Value) {
 		}
 	case map[state.State]string: // conditions
 		for _, in := range slices.Sorted(maps.Keys(v)) {
-			r.query(name+" "+in.String(), strings.Replace(r.s.Statements.List, "{where}", v[in], 1), r.read)
+			r.query(name+" "+in.String(), dialect.ListText(r.s.Statements.List, v[in], false), r.read)
 			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Statements.ListArchive, "{where}", v[in], 1), r.read)
 		}
 	case map[string]string:
@@ -154,7 +154,7 @@ func (r runner) text(name, text string) {
 	case slices.Contains(told, name):
 		r.exec(name, text)
 	default:
-		r.query(name, strings.Replace(text, "{where}", "1 = 1", 1), r.read)
+		r.query(name, dialect.ListText(text, "1 = 1", false), r.read)
 	}
 }
 

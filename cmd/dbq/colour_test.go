@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestColours(t *testing.T) {
+	t.Parallel()
+	for _, colour := range []bool{false, true} {
+		var out bytes.Buffer
+		tab := table{colour: colour, rightFrom: 9}
+		tab.add("QUEUE", "STATE", "X")
+		tab.add("a", "POISON", "1")
+		tab.add("\x1b[32mb", "ERROR", "2")
+		if err := tab.write(&out); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "\x1b[31mPOISON\x1b[0m"); got != colour {
+			t.Errorf("colours %v: %q", colour, &out)
+		}
+		if strings.Contains(out.String(), "\x1b[32m") || !colour && strings.Contains(out.String(), "\x1b") {
+			t.Errorf("colours %v: %q", colour, &out)
+		}
+		plain := out.String()
+		for _, code := range []string{"0", "1", "31", "33"} {
+			plain = strings.ReplaceAll(plain, "\x1b["+code+"m", "")
+		}
+		for i, l := range strings.Split(strings.TrimSpace(plain), "\n") {
+			if !strings.HasSuffix(l, []string{"X", "1", "2"}[i]) || len(l) != len(strings.Split(plain, "\n")[0]) {
+				t.Errorf("colours %v: not aligned:\n%s", colour, plain)
+			}
+		}
+	}
+	if wantsColour(&bytes.Buffer{}) {
+		t.Error("a buffer is no terminal")
+	}
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestArgumentsThatAreNone(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "hello").fails(exitUsage, "--payload", "hello")
+	u.run("list", "mail").fails(exitUsage, "--queue")
+	u.run("stats", "mail").fails(exitUsage, "--queue")
+	u.run("queue", "stop").fails(exitUsage, "stop", "pause")
+	u.run("worker", "kill").fails(exitUsage, "kill", "stop")
+}
+
+func TestVersionFlag(t *testing.T) {
+	u := newUser(t)
+	if out := u.run("--version").ok(); !strings.HasPrefix(out, "dbq ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("--version prints %q", out)
+	}
+}
+
+func TestQueueListAsJSON(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "-q", "mail").id()
+	u.run("queue", "set", "mail", "--concurrency", "3", "--poll", "1500ms", "--keep-completed", "1w").ok()
+	o := u.run("queue", "list", "--json")
+	o.ok()
+	q := o.one()
+	settings, ok := q["settings"].(map[string]any)
+	if !ok || settings["concurrency"] != 3.0 || settings["poll_seconds"] != 1.5 || settings["keep_completed_seconds"] != 604800.0 || len(settings) != 3 {
+		t.Errorf("settings are %v", q["settings"])
+	}
+	if _, there := q["since"]; there || q["paused"] != false {
+		t.Errorf("a queue that is not paused: %v", q)
+	}
+	u.run("queue", "list").has("--keep-completed 7d", "--poll 1.5s")
+	u.run("queue", "pause", "mail").ok()
+	o = u.run("queue", "list", "--json")
+	o.ok()
+	if since, err := time.Parse(time.RFC3339, o.one()["since"].(string)); err != nil || time.Since(since) > time.Hour {
+		t.Errorf("since %v, %v", since, err)
+	}
+}
+
+func TestQueueThatNobodyKnows(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "-q", "mail").id()
+	u.run("queue", "pause", "mial").fails(exitNotFound, "mial", "--create")
+	u.run("queue", "resume", "mial").fails(exitNotFound, "mial")
+	u.run("queue", "set", "mial", "--lease", "1m").fails(exitNotFound, "mial", "--create")
+	if out := u.run("queue", "list").ok(); out != "" {
+		t.Errorf("a refused command has set something: %s", out)
+	}
+	u.run("queue", "pause", "soon", "--create").has("paused soon")
+	u.run("queue", "set", "soon", "--lease", "1m").has("set soon")
+}
+
+func TestUntilEmptyOfAPausedQueue(t *testing.T) {
+	u := newUser(t)
+	id := u.run("enqueue", "-q", "q").id()
+	u.run("queue", "pause", "q", "--reason", "the mail server is down").ok()
+	u.run(sh("true", "--until-empty")...).fails(exitFailed, "paused", "the mail server is down", "dbq queue resume q")
+	u.run("queue", "resume", "q").ok()
+	u.run(sh("true", "--until-empty", "--quiet")...).ok()
+	u.run("queue", "pause", "q").ok()
+	u.run(sh("true", "--until-empty", "--quiet")...).ok()
+	if got := u.task(id)["state"]; got != "COMPLETED" {
+		t.Errorf("state %v", got)
+	}
+	b := u.start(sh("true")...)
+	b.err.says(t, "dbq queue resume q")
+	b.signal(syscall.SIGTERM)
+	b.wait().ok()
+}
+
+func TestWorkSaysTheAttemptsThatCount(t *testing.T) {
+	u := newUser(t)
+	id := u.run("enqueue", "-q", "q").id()
+	o := u.run(sh(`echo $DBQ_MAX_ATTEMPTS; exit 1`, "--until-empty", "--max-attempts", "2")...)
+	if !strings.Contains(o.err, id+"  failed     attempt 1 of 2") {
+		t.Errorf("stderr %q", o.err)
+	}
+	u.run("enqueue", "-q", "q").id()
+	u.run("queue", "set", "q", "--max-attempts", "3").ok()
+	if o := u.run(sh(`exit 1`, "--until-empty")...); !strings.Contains(o.err, "attempt 1 of 3") {
+		t.Errorf("stderr %q", o.err)
+	}
+}
+
+func TestListOrder(t *testing.T) {
+	u := newUser(t)
+	var ids []string
+	for range 5 {
+		ids = append(ids, u.run("enqueue", "-q", "q").id())
+	}
+	listed := func(args ...string) (out []string, note string) {
+		o := u.run(append([]string{"list", "-q", "q"}, args...)...)
+		for l := range strings.Lines(o.ok()) {
+			if id, _, _ := strings.Cut(l, " "); id != "ID" {
+				out = append(out, id)
+			}
+		}
+		return out, o.err
+	}
+	got, note := listed("--limit", "2")
+	if strings.Join(got, " ") != ids[4]+" "+ids[3] || !strings.Contains(note, "--after "+ids[3]) {
+		t.Errorf("the newest are %v, %q", got, note)
+	}
+	if got, _ = listed("--limit", "2", "--after", ids[3]); strings.Join(got, " ") != ids[2]+" "+ids[1] {
+		t.Errorf("then come %v", got)
+	}
+	if got, note = listed("--limit", "2", "--oldest-first"); strings.Join(got, " ") != ids[0]+" "+ids[1] || !strings.Contains(note, "--oldest-first --after "+ids[1]) {
+		t.Errorf("the oldest are %v, %q", got, note)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "-q", "q").id()
+	for _, line := range []string{"list", "stats", "worker list"} {
+		u.run(append(strings.Fields(line), "--watch=1ms")...).fails(exitUsage, "--watch", "100ms")
+	}
+	b := u.start("stats", "--watch=100ms")
+	b.out.says(t, "QUEUE")
+	u.run("enqueue", "-q", "later").id()
+	b.out.says(t, "later")
+	b.signal(os.Interrupt)
+	b.wait().ok()
+	b = u.start("list", "--watch=100ms", "--json")
+	eventually(t, "it is listed again", func() bool { return strings.Count(b.out.String(), `"queue":"later"`) > 2 })
+	b.signal(os.Interrupt)
+	b.wait().ok()
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "-q", "mail").id()
+	u.run("enqueue", "-q", "maps").id()
+	u.run("enqueue", "-q", "zip").id()
+	for _, line := range []string{"queue pause ma", "list --queue ma", "work -q ma", "enqueue --queue ma", "stats -q ma", "reject -q ma"} {
+		if out := u.run(append([]string{"__complete"}, strings.Fields(line)...)...).ok(); !strings.HasPrefix(out, "mail\nmaps\n:4") {
+			t.Errorf("%s is completed by %q", line, out)
+		}
+	}
+	b := u.start(sh("true", "--id", "web/1", "--paused", "--check", "50ms")...)
+	b.err.says(t, "web/1")
+	eventually(t, "the worker's name is completed", func() bool { return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n") })
+	if out := u.run("__complete", "--dsn", "postgres://127.0.0.1:1/x", "queue", "pause", "").ok(); !strings.HasPrefix(out, ":4") {
+		t.Errorf("without a database it is completed by %q", out)
+	}
+}
+
+func TestErrorsNameTheCure(t *testing.T) {
+	u := newUser(t)
+	for scheme, variable := range map[string]string{"postgres": "DBQ_TEST_POSTGRES18_DSN", "mysql": "DBQ_TEST_MYSQL97_DSN", "mariadb": "DBQ_TEST_MARIADB118_DSN"} {
+		dsn := os.Getenv(variable)
+		if dsn == "" {
+			continue
+		}
+		base, options, _ := strings.Cut(dsn, "?")
+		dsn = base[:strings.LastIndex(base, "/")] + "/dbq_nosuchdb?" + options
+		for _, verb := range []string{"stats", "migrate"} {
+			o := u.run("--dsn", dsn, verb).fails(exitUnavailable, `the database "dbq_nosuchdb" does not exist`, "create it")
+			if strings.Contains(o.err, "reached") || strings.Contains(o.err, "dbq migrate") {
+				t.Errorf("%s: %s", scheme, o.err)
+			}
+		}
+	}
+	u.write("text", strings.Repeat("this is text, no database\n", 100))
+	u.run("--dsn", "sqlite:text", "stats").fails(exitUsage, "text", "is not a SQLite database")
+	if os.Geteuid() != 0 {
+		u.run("--dsn", "own.db", "migrate").ok()
+		if err := os.Chmod(u.file("own.db"), 0); err != nil {
+			t.Fatal(err)
+		}
+		u.run("--dsn", "own.db", "stats").fails(exitUnavailable, "permission denied")
+	}
+}
