@@ -61,6 +61,9 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 	c := q.c
 	defer func(start time.Time) { c.observed("checkout", q.name, len(tasks), start, err) }(time.Now())
 	err = checkQueueName(q.name)
+	if err == nil && q.worker != "" {
+		err = checkText(q.worker, 1, MaxWorkerID, ErrOption, "worker's id")
+	}
 	if err == nil {
 		err = checkCount(n, MaxCheckout)
 	}
@@ -76,7 +79,7 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		lost  error // why nobody knows what became of the checkout
 	)
 	err = c.repeat(ctx, func() (bool, error) {
-		r := dialect.CheckoutRequest{Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: c.checkoutToken(),
+		r := dialect.CheckoutRequest{Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: c.checkoutToken(q.worker),
 			Expired: c.looks.due(q.name, time.Now())}
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
 		var err error

@@ -38,6 +38,7 @@
 package dbq
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -47,6 +48,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,10 +246,22 @@ func (c *Client) now(ctx context.Context, conn dialect.Conn) (int64, error) {
 	return c.s.AskNow(func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })()
 }
 
-// checkoutToken names one checkout: the client, and a number that is never used again. Tasks leased under a token are returned to the
-// caller who lost the answer, so a token used twice would give one task two holders.
-func (c *Client) checkoutToken() string {
-	return c.id + "#" + strconv.FormatUint(c.tokens.Add(1), 36)
+// checkoutToken names one checkout: its worker, or the client itself, then # and what no other checkout has, which is the client's random part and a
+// number. Tasks leased under a token are returned to the caller who lost the answer, so a token used twice would give one task two holders.
+func (c *Client) checkoutToken(worker string) string {
+	number := strconv.FormatUint(c.tokens.Add(1), 36)
+	if worker == "" || worker == c.id || strings.HasPrefix(worker, c.id+"/") {
+		return cmp.Or(worker, c.id) + "#" + number
+	}
+	return worker + c.id[strings.LastIndexByte(c.id, '#'):] + "." + number
+}
+
+// workerOf is who made a checkout, by its token.
+func workerOf(token string) string {
+	if at := strings.LastIndexByte(token, '#'); at >= 0 {
+		return token[:at]
+	}
+	return token
 }
 
 // newClientID is a client's name with a random part: a name may be used by several clients at a time, and by one after another.

@@ -184,5 +184,5 @@ func takenOver(r dialect.Row) *Attempt {
 		number-- // the row counts the new one
 	}
 	return &Attempt{Task: r.ID, Queue: r.Queue, Attempt: number, Fence: r.Fence - 1, Outcome: OutcomeCrashed,
-		Started: fromMicros(r.WasTaken), Ended: fromMicros(r.WasUntil), Worker: *r.WasHolder, Error: "the lease ran out"}
+		Started: fromMicros(r.WasTaken), Ended: fromMicros(r.WasUntil), Worker: workerOf(*r.WasHolder), Error: "the lease ran out"}
 }

@@ -27,6 +27,9 @@ const (
 	MaxBulk        = 100_000                    // tasks in one EnqueueMany, Settle, or operator's bulk call
 )
 
+// MaxWorkerID bounds the characters of a worker's id; the token of a checkout, which is the holder of its leases, is longer by up to 25.
+const MaxWorkerID = MaxReference - 25
+
 // maxName bounds the name a client gives itself (WithName); a checkout's token is longer by 24 characters at most.
 const maxName = 150
 

@@ -141,7 +141,7 @@ func (c *Client) recordRevoked(ctx context.Context, conn dialect.Conn, op Operat
 	byQueue := map[string][]Attempt{}
 	for _, r := range moved {
 		byQueue[r.Queue] = append(byQueue[r.Queue], Attempt{Task: r.ID, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: OutcomeRevoked,
-			Started: fromMicros(&r.Updated), Ended: fromMicros(&r.Now), Worker: text(r.Holder), Error: op.text()})
+			Started: fromMicros(&r.Updated), Ended: fromMicros(&r.Now), Worker: workerOf(text(r.Holder)), Error: op.text()})
 	}
 	for queue, as := range byQueue {
 		args, err := c.Queue(queue).attemptArgs(as)

@@ -10,12 +10,17 @@ import (
 
 // Queue is a handle on one queue of a client. It costs nothing to make; a queue exists as soon as it has a task.
 type Queue struct {
-	c    *Client
-	name string
+	c      *Client
+	name   string
+	worker string // see ForWorker
 }
 
 // Queue is the queue of this name. A name that is not allowed is ErrQueueName from every call on it.
 func (c *Client) Queue(name string) *Queue { return &Queue{c: c, name: name} }
+
+// ForWorker is the queue for the worker of an id, 1 to MaxWorkerID characters: what it checks out is held in that name, and an attempt that crashes is
+// in the history under it. The default is Client.ID. An id that is not allowed is ErrOption from Checkout.
+func (q *Queue) ForWorker(id string) *Queue { return &Queue{c: q.c, name: q.name, worker: id} }
 
 // Name is the queue's name.
 func (q *Queue) Name() string { return q.name }

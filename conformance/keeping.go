@@ -80,10 +80,25 @@ func keepingTakenOver(t *T) {
 		t.Fatalf("the checkout does not tell that it took the task over")
 	}
 	if was.Task != first.ID || was.Queue != "q" || was.Attempt != 1 || was.Fence != first.Fence || was.Outcome != dbq.OutcomeCrashed ||
-		!strings.HasPrefix(was.Worker, "the first") || was.Worker != row.Holder || !was.Started.Equal(row.Updated) || !was.Ended.Equal(row.LeaseUntil) || was.Started.Before(before.Add(-time.Second)) {
+		was.Worker != c.ID() || !strings.HasPrefix(row.Holder, was.Worker+"#") || !was.Started.Equal(row.Updated) || !was.Ended.Equal(row.LeaseUntil) || was.Started.Before(before.Add(-time.Second)) {
 		t.Errorf("got %+v of a task that was %+v", was, row)
 	}
 	t.Must(q.Record(t.ctx, []dbq.Attempt{*was}))
+	for _, worker := range []string{"mail/1", strings.Repeat("😀", dbq.MaxWorkerID), c.ID() + "/7", "#"} {
+		q := c.Queue(fmt.Sprintf("of %d", len(worker))).ForWorker(worker)
+		id := t.takeNew(q, dbq.NewTask{}, short).ID
+		t.ranOut(c, id)
+		if task := t.takeOver(q, id, long); task.TakenOver == nil || task.TakenOver.Worker != worker {
+			t.Errorf("a task of the worker %q was taken over from %+v", worker, task.TakenOver)
+		}
+		t.Must(c.Revoke(t.ctx, id))
+		attempts, err := c.Attempts(t.ctx, id)
+		if err != nil || len(attempts) != 1 || attempts[0].Worker != worker {
+			t.Errorf("a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
+		}
+	}
+	_, err := c.Queue("q").ForWorker(strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
+	t.WantErr("a worker's id that is too long", err, dbq.ErrOption)
 	got, err := c.Attempts(t.ctx, first.ID)
 	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(*was) {
 		t.Errorf("got %v, %v, want what was recorded: %v", got, err, *was)

@@ -74,8 +74,8 @@ func (w Worker) withDefaults() (Worker, error) {
 		w.Logger = w.Queue.Client().Logger()
 	}
 	w.Logger = w.Logger.With("queue", w.Queue.Name())
-	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxReference {
-		return w, fmt.Errorf("%w: an ID of %d characters, at most %d are allowed", ErrConfig, n, dbq.MaxReference)
+	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxWorkerID {
+		return w, fmt.Errorf("%w: an ID of %d characters, at most %d are allowed", ErrConfig, n, dbq.MaxWorkerID)
 	}
 	w.History = cmp.Or(w.History, dbq.HistoryAll)
 	return w, nil

@@ -80,7 +80,8 @@ type Worker struct {
 	// of the database, as when its lease ran out by the worker's clock, counts as held until the lease has ended there, and is then taken
 	// over like any other. It does not listen then.
 	UntilEmpty bool
-	// ID is the worker's name in the registry and in the history, and no other's. The default is the client's ID and a number.
+	// ID is the worker's name in the registry, in the holder of its leases and in the history, and no other's: up to dbq.MaxWorkerID characters. The
+	// default is the client's ID and a number.
 	ID string
 	// Check is how often the worker tells that it is alive, and asks what operators want; it also asks when a dbq.Bell tells that they want
 	// something. Who has not told for three times as long is shown as silent. The default is 15 seconds, the least 10 milliseconds.
@@ -162,7 +163,7 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	stop := r.start(ctx)
 	defer stop()
 	defer r.stopHanding() // ends what was started in the place of a handler that ignores its context
-	tasks, spent, err := r.cfg.Queue.CheckoutAndSpent(ctx, n, r.now().lease)
+	tasks, spent, err := r.cfg.Queue.ForWorker(r.cfg.ID).CheckoutAndSpent(ctx, n, r.now().lease)
 	r.foundCrashed(tasks, spent)
 	for _, t := range spent {
 		r.poisoned(t, nil)

@@ -147,8 +147,8 @@ func (f *workFlags) argv(args []string) ([]string, error) {
 		return nil, usagef("--check %s: it must be between 10ms and %s", formatDuration(f.check), formatDuration(dbq.MaxLease))
 	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, dbq.History(f.history)):
 		return nil, usagef("--history %s: use %s, %s or %s", f.history, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
-	case utf8.RuneCountInString(f.id) > dbq.MaxReference:
-		return nil, usagef("--id has %d characters, at most %d are allowed", utf8.RuneCountInString(f.id), dbq.MaxReference)
+	case utf8.RuneCountInString(f.id) > dbq.MaxWorkerID:
+		return nil, usagef("--id has %d characters, at most %d are allowed", utf8.RuneCountInString(f.id), dbq.MaxWorkerID)
 	}
 	if err := f.env.check(); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (f *workFlags) worker(c *dbq.Client, h worker.Handler) worker.Worker {
 	var settings dbq.QueueSettings
 	f.keep.change(&settings)
 	id := cmp.Or(f.id, c.ID()+"/"+f.queue)
-	if utf8.RuneCountInString(id) > dbq.MaxReference {
+	if utf8.RuneCountInString(id) > dbq.MaxWorkerID {
 		id = c.ID()
 	}
 	return worker.Worker{

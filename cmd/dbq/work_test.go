@@ -160,8 +160,18 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 		t.Fatalf("state %v", got)
 	}
 	u.run(sh(`echo $DBQ_ATTEMPT $DBQ_FENCE`, "--until-empty")...).ok()
-	if task := u.task(id); task["state"] != "COMPLETED" || task["result"] != fmt.Sprintf("2 %.0f\n", task["fence"]) {
+	task := u.task(id)
+	if task["state"] != "COMPLETED" || task["result"] != fmt.Sprintf("2 %.0f\n", task["fence"]) {
 		t.Errorf("%v", task)
+	}
+	attempts, ok := task["attempts"].([]any)
+	if !ok || len(attempts) != 2 {
+		t.Fatalf("attempts %v", task["attempts"])
+	}
+	for _, a := range attempts { // the one that crashed, too, and not its checkout's token
+		if worker := a.(map[string]any)["worker"].(string); !strings.HasSuffix(worker, "/q") {
+			t.Errorf("an attempt by %q", worker)
+		}
 	}
 }
 
