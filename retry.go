@@ -101,6 +101,13 @@ func (c *Client) repeat(ctx context.Context, try func() (maybe bool, err error))
 	}
 }
 
+// IsConflict reports whether err, of a call of this client's or of a statement in a transaction of the caller's, means that the database
+// broke the transaction off in favour of another: a deadlock, a serialization failure, a lock that was not had in time. Nothing of that
+// transaction happened, and it is worth another try.
+func (c *Client) IsConflict(err error) bool {
+	return err != nil && (errors.Is(err, ErrConflict) || c.s.Class(err) == dialect.Conflict)
+}
+
 func outcome(maybe bool, err error) error {
 	if maybe && !errors.Is(err, ErrMayHaveHappened) {
 		return fmt.Errorf("%w: %w", ErrMayHaveHappened, err)

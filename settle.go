@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -136,6 +137,29 @@ func (q *Queue) Complete(ctx context.Context, l Lease, result []byte) error {
 // changes. On ErrLeaseLost roll back, so that what a worker did whose task was taken over is undone.
 func (q *Queue) CompleteTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
 	return q.settleOneTx(ctx, tx, Completed(l, result))
+}
+
+// SetResultTx gives a result to a task that this transaction has completed under the lease, for a result that is known only after
+// CompleteTx has locked the task's row. A longer one than MaxResult bytes is cut and says so.
+func (q *Queue) SetResultTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
+	err := q.checkExtend([]Lease{l}, MinLease)
+	var conn dialect.Conn
+	if err == nil {
+		conn, err = q.c.txConn(tx)
+	}
+	var rows map[uuid.UUID]dialect.Row
+	if err == nil {
+		rows, err = q.c.peek(ctx, conn, []uuid.UUID{l.Task})
+	}
+	if row := rows[l.Task]; err == nil && (row.State != StateCompleted || row.Fence != l.Fence) {
+		err = ErrLeaseLost
+	}
+	if err == nil {
+		cut := cutResult(result)
+		_, err = q.c.s.ExecBatch(ctx, conn, q.c.s.Statements.SetResult, dialect.Args{"id": dialect.Col[uuid.UUID]{l.Task},
+			"result": dialect.Col[[]byte]{cut}, "result_size": dialect.Col[*int64]{dialect.SizeOf(cut)}}, 1)
+	}
+	return q.c.wrap("complete", q.name, l.Task, err)
 }
 
 // CompleteAndDelete ends an attempt well and removes the task in the same step. ErrMayHaveHappened means that the task is gone and

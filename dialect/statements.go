@@ -67,7 +67,7 @@ type Statements struct {
 	// of each row that was removed. For the others it has a First, which locks the rows that move, by id, and returns their id, queue,
 	// state, attempt, fence, holder, updated and result as they were, and the database's clock as now.
 	Move map[state.Event]Batch
-	// SetResult replaces the result of rows that Move has locked in the same transaction: :id :result :result_size. It returns nothing.
+	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result :result_size. It returns nothing.
 	SetResult Batch
 
 	// Get returns the whole row of :id. Held returns the whole rows that are PROCESSING in :queue under :holder.

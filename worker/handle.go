@@ -143,7 +143,14 @@ func (r *run) conclude(j *job, o Outcome, cause error, took time.Duration) {
 		r.leaseLost(j, "a lease was lost while its task was worked on")
 	case o.Err != nil && chosen == nil && errors.Is(cause, ErrShutdown):
 		r.settle(j, dbq.Released(l, 0), o.Err, took)
+	case o.Err != nil && chosen == nil && cause == nil && r.cfg.Queue.Client().IsConflict(o.Err):
+		if pause, ok := r.conflicts.met(j.task.ID); ok {
+			r.settle(j, dbq.Released(l, pause), o.Err, took)
+			return
+		}
+		r.settle(j, r.settlement(j, l, o, chosen), o.Err, took)
 	default:
+		r.conflicts.none(j.task.ID)
 		if o.Err != nil && chosen == nil && errors.Is(cause, ErrTimeout) && !errors.Is(o.Err, ErrTimeout) {
 			o.Err = fmt.Errorf("%w: %w", ErrTimeout, o.Err)
 		}

@@ -5,8 +5,7 @@
 //	err := w.Run(ctx) // until ctx ends; then it drains
 //
 // A task is handed out at least once. A handler's context ends when the task's lease is lost; what the handler does after that another
-// worker may be doing, too. Effects that must happen once belong in the transaction that completes the task: CompleteTx, and return
-// Settled.
+// worker may be doing, too. Effects that must happen once belong in the transaction that completes the task: HandleTx.
 package worker
 
 import (
@@ -218,8 +217,9 @@ type run struct {
 	hooks   *hooks
 	ending  *ending
 
-	live     atomic.Pointer[live] // what may change while it runs
-	recorder *recorder
+	live      atomic.Pointer[live] // what may change while it runs
+	recorder  *recorder
+	conflicts conflicts
 	// leaseChanged tells the heartbeats, and fewer a slot that waits for a task, that operators want something else.
 	leaseChanged chan struct{}
 	fewer        chan struct{}
@@ -256,7 +256,7 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	r := &run{
 		cfg:          cfg,
 		member:       member,
-		base:         context.WithoutCancel(ctx),
+		base:         context.WithValue(context.WithoutCancel(ctx), queueKey{}, cfg.Queue),
 		handler:      cfg.Handler,
 		ready:        make(chan *job, prefetchMost*cfg.Batch+cfg.Concurrency*each),
 		hungry:       make(chan struct{}, 1),
