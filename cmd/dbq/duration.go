@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/spf13/pflag"
 )
 
@@ -144,4 +145,33 @@ func (d *durationFlag) Set(text string) error {
 func durationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
 	*to = value
 	f.Var((*durationFlag)(to), name, usage)
+}
+
+// forever is how dbq.Forever is written.
+const forever = "forever"
+
+// formatKeep is formatDuration of a time for which something is kept.
+func formatKeep(d time.Duration) string {
+	if d == dbq.Forever {
+		return forever
+	}
+	return formatDuration(d)
+}
+
+// keepFlag is a duration, or forever.
+type keepFlag time.Duration
+
+// String writes it as the flag takes it.
+func (k *keepFlag) String() string { return formatKeep(time.Duration(*k)) }
+
+// Type names the value in the flag's help.
+func (*keepFlag) Type() string { return "duration" }
+
+// Set reads it.
+func (k *keepFlag) Set(text string) error {
+	if text == forever {
+		*k = keepFlag(dbq.Forever)
+		return nil
+	}
+	return (*durationFlag)(k).Set(text)
 }

@@ -120,10 +120,10 @@ func (s *settingFlags) add(cmd *cobra.Command) {
 }
 
 func (s *settingFlags) addRetention(cmd *cobra.Command, f *pflag.FlagSet) {
-	durationVar(f, &s.completed, "keep-completed", 0, "keep COMPLETED tasks for this `TIME`, such as 24h or 7d (0: for ever)")
-	durationVar(f, &s.poison, "keep-poison", 0, "keep POISON tasks for this `TIME` (0: for ever)")
-	durationVar(f, &s.parked, "keep-parked", 0, "keep parked tasks for this `TIME` (0: for ever)")
-	durationVar(f, &s.attempts, "keep-attempts", 0, "keep the history of attempts for this `TIME` (0: for ever)")
+	f.Var((*keepFlag)(&s.completed), "keep-completed", "keep COMPLETED tasks for this `TIME`, such as 24h or 7d, or forever (0: the worker's default)")
+	f.Var((*keepFlag)(&s.poison), "keep-poison", "keep POISON tasks for this `TIME` (0: the worker's default)")
+	f.Var((*keepFlag)(&s.parked), "keep-parked", "keep parked tasks for this `TIME` (0: the worker's default)")
+	f.Var((*keepFlag)(&s.attempts), "keep-attempts", "keep the history of attempts for this `TIME` (0: the worker's default)")
 	f.BoolVar(&s.archive, "archive", false, "move tasks into the archive instead of removing them")
 	s.own = f
 	cmd.Flags().SortFlags, f.SortFlags = false, false
@@ -163,9 +163,11 @@ func newQueueSet(a *app) *cobra.Command {
 		Short: "Change the settings of a queue's workers",
 		Long: `Change the settings of a queue's workers. Only what a flag names is changed. 0 leaves a setting to each worker again.
 
-What has ended is kept for ever, unless --keep-... says otherwise; then one of the queue's workers removes it, a little at a time.`,
+One of the queue's workers removes what has been kept for long enough, a little at a time. Unless --keep-... says otherwise, workers keep
+completed tasks for 24 hours, the history for 7 days, and everything else forever.`,
 		Example: `  dbq queue set mail --concurrency 20 --lease 2m
-  dbq queue set mail --keep-completed 24h --keep-poison 30d --keep-attempts 30d`,
+  dbq queue set mail --keep-completed 24h --keep-poison 30d --keep-attempts 30d
+  dbq queue set mail --keep-completed forever --keep-attempts forever`,
 		Args: exactlyOneQueue,
 		RunE: a.onQueue(func(ctx context.Context, c *dbq.Client, q *dbq.Queue) error {
 			if !s.given() {
@@ -203,8 +205,8 @@ transactions and may be broken off at any time.`,
 			} else if settings, err = q.Settings(ctx); err != nil {
 				return err
 			}
-			if settings.Retention == (dbq.Retention{Archive: settings.Retention.Archive}) {
-				return usagef("queue %s keeps everything for ever: say what to remove, such as --keep-completed 24h", q.Name())
+			if !settings.Retention.Removes() {
+				return usagef("the settings of queue %s remove nothing: say what to remove, such as --keep-completed 24h", q.Name())
 			}
 			done, err := q.Clean(ctx, settings.Retention)
 			if err != nil {

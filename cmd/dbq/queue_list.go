@@ -112,7 +112,7 @@ func settingsLine(s dbq.QueueSettings) string {
 	}
 	time := func(name string, d time.Duration) {
 		if d != 0 {
-			parts = append(parts, fmt.Sprintf("--%s %s", name, formatDuration(d)))
+			parts = append(parts, fmt.Sprintf("--%s %s", name, formatKeep(d)))
 		}
 	}
 	number("concurrency", s.Concurrency)

@@ -36,6 +36,9 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue").has("pause", "clean")
 	u.run("queue", "pause").fails(exitUsage, "queue's name")
 	u.run("queue", "set", "mail").fails(exitUsage, "nothing to set")
+	u.run("queue", "set", "kept", "--keep-completed", "forever", "--keep-attempts", "7d").has("set kept")
+	u.run("queue", "list").has("--keep-completed forever --keep-attempts 7d")
+	u.run("queue", "clean", "kept", "--keep-completed", "forever").fails(exitUsage, "remove nothing")
 	u.run("queue", "set", "mail", "--keep-poison", "soon").fails(exitUsage, "7d")
 	u.run("queue", "set", "mail", "--history", "some").fails(exitUsage, "failures")
 	u.run("queue", "set", "mail", "--lease", "48h").fails(exitUsage, "lease")
@@ -46,7 +49,7 @@ func TestQueueClean(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "mail").id()
 	u.run("work", "-q", "mail", "--until-empty", "--", "true").ok()
-	u.run("queue", "clean", "mail").fails(exitUsage, "for ever")
+	u.run("queue", "clean", "mail").fails(exitUsage, "remove nothing")
 	u.run("queue", "clean", "mail", "--keep-completed", "1h").has("0 tasks")
 	time.Sleep(5 * time.Millisecond) // SQLite tells milliseconds
 	u.run("queue", "clean", "mail", "--keep-completed", "1ms").has("1 task and")
