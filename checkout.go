@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,9 @@ import (
 // run out. When a look brings as many as the checkout may take, the next checkout looks again. A checkout that finds nothing else looks each time; under load a look costs a visit of each task in work, and on PostgreSQL of
 // each that has been since the last vacuum, or the last look.
 const expiredEvery = time.Second
+
+// looksMost bounds the queues that looks remembers.
+const looksMost = 10_000
 
 // looks remembers, for each queue, when this client last looked for leases that ran out.
 type looks struct {
@@ -36,6 +40,12 @@ func (l *looks) due(queue string, now time.Time) bool {
 	}
 	if l.last == nil {
 		l.last = map[string]time.Time{}
+	}
+	if len(l.last) >= looksMost { // those are forgotten that are due again, or else all: a look more costs little
+		maps.DeleteFunc(l.last, func(_ string, t time.Time) bool { return now.Sub(t) >= expiredEvery })
+		if len(l.last) >= looksMost {
+			clear(l.last)
+		}
 	}
 	l.last[queue] = now
 	return true

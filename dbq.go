@@ -111,6 +111,9 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 	if err != nil {
 		return nil, err
 	}
+	if pool.Caution != "" {
+		c.cfg.logger.Warn("dbq: the connection is less protected than it could be", "caution", pool.Caution)
+	}
 	server := c.Server()
 	c.strategy = c.cfg.strategy
 	if c.strategy == "" {

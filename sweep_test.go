@@ -118,3 +118,17 @@ func TestNextID(t *testing.T) {
 		}
 	}
 }
+
+func TestLooksAreBounded(t *testing.T) {
+	t.Parallel()
+	var l looks
+	now := time.Now()
+	for i := range 3 * looksMost {
+		if !l.due(fmt.Sprint(i), now) {
+			t.Fatalf("queue %d was looked at before", i)
+		}
+		if len(l.last) > looksMost {
+			t.Fatalf("%d queues are remembered", len(l.last))
+		}
+	}
+}

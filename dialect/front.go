@@ -38,7 +38,7 @@ type Front struct {
 
 // Front is that of a queue.
 func (s *Session) Front(queue string) *Front {
-	f, _ := s.Memory.LoadOrStore("front "+queue, &Front{})
+	f := s.Remembered("front "+queue, &Front{})
 	return f.(*Front)
 }
 

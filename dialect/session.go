@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,8 +32,9 @@ type Session struct {
 	Names      Names
 	Statements Statements
 
-	// Memory is for what a dialect remembers of earlier calls. Nothing may depend on it but the pace.
-	Memory sync.Map
+	// memory is what dialects remember of earlier calls; see Remembered.
+	memory     sync.Map
+	remembered atomic.Int64 // entries of memory, or a few more
 
 	binder binder
 	native Native // nil for most
@@ -50,6 +52,20 @@ func NewSession(d Dialect, pool Pool, server Server, names Names) *Session {
 	}
 	s.native, _ = d.(Native)
 	return s
+}
+
+// memoryMost bounds what a session remembers: a few things for each queue.
+const memoryMost = 20_000
+
+// Remembered returns what was remembered under key, or else remembers fresh. Nothing may depend on it but the pace: everything is forgotten
+// when there is more than a client of ten thousand queues needs.
+func (s *Session) Remembered(key string, fresh any) any {
+	v, there := s.memory.LoadOrStore(key, fresh)
+	if !there && s.remembered.Add(1) > memoryMost {
+		s.memory.Clear()
+		s.remembered.Store(0)
+	}
+	return v
 }
 
 // Exec runs a statement on c and says how many rows it touched.

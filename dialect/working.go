@@ -24,7 +24,7 @@ type Working struct {
 
 // Working is that of a queue.
 func (s *Session) Working(queue string) *Working {
-	w, _ := s.Memory.LoadOrStore("working "+queue, &Working{})
+	w := s.Remembered("working "+queue, &Working{})
 	return w.(*Working)
 }
 

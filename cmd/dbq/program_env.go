@@ -56,6 +56,7 @@ func taskEnv(t dbq.Task) []string {
 		"DBQ_ATTEMPT=" + strconv.Itoa(t.Attempt), "DBQ_MAX_ATTEMPTS=" + strconv.Itoa(t.MaxAttempts),
 		"DBQ_FENCE=" + strconv.FormatInt(t.Fence, 10),
 	}
+	taken := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
 		name := strings.Map(func(r rune) rune {
 			if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' {
@@ -63,6 +64,10 @@ func taskEnv(t dbq.Task) []string {
 			}
 			return '_'
 		}, strings.ToUpper(k))
+		for n, base := 2, name; taken[name]; n++ { // a-b and a_b
+			name = base + "_" + strconv.Itoa(n)
+		}
+		taken[name] = true
 		env = append(env, "DBQ_HEADER_"+name+"="+strings.ReplaceAll(t.Headers[k], "\x00", ""))
 	}
 	return env

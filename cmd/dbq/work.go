@@ -44,7 +44,8 @@ all. A DSN given as --dsn is visible to every process on the machine, and one in
 --dsn-file. These variables describe the task:
 
   DBQ_TASK_ID  DBQ_QUEUE  DBQ_KIND  DBQ_REFERENCE  DBQ_ATTEMPT  DBQ_MAX_ATTEMPTS  DBQ_FENCE
-  DBQ_HEADER_NAME for each header: in upper case, with _ for anything but letters and digits
+  DBQ_HEADER_NAME for each header: in upper case, with _ for anything but letters and digits; when two names become the
+  same, as a-b and a_b do, the second by name order ends in _2
 
 DBQ_FENCE only grows for a task. Pass it to a system that should refuse a worker whose task was taken over.
 

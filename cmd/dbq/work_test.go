@@ -20,14 +20,14 @@ func sh(script string, flags ...string) []string {
 func TestWorkRunsAProgram(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q", "--payload", "to the program", "--kind", "k", "--reference", "r 1", "--max-attempts", "4",
-		"--header", "trace-id=ab=c", "--header", "ü=1").id()
+		"--header", "trace-id=ab=c", "--header", "a_b=second", "--header", "a-b=first", "--header", "ü=1").id()
 	o := u.run(sh(`cat; env | grep ^DBQ_ | sort; printf 'to nobody' >&2`, "--until-empty")...)
 	if o.ok() != "" || !strings.Contains(o.err, id+"  completed") {
 		t.Errorf("stdout %q, stderr %q", o.out, o.err)
 	}
 	result := u.run("show", id, "--result").ok()
 	for _, want := range []string{"to the program", "DBQ_TASK_ID=" + id, "DBQ_QUEUE=q", "DBQ_KIND=k", "DBQ_REFERENCE=r 1", "DBQ_ATTEMPT=1",
-		"DBQ_MAX_ATTEMPTS=4", "DBQ_FENCE=1", "DBQ_HEADER_TRACE_ID=ab=c", "DBQ_HEADER__=1"} {
+		"DBQ_MAX_ATTEMPTS=4", "DBQ_FENCE=1", "DBQ_HEADER_TRACE_ID=ab=c", "DBQ_HEADER__=1", "DBQ_HEADER_A_B=first", "DBQ_HEADER_A_B_2=second"} {
 		if !strings.Contains(result, want) {
 			t.Errorf("the program was not given %q: %s", want, result)
 		}

@@ -44,7 +44,19 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	}
 	pool := dialect.NewPool(connector, conns, lifetime)
 	pool.Begin = []string{begin}
+	pool.Caution = caution(cfg.TLSConfig)
 	return pool, nil
+}
+
+// caution is what to know about a way to use TLS.
+func caution(tls string) string {
+	switch tls {
+	case "skip-verify":
+		return "tls=skip-verify does not check the server's certificate: another server could answer and read everything; use tls=true"
+	case "preferred":
+		return "tls=preferred connects without TLS when the server offers none, and does not check its certificate; use tls=true"
+	}
+	return ""
 }
 
 // config reads a DSN, and adds what dbq sets by itself. addresses are those of its nodes.
@@ -69,6 +81,10 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	}
 	if cfg, err = driver.ParseDSN("/?" + params.Encode()); err != nil { // the driver reads its own, and nothing that is secret
 		return nil, nil, 0, fmt.Errorf("%w: the parameters (%s): %w", dialect.ErrDSN, strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
+	}
+	unchecked := cfg.TLSConfig == "skip-verify" || cfg.TLSConfig == "preferred"
+	if cfg.AllowCleartextPasswords && (cfg.TLSConfig == "" || cfg.TLSConfig == "false" || unchecked) {
+		return nil, nil, 0, fmt.Errorf("%w: allowCleartextPasswords sends the password readable to whoever answers, unless tls=true", dialect.ErrDSN)
 	}
 	cfg.User, cfg.Passwd = d.User, d.Password
 	cfg.Net, cfg.DBName = "tcp", d.Database

@@ -53,7 +53,28 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"mysql://app:hush@h/d?time_zone=%2701:00": `"time_zone"`,
 		"mysql://app:hush@h/d?timeout=soon":       "timeout",
 		"mysql://app:hush@h/d?tls=nonesuch":       "tls",
+
+		"mysql://app:hush@h/d?allowCleartextPasswords=true":                 "unless tls=true",
+		"mysql://app:hush@h/d?allowCleartextPasswords=true&tls=preferred":   "unless tls=true",
+		"mysql://app:hush@h/d?allowCleartextPasswords=true&tls=skip-verify": "unless tls=true",
 	})
+}
+
+func TestWeakTLSIsReported(t *testing.T) {
+	t.Parallel()
+	for params, want := range map[string]string{
+		"": "", "?tls=true": "", "?tls=false": "", "?tls=true&allowCleartextPasswords=true": "",
+		"?tls=skip-verify": "does not check", "?tls=preferred": "without TLS",
+	} {
+		pool, err := Open(t.Context(), "mysql://app:hush@h/d"+params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pool.Caution; (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: the caution is %q, want %q", params, got, want)
+		}
+		pool.Close()
+	}
 }
 
 func TestUnreadableDSNKeepsItsPassword(t *testing.T) {

@@ -29,7 +29,7 @@ const defaultBusyTimeout = 10 * time.Second
 const checkpointPages = 4000
 
 // Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode. The folder must
-// exist and be on a local disk. Parameters:
+// exist and be on a local disk. A file that Open makes has the mode 0600. Parameters:
 //
 //	synchronous=full|normal|extra   full is the default: what was acknowledged survives a power failure
 //	busy_timeout=10s                how long a write waits for another process's
@@ -43,6 +43,9 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	}
 	if path == ":memory:" {
 		return openMemory(ctx, query, busy)
+	}
+	if err := private(path); err != nil {
+		return dialect.Pool{}, err
 	}
 	query.Add("_pragma", "journal_mode(WAL)")
 	query.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
@@ -85,6 +88,16 @@ func openError(path string, err error) error {
 		f.Close()
 	}
 	return fmt.Errorf("cannot open %q: %w", path, err)
+}
+
+// private makes a database that is not there yet readable by its owner only: payloads may be secret, and SQLite would let the umask decide. The
+// files beside it get its mode from SQLite. What is there keeps its own.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil // it is there, or SQLite says why it cannot be
+	}
+	return f.Close()
 }
 
 // one keeps a pool at one connection that is never given up.
