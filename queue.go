@@ -90,7 +90,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 			return err
 		})
 		if q.c.s.Class(err) != dialect.Ambiguous || alone && b.inserted { // then only the questions after it failed
-			return alone && b.inserted, err
+			return alone && b.inserted && len(b.added) > 0, err
 		}
 		if out = b.find(ctx); out == nil {
 			lost = err
