@@ -181,16 +181,23 @@ func renewalWorker(t *T) {
 	const lease = 2 * time.Second
 	ids := t.enqueueMany(q, 4, nil)
 	var calls atomic.Int64
-	tx := t.begin(t.Open()) // of the first handler, from a pool of its own
-	_, err := tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)")
+	own := t.Open() // the first handler's transaction is of a pool of its own
+	probe := t.begin(own)
+	_, err := probe.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)")
 	t.Must(err)
-	t.oneWriter(tx)
+	t.oneWriter(probe)
+	t.Must(probe.Rollback())
 	stop := t.run(worker.Worker{Queue: q, Concurrency: 4, Lease: lease, Logger: quietLog, PollMax: 100 * time.Millisecond,
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
 			calls.Add(1)
 			if task.ID != ids[0] {
 				return nil, rest(ctx, 2*lease)
 			}
+			tx, err := own.DB().BeginTx(ctx, nil)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = tx.Rollback() }()
 			if err := q.CompleteTx(ctx, tx, task.Lease, nil); err != nil {
 				return nil, err
 			}
