@@ -98,7 +98,7 @@ func viewOfQueue(q dbq.QueueInfo) queueView {
 	s, r := q.Settings, q.Settings.Retention
 	return queueView{q.Queue, q.Paused, q.Since, q.Reason, q.By, settingsView{
 		s.Concurrency, s.Batch, s.Poll.Seconds(), s.Lease.Seconds(), s.MaxAttempts, s.History,
-		r.Completed.Seconds(), r.Poison.Seconds(), r.Parked.Seconds(), r.Attempts.Seconds(), r.Archive,
+		keepSeconds(r.Completed), keepSeconds(r.Poison), keepSeconds(r.Parked), keepSeconds(r.Attempts), r.Archive,
 	}}
 }
 
@@ -131,4 +131,12 @@ func settingsLine(s dbq.QueueSettings) string {
 		parts = append(parts, "--archive")
 	}
 	return strings.Join(parts, " ")
+}
+
+// keepSeconds is a retention in seconds; -1 is forever.
+func keepSeconds(d time.Duration) float64 {
+	if d == dbq.Forever {
+		return -1
+	}
+	return d.Seconds()
 }

@@ -36,7 +36,7 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue").has("pause", "clean")
 	u.run("queue", "pause").fails(exitUsage, "queue's name")
 	u.run("queue", "set", "mail").fails(exitUsage, "nothing to set")
-	u.run("queue", "set", "kept", "--keep-completed", "forever", "--keep-attempts", "7d").has("set kept")
+	u.run("queue", "set", "kept", "--create", "--keep-completed", "forever", "--keep-attempts", "7d").has("set kept")
 	u.run("queue", "list").has("--keep-completed forever --keep-attempts 7d")
 	u.run("queue", "clean", "kept", "--keep-completed", "forever").fails(exitUsage, "remove nothing")
 	u.run("queue", "set", "mail", "--keep-poison", "soon").fails(exitUsage, "7d")
