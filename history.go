@@ -20,7 +20,7 @@ const (
 	OutcomeFailed    Outcome = "failed"
 	OutcomePoisoned  Outcome = "poisoned"
 	OutcomeReleased  Outcome = "released"
-	OutcomeSettled   Outcome = "settled" // by the handler itself, as with CompleteTx
+	OutcomeSettled   Outcome = "settled" // by the handler itself, otherwise than by completing it
 	OutcomeCrashed   Outcome = "crashed" // its lease ran out, and the task was taken over
 	OutcomeRevoked   Outcome = "revoked" // by an operator
 )

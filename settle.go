@@ -67,7 +67,8 @@ func (s Settlement) WithResult(result []byte) Settlement {
 }
 
 // Again is the settlement for another call, after one that returned ErrMayHaveHappened: a task that is where it should be under the lease's fence was settled by that one, and is no
-// ErrLeaseLost.
+// ErrLeaseLost. So is one that a Completed or CompletedAndDeleted finds ended in another way, or gone while the lease lasts: the
+// holder of the lease did that itself, and Settled.State says what.
 func (s Settlement) Again() Settlement {
 	s.again = true
 	return s

@@ -222,11 +222,15 @@ func (b *settling) resolve(ctx context.Context, conn dialect.Conn, missing []int
 		switch {
 		case st.remove && !exists && time.Now().Before(st.Lease.Until):
 			b.out[i] = Settled{State: state.None} // nobody else could have removed it
+		case st.event == state.Complete && !exists && time.Now().Before(st.Lease.Until):
+			b.out[i] = Settled{State: state.None} // completed, and removed by its holder: nobody else could
 		case st.remove && !exists:
 			b.out[i].Err = ErrMayHaveHappened
 		case exists && !st.remove && row.Fence == st.Lease.Fence && (row.State == st.target() ||
 			st.event == state.Fail && row.State == StatePoison):
 			b.out[i] = Settled{State: row.State}
+		case exists && st.event == state.Complete && row.Fence == st.Lease.Fence && row.State != StateProcessing:
+			b.out[i] = Settled{State: row.State} // its holder has ended the attempt, in another way
 		case st.event != state.Complete || !st.remove && !exists:
 			b.out[i].Err = ErrMayHaveHappened // it may have been done, and the task has gone on from there
 		}

@@ -87,9 +87,6 @@ func (e effects) handler(takes time.Duration) worker.Handler {
 		if takes > 0 && errors.Is(err, dbq.ErrLeaseLost) {
 			return nil, errors.Join(err, e.note(ctx, t, "refused "))
 		}
-		if err == nil {
-			err = worker.Settled
-		}
 		return nil, err
 	})
 }
@@ -174,7 +171,7 @@ func workerCut(t *T) {
 			time.Sleep(5 * time.Millisecond)
 			err := e.complete(ctx, task)
 			if err == nil {
-				return nil, worker.Settled
+				return nil, nil
 			}
 			return nil, err // a retry, unless the lost commit was one
 		})})

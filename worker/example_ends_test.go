@@ -43,7 +43,7 @@ func ExampleSettled() {
 		if err := tx.Commit(); err != nil {
 			return nil, err
 		}
-		return nil, worker.Settled // the worker has nothing to settle
+		return nil, nil // the worker sees that the task is completed
 	}
 	w := worker.Worker{Queue: q, Handler: worker.HandlerFunc(pay), UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {

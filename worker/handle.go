@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
 )
 
 // A Handler does a task's work. Its result (nil for none) is kept with the completed task, up to dbq.MaxResult bytes. An error
@@ -133,13 +134,15 @@ func (r *run) conclude(j *job, o Outcome, cause error, took time.Duration) {
 	}
 	l, isLost := j.current()
 	switch {
-	case errors.Is(o.Err, Settled):
+	case o.Err == nil && isInTransaction(o.Result):
 		if r.observed() {
-			r.observe(Event{Kind: Ended, Task: j.task, Outcome: "settled", Duration: took})
+			r.observe(Event{Kind: Ended, Task: j.task, Outcome: string(state.Complete), Duration: took})
 		}
-		r.record(j, dbq.OutcomeSettled, nil)
+		r.done.Add(1)
+		r.record(j, dbq.OutcomeCompleted, nil)
+		r.conflicts.none(j.task.ID)
 		r.held.remove(j)
-	case isLost:
+	case isLost && o.Err != nil: // else the handler may have settled it itself, and the fence tells
 		r.leaseLost(j, "a lease was lost while its task was worked on")
 	case o.Err != nil && chosen == nil && errors.Is(cause, ErrShutdown):
 		r.settle(j, dbq.Released(l, 0), o.Err, took)
@@ -174,7 +177,7 @@ func (r *run) leaseLost(j *job, text string) {
 // settlement is how an attempt ends.
 func (r *run) settlement(j *job, l dbq.Lease, o Outcome, chosen *outcome) dbq.Settlement {
 	if o.Err == nil {
-		return dbq.Completed(l, o.Result)
+		return dbq.Completed(l, o.Result).Again() // the handler may have completed it in a transaction
 	}
 	limits := r.limits(&j.task)
 	if chosen != nil {

@@ -40,7 +40,10 @@ func HandleTxWith(opts TxOptions, f TxFunc) Handler {
 		if !ok {
 			return nil, fmt.Errorf("%w: HandleTx was not called by a Worker", ErrConfig)
 		}
-		return nil, handleTx(ctx, q, opts, f, t)
+		if err := handleTx(ctx, q, opts, f, t); err != nil {
+			return nil, err
+		}
+		return inTransaction, nil
 	})
 }
 
@@ -86,7 +89,15 @@ func handleTx(ctx context.Context, q *dbq.Queue, opts TxOptions, f TxFunc, t dbq
 			return err
 		}
 	}
-	return Settled
+	return nil
+}
+
+// inTransaction is the result of a handler whose transaction has completed the task: there is nothing to settle. It is known by its place
+// in memory, so that middleware sees a success without a result.
+var inTransaction = make([]byte, 0, 1)
+
+func isInTransaction(result []byte) bool {
+	return result != nil && len(result) == 0 && cap(result) > 0 && &result[:1][0] == &inTransaction[:1][0]
 }
 
 // committed finds out what became of a commit that failed: nil when it happened.

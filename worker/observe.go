@@ -26,7 +26,7 @@ type Event struct {
 	Kind     EventKind
 	Queue    string
 	Task     dbq.Task
-	Outcome  string // of Ended: an event of the state table such as "complete", or "settled" by the handler itself
+	Outcome  string // of Ended: an event of the state table such as "complete"
 	State    dbq.State
 	Order    dbq.Order
 	Duration time.Duration

@@ -8,11 +8,6 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// Settled is returned by a handler that settled its task itself, as with CompleteTx: the worker does nothing more.
-//
-//lint:ignore ST1012 it is what became of the task, like the others here, and no failure
-var Settled = errors.New("worker: settled by the handler")
-
 // Delete is returned by a handler whose work is done and whose task is to be removed instead of kept as COMPLETED.
 var Delete error = &outcome{text: "done, delete", settle: func(l dbq.Lease, _ Outcome) dbq.Settlement {
 	return dbq.CompletedAndDeleted(l)
@@ -66,8 +61,8 @@ func Snooze(d time.Duration) error {
 	}}
 }
 
-// IsSuccess reports whether what a handler returned is no failure: nil, Delete, Settled or Snooze.
+// IsSuccess reports whether what a handler returned is no failure: nil, Delete or Snooze.
 func IsSuccess(err error) bool {
 	var o *outcome
-	return err == nil || errors.Is(err, Settled) || errors.As(err, &o) && o.err == nil
+	return err == nil || errors.As(err, &o) && o.err == nil
 }

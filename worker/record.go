@@ -44,6 +44,9 @@ func (r *run) recordSettled(st *settlement, out dbq.Settled) {
 			outcome = dbq.OutcomePoisoned
 		}
 	}
+	if outcome == dbq.OutcomeCompleted && out.State != dbq.StateCompleted && out.State != state.None {
+		outcome = dbq.OutcomeSettled
+	}
 	r.done.Add(1)
 	if !st.job.began.IsZero() {
 		r.record(st.job, outcome, st.err)

@@ -168,6 +168,9 @@ func (s *settler) report(batch []settlement, out []dbq.Settled) {
 			if errors.Is(err, dbq.ErrMayHaveHappened) {
 				s.held.mayHold(s.r.now().lease)
 			}
+			if errors.Is(err, dbq.ErrLeaseLost) {
+				s.r.observe(Event{Kind: LeaseLost, Task: st.job.task})
+			}
 			s.cfg.Logger.Warn("worker: an attempt could not be settled",
 				"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
 		}

@@ -184,7 +184,7 @@ func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
 			if err := q.CompleteTx(ctx, tx, task.Lease, []byte("in my transaction")); err != nil {
 				return nil, err
 			}
-			return nil, errors.Join(tx.Commit(), worker.Settled)
+			return nil, tx.Commit()
 		})}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -290,13 +290,18 @@ func TestLostLeaseEndsTheHandlersContext(t *testing.T) {
 
 func TestUnreachableDatabaseEndsTheHandlersContextWithItsLease(t *testing.T) {
 	t.Parallel()
-	q := open(t)
+	db := open(t).Client().DB()
+	c, err := dbq.New(t.Context(), db, sqliteDialect) // whose one pool is all that it has
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := c.Queue("q")
 	enqueue(t, q, 1, dbq.NewTask{})
 	const lease = 300 * time.Millisecond
 	took := make(chan time.Duration, 1)
 	start(t, worker.Worker{Queue: q, Lease: lease,
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
-			q.Client().DB().Close() // from here on nothing can be renewed
+			db.Close() // from here on nothing can be renewed, nor read
 			begin := time.Now()
 			<-ctx.Done()
 			took <- time.Since(begin)

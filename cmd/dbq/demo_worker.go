@@ -112,5 +112,5 @@ func (h *demoHandler) Handle(ctx context.Context, t dbq.Task) ([]byte, error) {
 	if err := h.accept.settle(s); err != nil {
 		return nil, err
 	}
-	return nil, worker.Settled
+	return nil, nil
 }

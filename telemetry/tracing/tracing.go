@@ -39,7 +39,7 @@ func Headers(p propagation.TextMapPropagator) func(ctx context.Context) map[stri
 }
 
 // Middleware runs each attempt in a span that continues the trace of the task's enqueue. The span's status is an error when the attempt
-// fails; Snooze, Delete and Settled are none. The propagator must be that of Headers; nil is W3C Trace Context.
+// fails; Snooze and Delete are none. The propagator must be that of Headers; nil is W3C Trace Context.
 func Middleware(provider trace.TracerProvider, p propagation.TextMapPropagator) worker.Middleware {
 	tracer := provider.Tracer(name)
 	p = propagator(p)
