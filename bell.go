@@ -133,7 +133,7 @@ func (b *Bell) Found(n int, full bool) (again bool) {
 	defer w.mu.Unlock()
 	r := b.ring
 	b.ring = byItself
-	if r.shared {
+	if r.shared || n > 0 && w.asks > w.now() { // what it was about to ask about, it found by itself
 		w.learn(n > 0, b.looked > 0, w.now()-b.looked)
 	}
 	b.looked = 0

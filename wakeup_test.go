@@ -58,7 +58,7 @@ func bells(t *testing.T, n int) (place, []*Bell) {
 	c := inMemory(t)
 	out := make([]*Bell, n)
 	for i := range out {
-		out[i] = c.Queue("q").Bell()
+		out[i] = c.Queue(t.Name()).Bell() // in-memory databases are one place
 		t.Cleanup(out[i].Close)
 	}
 	return c.place, out
@@ -89,11 +89,11 @@ func TestAsManyBellsRingAsAreNeeded(t *testing.T) {
 	for _, b := range bs[:4] {
 		b.Wait(10)
 	}
-	p.wake("q", wakeup{now: 1}, false)
+	p.wake(t.Name(), wakeup{now: 1}, false)
 	wantRung(t, "one task", bs, 1)
-	p.wake("q", wakeup{now: 11}, false)
+	p.wake(t.Name(), wakeup{now: 11}, false)
 	wantRung(t, "eleven tasks", bs, 2)
-	if rest := p.wake("q", wakeup{now: 25}, false); rest != 15 {
+	if rest := p.wake(t.Name(), wakeup{now: 25}, false); rest != 15 {
 		t.Errorf("for %d tasks no bell waited, want 15", rest)
 	}
 	wantRung(t, "more than one can take", bs, 1)
@@ -107,7 +107,7 @@ func TestARingThatIsNotFollowedIsPassedOn(t *testing.T) {
 	t.Parallel()
 	p, bs := bells(t, 3)
 	bs[0].Wait(1)
-	p.wake("q", wakeup{now: 1}, false)
+	p.wake(t.Name(), wakeup{now: 1}, false)
 	wantRung(t, "the first", bs, 1)
 	bs[1].Wait(1)
 	bs[0].Pass() // it was received, and its owner is paused
@@ -125,16 +125,56 @@ func TestWhatALookHasSeenRingsNoMore(t *testing.T) {
 	t.Parallel()
 	p, bs := bells(t, 1)
 	b := bs[0]
-	p.wake("q", wakeup{now: 3}, false)
+	p.wake(t.Name(), wakeup{now: 3}, false)
 	b.Look()
 	b.Found(3, false)
 	b.Wait(1)
 	wantRung(t, "missed before the look", bs, 0)
 	b.Look()
-	p.wake("q", wakeup{now: 1}, false)
+	p.wake(t.Name(), wakeup{now: 1}, false)
 	b.Found(0, false)
 	b.Wait(1)
 	wantRung(t, "missed during the look", bs, 1)
+}
+
+// hear lets a bell hear of a task, and reports whether it rings without hesitation.
+func hear(p place, queue string, b *Bell) bool {
+	b.Wait(1)
+	p.heard(queue, wakeup{later: []arrival{{tasks: 1}}})
+	return len(rung([]*Bell{b})) == 1
+}
+
+func TestAProcessThatIsFirstTwiceHesitatesNoMore(t *testing.T) {
+	t.Parallel()
+	p, bs := bells(t, 1)
+	b := bs[0]
+	for i := range 2 {
+		if hear(p, t.Name(), b) {
+			t.Fatalf("after it was first %d times it does not hesitate", i)
+		}
+		b.Look()
+		b.Found(1, false) // by polling
+		b.of.mu.Lock()    // as if it had been a while ago
+		b.of.early, b.of.asks, b.of.upcoming = 0, 0, upcoming{}
+		b.of.mu.Unlock()
+	}
+	for range 3 { // once in a while it comes too late, as after a checkout of its own
+		for _, n := range []int{1, 0, 1} {
+			if !hear(p, t.Name(), b) {
+				t.Fatal("a process that was first hesitates")
+			}
+			b.Look()
+			b.Found(n, false)
+		}
+	}
+	for range 2 {
+		hear(p, t.Name(), b)
+		b.Look()
+		b.Found(0, false)
+	}
+	if hear(p, t.Name(), b) {
+		t.Error("a process that came too late twice does not hesitate")
+	}
 }
 
 func TestNotificationsAreRead(t *testing.T) {
