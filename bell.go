@@ -71,6 +71,13 @@ const operators = "\x01"
 // it waits or not: receive from C. Close it when done.
 func (q *Queue) OperatorBell() *Bell { return q.c.bell(operators+q.name, true) }
 
+// revocations is before the queue in the name of a RevokeBell.
+const revocations = "\x02"
+
+// RevokeBell makes a bell that rings when operators revoke tasks of the queue: at once in this process, and on PostgreSQL in others;
+// elsewhere Queue.Lost tells. Every such bell rings, whether it waits or not: receive from C. Close it when done.
+func (q *Queue) RevokeBell() *Bell { return q.c.bell(revocations+q.name, true) }
+
 func (c *Client) bell(queue string, all bool) *Bell {
 	p := c.place
 	b := &Bell{c: make(chan Ring, 1), of: p.join(queue), all: all, ring: byItself}

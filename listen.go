@@ -194,7 +194,7 @@ func (c *Client) hear(payload string, m mirror) {
 		word, queue, is := strings.Cut(rest, " ")
 		switch {
 		case !is || from == c.own():
-		case strings.HasPrefix(queue, operators):
+		case strings.HasPrefix(queue, operators), strings.HasPrefix(queue, revocations):
 			c.place.ringAll(queue)
 		default:
 			c.place.heard(queue, toldBy(word))

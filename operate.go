@@ -155,9 +155,9 @@ func (c *Client) recordRevoked(ctx context.Context, conn dialect.Conn, op Operat
 	return nil
 }
 
-// operated wakes the workers of the queues whose tasks are due now.
+// operated wakes the workers of the queues whose tasks are due now, or are not theirs any more.
 func (c *Client) operated(t state.Transition, moved []dialect.Row) {
-	if t.To != StateCreated {
+	if t.To != StateCreated && t.Event != state.Revoke {
 		return
 	}
 	due := map[string]int{}
@@ -165,7 +165,11 @@ func (c *Client) operated(t state.Transition, moved []dialect.Row) {
 		due[r.Queue]++
 	}
 	for queue, n := range due {
-		c.rung(queue, wakeup{now: n})
+		if t.Event == state.Revoke {
+			c.rungAll(revocations + queue)
+		} else {
+			c.rung(queue, wakeup{now: n})
+		}
 	}
 }
 
@@ -213,6 +217,7 @@ func (c *Client) Reject(ctx context.Context, id uuid.UUID) error {
 }
 
 // Revoke takes the lease of a task away: from PROCESSING to ERROR, parked. Its worker gets ErrLeaseLost at its next call.
+// The context of its handler ends at once in this process, on PostgreSQL also in others that listen, and elsewhere within 2 seconds.
 // Operate also takes a reason.
 func (c *Client) Revoke(ctx context.Context, id uuid.UUID) error {
 	return c.Operate(ctx, Operation{Event: state.Revoke}, id)

@@ -37,6 +37,8 @@ func operateCases() []Case {
 			Law: "Counting up to a limit says of which states there may be more, and tells the lag exactly."},
 		{Name: "RevokeIsRecorded", Law: "A revoked task keeps who revoked it and why, and its history has the attempt that was revoked.",
 			run: operateRevoked},
+		{Name: "RevokeEndsTheHandler", Law: "Revoking a task in work ends its handler's context, with who did it and why as the cause: at once in the " +
+			"same process and where other processes notify, else within seconds.", run: operateRevokeEnds},
 		{Name: "ReasonIsKept", Law: "An operator's reason is kept with the task, before the error that was there.",
 			run: operateReason},
 		{Name: "ReenqueueStartsOver", Law: "A reenqueued task has all its attempts again and is taken at once.",

@@ -1,11 +1,14 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
 )
 
 func operateRevoked(t *T) {
@@ -41,6 +44,54 @@ func operateRevoked(t *T) {
 	t.WantErr("revoking again", c.Operate(t.ctx, op, first.ID), dbq.ErrWrongState)
 	if as, err := c.Attempts(t.ctx, first.ID); err != nil || len(as) != 1 {
 		t.Errorf("after a refused revoke there are %d attempts, %v, want 1", len(as), err)
+	}
+}
+
+func operateRevokeEnds(t *T) {
+	c := t.Open()
+	started, ended := make(chan dbq.Task), make(chan error)
+	t.run(worker.Worker{Queue: c.Queue("q"), Lease: time.Hour, // no heartbeat tells it
+		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+			started <- task
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil, ctx.Err()
+		})})
+	operators := map[string]*dbq.Client{"the same process": t.Open(), "another process": t.elsewhere(c)}
+	if hears(c) {
+		t.eventually("the worker listens", c.Listening)
+	}
+	for name, operator := range operators {
+		most, best, tries := time.Second, time.Hour, 3
+		if name == "another process" && !hears(c) {
+			most, tries = 5*time.Second, 1
+		}
+		for range tries {
+			t.enqueue(c.Queue("q"), dbq.NewTask{})
+			var task dbq.Task
+			select {
+			case task = <-started:
+			case <-time.After(patience):
+				t.Fatalf("the task is not started")
+			}
+			begin := time.Now()
+			t.Must(operator.Operate(t.ctx, dbq.Operation{Event: state.Revoke, By: "ops", Reason: "enough"}, task.ID))
+			select {
+			case cause := <-ended:
+				if !errors.Is(cause, worker.ErrRevoked) || !errors.Is(cause, dbq.ErrLeaseLost) || !strings.Contains(cause.Error(), "by ops: enough") {
+					t.Errorf("%s: the cause is %v, want who revoked the task and why", name, cause)
+				}
+			case <-time.After(patience):
+				t.Fatalf("%s: the handler's context did not end", name)
+			}
+			if best = min(best, time.Since(begin)); best < 50*time.Millisecond {
+				break
+			}
+		}
+		t.Logf("revoked by %s: the handler's context ended after %v", name, best)
+		if best > most {
+			t.Errorf("%s: the handler's context ended %v after the revoke, want at most %v", name, best, most)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -21,6 +22,7 @@ type flight struct {
 	start  time.Time
 
 	// The following are guarded by held.mu.
+	lostBy    error     // why the lease was lost, where that is known
 	deadline  time.Time // of the processing timeout; zero is none
 	ended     time.Time // when ctx ended; zero is not yet
 	returned  bool
@@ -122,7 +124,7 @@ func (f *flight) check(now time.Time) {
 	}
 	switch {
 	case alive == 0:
-		f.end(now, dbq.ErrLeaseLost)
+		f.end(now, cmp.Or(f.lostBy, dbq.ErrLeaseLost))
 	case !f.deadline.IsZero() && !f.deadline.After(now):
 		f.end(now, ErrTimeout)
 	}

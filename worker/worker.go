@@ -154,6 +154,7 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	if err != nil {
 		return t, false, err
 	}
+	r.cfg.UntilEmpty = true // it does not listen
 	n := 1
 	if r.cfg.BatchHandler != nil {
 		n = r.cfg.BatchSize
@@ -187,6 +188,7 @@ func (r *run) start(ctx context.Context) (stop func()) {
 	go r.watch(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { r.heartbeats(beat) })
+	background.Go(func() { r.watchRevoked(beat) })
 	background.Go(r.hooks.run)
 	background.Go(r.recorder.run)
 	var settling sync.WaitGroup

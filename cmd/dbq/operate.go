@@ -28,7 +28,7 @@ var operatorVerbs = map[state.Event]operatorVerb{
 	state.Reject: {past: "rejected", example: "dbq reject --queue mail --kind newsletter",
 		note: "`dbq reenqueue` lets it run after all."},
 	state.Revoke: {past: "revoked", example: "dbq revoke --queue mail --older-than 1h",
-		note: "The worker's program is not reached by it at once: it ends at the worker's next heartbeat. `dbq reenqueue` lets the task run again."},
+		note: "The worker's program is ended within 2 seconds, on PostgreSQL at once. `dbq reenqueue` lets the task run again."},
 	state.Reenqueue: {past: "reenqueued", example: "dbq reenqueue --queue mail --state poison",
 		note: "This is what to do once the cause of a failure is gone."},
 	state.Quarantine: {past: "quarantined", example: "dbq quarantine --parked --older-than 24h", alias: "poison",
