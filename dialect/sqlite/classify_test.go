@@ -125,8 +125,8 @@ func TestClassifyAFileThatIsNoDatabase(t *testing.T) {
 		pool.Close()
 		t.Fatal("it was opened")
 	}
-	if got := (Dialect{}).Classify(err); got != dialect.Unavailable || !strings.Contains(err.Error(), "not a database") {
-		t.Errorf("%v: got %v", err, got)
+	if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), "is not a SQLite database") {
+		t.Errorf("got %v, want an ErrDSN that says so", err)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package acme is a complete dialect of dbq as somebody else would write one, for the page docs/dialect.md: the smallest that keeps every
 // promise. It speaks to SQLite, since that needs no server, and takes nothing from dbq's own dialect for it, which does the same
-// faster: acme has one connection for everything, takes the writer's lock to find that there is nothing to do, and finds due tasks by
+// faster: acme has one connection that writes, takes the writer's lock to find that there is nothing to do, and finds due tasks by
 // one search, which walks the future tasks of better priorities. See docs/design.md for what that costs.
 package acme
 
@@ -31,17 +31,25 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 		return dialect.Pool{}, fmt.Errorf("%w: write acme:FILE, without parameters", dialect.ErrDSN)
 	}
 	// What was acknowledged must survive a power failure: synchronous is FULL.
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+
-		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	file := "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	write, err := sql.Open("sqlite", file+"&_txlock=immediate")
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	db.SetMaxOpenConns(1) // there is one writer, and here readers wait for it, too
-	if err := db.PingContext(ctx); err != nil {
-		db.Close()
+	write.SetMaxOpenConns(1) // there is one writer
+	// Readers do not wait for it: a worker whose renewal does can see that its tasks are still its own.
+	read, err := sql.Open("sqlite", file)
+	if err != nil {
+		write.Close()
 		return dialect.Pool{}, err
 	}
-	return dialect.Pool{Write: db, Read: db}, nil
+	pool := dialect.Pool{Write: write, Read: read}
+	if err := write.PingContext(ctx); err != nil {
+		pool.Close()
+		return dialect.Pool{}, err
+	}
+	return pool, nil
 }
 
 // Dialect speaks to SQLite.
@@ -64,7 +72,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	}
 	return dialect.Server{
 		Product: "SQLite", Version: version, Strategies: []dialect.Strategy{dialect.CAS},
-		MaxPayload: 100 << 20, Precision: time.Millisecond, NoSchemas: true,
+		MaxPayload: 100 << 20, Precision: time.Millisecond, NoSchemas: true, OneWriter: true,
 	}, nil
 }
 

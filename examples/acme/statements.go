@@ -62,8 +62,10 @@ WHERE ` + unpaused),
 		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
   count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} GROUP BY queue, state`),
 
-		CountUpTo: t(`SELECT state, count(*) AS tasks, count(*) - count(due) AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
-  {now} - min(due) FILTER (WHERE due <= {now}) AS oldest FROM {task} WHERE queue = :queue GROUP BY state`),
+		// It counts all of them: that is right, and slow where there are many.
+		CountUpTo: t(`SELECT state, min(count(*), :limit) AS tasks, min(count(*) - count(due), :limit) AS parked,
+  min(count(*) FILTER (WHERE due <= {now}), :limit) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest,
+  count(*) >= :limit AS cut FROM {task} WHERE queue = :queue GROUP BY state`),
 		NextQueue: t(`SELECT queue FROM {task} WHERE queue > :queue ORDER BY queue LIMIT 1`),
 
 		Checkout: map[string]string{
