@@ -246,12 +246,6 @@ func (w *waiters) arrived(n int, r ringing) (rest int) {
 	return rest
 }
 
-// schedule keeps an arrival for later. mu is held.
-func (w *waiters) schedule(a arrival) {
-	w.upcoming.add(a)
-	w.wind()
-}
-
 // wind sets the timer for what comes next. mu is held.
 func (w *waiters) wind() {
 	next := w.upcoming.next()

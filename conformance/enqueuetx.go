@@ -129,7 +129,7 @@ func enqueueTxMany(t *T) {
 	t.Must(tx.Commit())
 	t.wantState(c, out[0].ID, dbq.StateCreated)
 	t.wantState(c, out[n-1].ID, dbq.StateCreated)
-	stats, err := c.Stats(t.ctx)
+	stats, err := c.Stats(t.ctx, dbq.CountAll())
 	t.Must(err)
 	if len(stats) != 1 || stats[0].Count[dbq.StateCreated] != int64(n) {
 		t.Errorf("stats say %+v, want %d tasks", stats, n)

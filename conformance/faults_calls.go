@@ -203,8 +203,8 @@ func didCheckout(in []dbq.Task, s *subject) (bool, string) {
 		if len(s.got) != len(held) {
 			return true, fmt.Sprintf("%d tasks are held, and %d were returned", len(held), len(s.got))
 		}
-		if len(held) != 2 {
-			return true, fmt.Sprintf("a checkout of 2 took %d of 5", len(held))
+		if len(held) == 0 { // it may be fewer than 2: rows that a request still under way has locked are passed by
+			return true, "a checkout of 2 took none of 5"
 		}
 		return true, ""
 	}

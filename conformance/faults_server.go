@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,17 +162,22 @@ func serverGone(t *T) {
 func serverBackAgain(t *T) {
 	p, dsn := t.throughProxy()
 	direct, c := t.Open(), t.OpenDSN(dsn)
-	all := func(what string) {
+	never := func(faultCall, error) bool { return false }
+	unsureEnqueue := func(f faultCall, err error) bool {
+		return strings.HasPrefix(f.name, "Enqueue") && errors.Is(err, dbq.ErrMayHaveHappened)
+	}
+	all := func(what string, unsure func(faultCall, error) bool) {
 		for _, f := range faultCalls() {
 			s := t.disturb(direct, c, f, undisturbed, func() {})
-			if t.judgeCall(what, direct, f, s); s.err != nil {
+			if t.judgeCall(what, direct, f, s); s.err != nil && !unsure(f, s.err) {
 				t.Errorf("%s, %s: %v", f.name, what, s.err)
 			}
 		}
 	}
-	all("before")
+	all("before", never)
 	p.cut()
-	all("after a cut, with a server that is there")
+	// A connection that is gone may look as if it were there until a request on it has been sent: an enqueue is not made again then.
+	all("after a cut, with a server that is there", unsureEnqueue)
 	p.leave()
 	ctx, cancel := context.WithTimeout(t.ctx, bound)
 	defer cancel()
@@ -180,7 +186,7 @@ func serverBackAgain(t *T) {
 		t.Errorf("an enqueue without a server succeeded")
 	}
 	p.heal()
-	all("after the server came back")
+	all("after the server came back", unsureEnqueue)
 }
 
 func poolOfOne(t *T) {

@@ -27,6 +27,8 @@ type suite struct {
 	mu     sync.Mutex
 	left   []made // what is still to be removed
 	shares bool   // the shared tables are in left
+
+	smallRuns sync.Mutex // small cases run one at a time
 }
 
 func newSuite(h Harness) *suite {

@@ -104,8 +104,8 @@ func (h *held) close() {
 	h.closed = true
 	h.watch.Stop()
 	h.mu.Unlock()
-	h.looking.Lock()
-	h.looking.Unlock() //nolint:staticcheck // look has ended, and comes no more
+	h.looking.Lock() // look has ended then, and comes no more
+	defer h.looking.Unlock()
 }
 
 // check ends the context when it is time, and says when to look again. held.mu is held.
