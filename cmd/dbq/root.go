@@ -35,8 +35,11 @@ line on stderr. Colours appear on terminals only; NO_COLOR=1 turns them off.
 
 ` + exitCodesSection
 
+func init() {
+	cobra.EnableCommandSorting = false // the order of newRoot, and the state table's, is the one to read commands in
+}
+
 func newRoot(a *app) *cobra.Command {
-	cobra.EnableCommandSorting = false // the order below, and the state table's, is the one to read them in
 	root := &cobra.Command{
 		Use:   "dbq",
 		Short: "A durable task queue in the database you already run",
