@@ -125,7 +125,7 @@ func (s *suite) tables(dsn, prefix string) made {
 
 // shared are the tables of all small cases of this run. They are removed at its end.
 func (s *suite) shared() (dsn, prefix string) {
-	dsn, prefix = s.h.DSN(s.dir), s.prefix+"s_"
+	dsn, prefix = s.h.DSN(s.dir), s.prefix+"0_" // no number of newPrefix begins so
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shares {
