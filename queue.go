@@ -67,9 +67,9 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 	return out[0].ID, nil
 }
 
-// EnqueueMany adds up to MaxBulk tasks in one transaction, all or, on an error, none. What is not added because it is there
-// already is no error: the outcome of each task, in the order given, says so. Tasks of the same priority that are due at the
-// same time leave in the order given. No tasks is no error. ErrMayHaveHappened is as for Enqueue: all were added, or none.
+// EnqueueMany adds up to MaxBulk tasks in one transaction: all of them or, on an error, none. It returns the outcome of each task,
+// in the order given; a task that exists already is reported there as a duplicate. Tasks of the same priority that are due at the
+// same time leave in the order given. With no tasks it does nothing. ErrMayHaveHappened is as for Enqueue: all were added, or none.
 func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
 	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
 	b, err := q.newBatch(ctx, ts)

@@ -1,6 +1,7 @@
 package worker
 
-// checkPool warns of more handlers than can have a transaction open at once. It is no error: not every handler needs one.
+// checkPool warns of more handlers than can have a transaction open at once. The worker starts all the
+// same: not every handler begins one.
 func (r *run) checkPool() {
 	client := r.cfg.Queue.Client()
 	most := client.DB().Stats().MaxOpenConnections
