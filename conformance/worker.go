@@ -51,10 +51,24 @@ func (t *T) effectTable(c *dbq.Client) string {
 	return name
 }
 
-// complete writes the effect and completes the task in one transaction, whatever has become of the handler's context.
-func (e effects) complete(ctx context.Context, t dbq.Task) error {
+// conflictTries bounds how often a handler begins its transaction again. The database lets one of those that conflict go on.
+const conflictTries = 50
+
+// complete writes the effect and completes the task in one transaction, whatever has become of the handler's context. Where the database's
+// default is SERIALIZABLE, transactions of two handlers can conflict although each has its own task: then complete begins again, as a
+// program has to at that level. Nothing of the one before is left.
+func (e effects) complete(ctx context.Context, t dbq.Task) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	for range conflictTries {
+		if err = e.completeOnce(ctx, t); !e.q.Client().IsConflict(err) {
+			break
+		}
+	}
+	return err
+}
+
+func (e effects) completeOnce(ctx context.Context, t dbq.Task) error {
 	tx, err := e.q.Client().DB().BeginTx(ctx, nil)
 	if err != nil {
 		return err
