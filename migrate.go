@@ -160,7 +160,7 @@ func (c *Client) newestMigration() int {
 
 // writeLocked runs f in a transaction that other migrations of the same tables wait for.
 func (c *Client) writeLocked(ctx context.Context, f func(ctx context.Context, conn dialect.Conn) error) error {
-	st, name := c.s.Statements, dialect.Args{"name": c.cfg.names.Table("migration")}
+	st, name := c.s.Statements, dialect.Args{"name": c.cfg.names.Prefix}
 	var session dialect.Lock
 	if st.MigrationUnlock != "" {
 		session = dialect.Lock{Take: st.MigrationLock, Free: st.MigrationUnlock, Args: name}

@@ -23,7 +23,7 @@ type Statements struct {
 
 	// Version returns the newest migration as version, and as compatible the oldest version whose programs work with the tables; a missing
 	// table is an error of class Missing. SetVersion takes :version, :title and :compatible. MigrationTable makes the table of both, if need be, and the schema it is in. MigrationLock is run
-	// first and waits for other migrations of :name; it may be empty where Begin does that. With a MigrationUnlock it is taken
+	// first and waits for other migrations of the tables whose prefix is :name, in the schema of Names; it may be empty where Begin does that. With a MigrationUnlock it is taken
 	// before the transaction and freed after it, else it is the transaction's.
 	Version, SetVersion            string
 	MigrationLock, MigrationUnlock string

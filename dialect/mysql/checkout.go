@@ -24,14 +24,16 @@ const (
 	turnLeast = 100
 )
 
-// lockText takes a lock of the session that :name names in this database, within seconds. GET_LOCK says 0 when it could not; a
-// sub-select of two rows makes that error 1242, which Classify knows. Names are hashed, since MySQL takes 64 characters at most, by a function that MySQL 9 has still.
+// lockText takes a lock of the session, which :name names within the tables' database, within seconds. GET_LOCK says 0 when it could not; a
+// sub-select of two rows makes that error 1242, which Classify knows. Names are hashed, since MySQL takes 64 characters at most, by a
+// function that MySQL 9 has still. {home} is the database, so that clients that name it and clients whose DSN does have the same locks. Servers
+// on which the case of names means nothing may show it in either.
 func lockText(seconds string) string {
 	return "SELECT CASE GET_LOCK(" + lockName + ", " + seconds + ") WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END"
 }
 
 const (
-	lockName   = "LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60)"
+	lockName   = "LEFT(SHA2(CONCAT(LOWER({home}), ' ', :name), 256), 60)"
 	unlockText = "DO RELEASE_LOCK(" + lockName + ")"
 )
 
@@ -53,10 +55,10 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"oldest": t(`SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated FROM (` + eachPriority(
 			`(SELECT updated AS taken FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority = {p} AND due_at >= :oldest - {ages} ORDER BY due_at LIMIT 1)`) +
 			`) AS x`),
-		"queue lock": lockText("30"),
-		"queue free": unlockText,
-		"turn":       "DO GET_LOCK(" + lockName + ", 1)",
-		"turn over":  unlockText,
+		"queue lock": t(lockText("30")),
+		"queue free": t(unlockText),
+		"turn":       t("DO GET_LOCK(" + lockName + ", 1)"),
+		"turn over":  t(unlockText),
 	}
 	by := func(sql string) dialect.Batch {
 		return dialect.Batch{SQL: t(sql), Row: `:id`, Sep: ", ", Max: maxRows}
@@ -117,7 +119,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			break
 		}
 		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
-			Args: dialect.Args{"name": "dbq checkout " + s.Names.Table("task") + " " + r.Queue}}
+			Args: dialect.Args{"name": "checkout " + s.Names.Prefix + " " + r.Queue}}
 		err = s.LockedTx(ctx, lock, func(ctx context.Context, conn dialect.Conn) error {
 			return c.parts(ctx, conn, due, c.skipLocked)
 		})
@@ -147,7 +149,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 	}
 	return dialect.Lock{
 		Take: c.s.Statements.Checkout["turn"], Free: c.s.Statements.Checkout["turn over"], Early: true,
-		Args: dialect.Args{"name": "dbq turn " + c.s.Names.Table("task") + " " + c.r.Queue},
+		Args: dialect.Args{"name": "turn " + c.s.Names.Prefix + " " + c.r.Queue},
 	}
 }
 

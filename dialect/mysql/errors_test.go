@@ -149,10 +149,10 @@ func namedLock(t *testing.T, s *dialect.Session) error {
 	b, err := dialect.ConnOf(own(t, s))
 	must(t, err)
 	args := dialect.Args{"name": s.Names.Schema}
-	_, err = s.Exec(t.Context(), a, lockText("0"), args)
+	_, err = s.Exec(t.Context(), a, text(s.Names, lockText("0")), args)
 	must(t, err)
-	_, err = s.Exec(t.Context(), b, lockText("0"), args)
-	_, freeErr := s.Exec(t.Context(), a, unlockText, args)
+	_, err = s.Exec(t.Context(), b, text(s.Names, lockText("0")), args)
+	_, freeErr := s.Exec(t.Context(), a, text(s.Names, unlockText), args)
 	must(t, freeErr)
 	return err
 }

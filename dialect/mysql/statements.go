@@ -42,7 +42,11 @@ const maxRows = 500
 const listed = `({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence`
 
 func text(n dialect.Names, s string) string {
-	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
+	home := "DATABASE()"
+	if n.Schema != "" {
+		home = "'" + n.Schema + "'"
+	}
+	return strings.NewReplacer("{home}", home, "{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
 		"{lease}", n.Table("lease"), "{now}", now, "{room}", strconv.Itoa(room), "{ages}", ages, "{working}", working, "{priorities}", priorities, "{stored}", stored, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
@@ -79,8 +83,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		SetVersion: t(`INSERT IGNORE INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now})`),
 		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
   version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL) ENGINE = InnoDB`)),
-		MigrationLock:   lockText("300"),
-		MigrationUnlock: unlockText,
+		MigrationLock:   t(lockText("300")),
+		MigrationUnlock: t(unlockText),
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`),
 			t(`DROP TABLE IF EXISTS {lease}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},

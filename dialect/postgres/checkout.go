@@ -86,9 +86,11 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
          unnest(given.id, given.fence) AS d (id, fence), {task} t
    WHERE t.id = d.id AND t.fence = d.fence AND {still} FOR UPDATE OF t SKIP LOCKED)`
 	st.Checkout = map[string]string{
-		"ready":       pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
-		"expired":     pick(expired, "t.id, t.fence, t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
-		"queue lock":  `SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0))`,
+		"ready":   pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
+		"expired": pick(expired, "t.id, t.fence, t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
+		// The table is named by its number, which is the same whether a client names its schema or the search path does.
+		"queue lock": t(`SELECT pg_advisory_xact_lock(hashtextextended(
+  'dbq checkout ' || CAST(CAST('{task}' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0))`),
 		"see ready":   look(ready, "x.id, x.fence"),
 		"see expired": look(expired, "t.id, t.fence"),
 		"dead":        t(`SELECT {now} AS now WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint)`),
@@ -207,7 +209,7 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 // committed. They skip locked rows all the same: a caller's transaction may hold some, and the queue's lock must not wait for it.
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		lock := dialect.Args{"lock": "dbq checkout " + c.s.Names.Table("task") + " " + c.r.Queue}
+		lock := dialect.Args{"queue": c.r.Queue}
 		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["queue lock"], lock); err != nil {
 			return err
 		}

@@ -40,6 +40,14 @@ func text(n dialect.Names, s string) string {
 		"{lease}", n.Table("lease"), "{now}", now, "{clock}", clock, "{columns}", columns, "{prefix}", n.Prefix).Replace(s)
 }
 
+// home is the schema of tables that are yet to be made, so that clients that name it and clients whose search path does have the same lock.
+func home(n dialect.Names) string {
+	if n.Schema != "" {
+		return "'" + n.Schema + "'"
+	}
+	return "coalesce(current_schema(), '')"
+}
+
 // Statements are PostgreSQL's texts. Batches come as arrays through unnest; OFFSET 0 hides their length from the planner, which would
 // rather scan a small table for a long array than look each row up. t.state + 0 keeps the planner from driving a join from the
 // index on tasks in work: the primary key must drive it.
@@ -59,7 +67,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		SetVersion: t(`INSERT INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now})`),
 		MigrationTable: append(schema, t(`CREATE TABLE IF NOT EXISTS {migration} (
   version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL)`)),
-		MigrationLock: `SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0))`,
+		MigrationLock: `SELECT pg_advisory_xact_lock(hashtextextended(
+  'dbq migration ' || ` + home(n) + ` || ' ' || CAST(:name AS text), 0))`,
 		Drop: []string{t(`DROP VIEW IF EXISTS {tasks}`), t(`DROP VIEW IF EXISTS {attempts}`), t(`DROP TABLE IF EXISTS {task}`),
 			t(`DROP TABLE IF EXISTS {lease}`), t(`DROP TABLE IF EXISTS {note}`),
 			t(`DROP TABLE IF EXISTS {attempt}`), t(`DROP TABLE IF EXISTS {archive}`), t(`DROP TABLE IF EXISTS {migration}`)},

@@ -120,10 +120,10 @@ SELECT max(version) AS version, max(compatible) AS compatible FROM dbq_migration
 INSERT IGNORE INTO dbq_migration (version, title, compatible, applied) VALUES (:version, :title, :compatible, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
 
 -- MigrationLock. Waits for other migrations of the same tables.
-SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 300) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
+SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 300) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
 
 -- MigrationUnlock. Lets them go on.
-DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- MigrationTable. Makes the table of applied migrations.
 CREATE TABLE IF NOT EXISTS dbq_migration (
@@ -366,10 +366,10 @@ UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHE
 UNION ALL (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 9 AND priority = 9 AND due_at >= :oldest - 4611686018427387904 ORDER BY due_at LIMIT 1)) AS x;
 
 -- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
-DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
-SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 30) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
+SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 30) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -385,10 +385,10 @@ SELECT t.id, t.fence, t.due_at AS was_due FROM dbq_task AS t FORCE INDEX (dbq_ta
  WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit;
 
 -- Checkout turn. Strategy skip-locked: a large checkout waits for others of its queue, a second at most.
-DO GET_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60), 1);
+DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
 
 -- Checkout turn over. Strategy skip-locked: lets the next one begin, before the commit.
-DO RELEASE_LOCK(LEFT(SHA2(CONCAT(DATABASE(), ' ', :name), 256), 60));
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id

@@ -93,7 +93,8 @@ SELECT max(version) AS version, max(compatible) AS compatible FROM dbq_migration
 INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (:version, :title, :compatible, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint));
 
 -- MigrationLock. Waits for other migrations of the same tables.
-SELECT pg_advisory_xact_lock(hashtextextended('dbq migration ' || CAST(:name AS text), 0));
+SELECT pg_advisory_xact_lock(hashtextextended(
+  'dbq migration ' || coalesce(current_schema(), '') || ' ' || CAST(:name AS text), 0));
 
 -- MigrationTable. Makes the table of applied migrations.
 CREATE TABLE IF NOT EXISTS dbq_migration (
@@ -378,7 +379,8 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) ORDER BY t.updated LIMIT 1)) AS updated FROM clock;
 
 -- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
-SELECT pg_advisory_xact_lock(hashtextextended(CAST(:lock AS text), 0));
+SELECT pg_advisory_xact_lock(hashtextextended(
+  'dbq checkout ' || CAST(CAST('dbq_task' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (

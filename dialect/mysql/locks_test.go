@@ -1,0 +1,48 @@
+package mysql
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
+)
+
+// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock of a session as a client does that names the schema, and looks for it as one
+// does whose DSN leads there, in whatever case.
+func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		named := migrated(t, dsn)
+		u, err := url.Parse(dsn)
+		must(t, err)
+		u.Path = "/" + named.Names.Schema
+		pool, err := Open(t.Context(), u.String())
+		must(t, err)
+		defer pool.Close()
+		byDSN := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
+
+		a, err := dialect.ConnOf(own(t, named))
+		must(t, err)
+		b, err := dialect.ConnOf(own(t, byDSN))
+		must(t, err)
+		args := dialect.Args{"name": "a lock of " + t.Name()}
+		locks := map[string]string{named.Statements.MigrationLock: named.Statements.MigrationUnlock}
+		for take, free := range map[string]string{"queue lock": "queue free", "turn": "turn over"} {
+			locks[named.Statements.Checkout[take]] = named.Statements.Checkout[free]
+		}
+		type answer struct {
+			Holder *int64 `db:"holder"`
+		}
+		for take, free := range locks {
+			_, err = named.Exec(t.Context(), a, take, args)
+			must(t, err)
+			got, err := dialect.QueryAs[answer](t.Context(), byDSN, b, text(byDSN.Names, "SELECT IS_USED_LOCK("+lockName+") AS holder"), args)
+			must(t, err)
+			if len(got) != 1 || got[0].Holder == nil {
+				t.Errorf("a client whose DSN names the schema does not see the lock of one that names it itself: %s", take)
+			}
+			_, err = named.Exec(t.Context(), a, free, args)
+			must(t, err)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/dialecttest"
+)
+
+// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock as a client does that names the schema, while one holds it whose search path
+// leads there.
+func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		named := migrated(t, dsn)
+		pool, err := Open(t.Context(), with(dsn, "search_path="+named.Names.Schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		byPath := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
+		args := dialect.Args{"name": named.Names.Prefix, "queue": "work"}
+		for name, take := range map[string]func(dialect.Statements) string{
+			"migration": func(st dialect.Statements) string { return st.MigrationLock },
+			"checkout":  func(st dialect.Statements) string { return st.Checkout["queue lock"] },
+		} {
+			err := byPath.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+				if _, err := byPath.Exec(ctx, c, take(byPath.Statements), args); err != nil {
+					return err
+				}
+				waits := named.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
+					_, err := c.Exec(ctx, "SET LOCAL lock_timeout = '50ms'")
+					if err == nil {
+						_, err = named.Exec(ctx, c, take(named.Statements), args)
+					}
+					return err
+				})
+				if named.Class(waits) != dialect.Conflict {
+					t.Errorf("%s: got %v, want a lock that is not had in time", name, waits)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
