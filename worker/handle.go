@@ -13,9 +13,9 @@ import (
 
 // A Handler does a task's work. Its result (nil for none) is kept with the completed task, up to dbq.MaxResult bytes. An error
 // fails the attempt; the values of this package, such as Poison and RetryIn, say how. ctx carries the values of Run's context, and ends
-// when the task's lease is lost, its Timeout is over, or the worker's time to drain is; context.Cause tells which. A panic is an error
-// with its stack. A handler that calls runtime.Goexit, as t.FailNow does, fails its attempt; the
-// worker goes on in another goroutine.
+// when the task's lease is lost, its Timeout is over, or the worker's time to drain is; context.Cause tells which. A panic, also of a
+// method of the error, is an error with its stack. A handler that calls runtime.Goexit, as t.FailNow does, fails its attempt; the worker
+// goes on in another goroutine.
 type Handler interface {
 	Handle(ctx context.Context, t dbq.Task) (result []byte, err error)
 }
@@ -55,7 +55,16 @@ func call(ctx context.Context, h Handler, t dbq.Task) (result []byte, err error)
 			result, err = nil, &panicError{value: v, stack: debug.Stack()}
 		}
 	}()
-	return h.Handle(ctx, t)
+	result, err = h.Handle(ctx, t)
+	read(err)
+	return result, err
+}
+
+// read makes an error whose methods panic, as those of a nil pointer in an interface do, panic within the handler's call.
+func read(err error) {
+	if err != nil {
+		_, _ = err.Error(), errors.Is(err, errGoexit)
+	}
 }
 
 // callBatch is call for several tasks.
@@ -66,6 +75,9 @@ func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []Outcom
 		}
 	}()
 	out = h.HandleBatch(ctx, ts)
+	for _, o := range out {
+		read(o.Err)
+	}
 	for len(out) < len(ts) {
 		out = append(out, Outcome{Err: errNoOutcome})
 	}

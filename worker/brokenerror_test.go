@@ -1,0 +1,51 @@
+package worker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// brokenError panics when it is a nil pointer.
+type brokenError struct{ text string }
+
+func (e *brokenError) Error() string { return e.text }
+
+// brokenCause has a text, and a cause that panics.
+type brokenCause struct{ cause *brokenCause }
+
+func (e *brokenCause) Error() string { return "broken" }
+func (e *brokenCause) Unwrap() error { return e.cause.cause }
+
+// A nil pointer that is returned as an error is not nil, and its methods panic: that fails the attempt, and does not end the worker's process.
+func TestAnErrorWhoseMethodsPanicFailsItsAttempt(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]error{
+		"its text":           (*brokenError)(nil),
+		"its cause":          (*brokenCause)(nil),
+		"within an outcome":  worker.Poison((*brokenError)(nil)),
+		"within another one": worker.RetryIn(0, (*brokenCause)(nil)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for how, w := range map[string]worker.Worker{
+				"handler": {Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, broken })},
+				"batch handler": {BatchHandler: worker.BatchFunc(func(context.Context, []dbq.Task) []worker.Outcome {
+					return []worker.Outcome{{Err: broken}}
+				})},
+			} {
+				w.Queue = open(t)
+				id := enqueue(t, w.Queue, 1, dbq.NewTask{})[0]
+				if _, _, err := w.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if task := get(t, w.Queue, id); task.State != dbq.StateError || !strings.HasPrefix(string(task.Result), "panic: ") {
+					t.Errorf("%s: the task is %v with %q, want ERROR with the panic", how, task.State, task.Result)
+				}
+			}
+		})
+	}
+}
