@@ -61,7 +61,11 @@ func (l *looks) due(queue string, now time.Time) bool {
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
 // ErrMayHaveHappened means that it could not find out, and that tasks may be held by nobody until their leases run out.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
-	tasks, _, err := q.CheckoutAndSpent(ctx, n, lease)
+	tasks, spent, err := q.CheckoutAndSpent(ctx, n, lease)
+	if len(spent) > 0 { // the caller does not see them
+		q.c.cfg.logger.Error("dbq: tasks went to POISON as the lease of their last attempt ran out",
+			"queue", q.name, "tasks", len(spent), "first", spent[0].ID.String())
+	}
 	return tasks, err
 }
 
@@ -161,8 +165,6 @@ func (q *Queue) tasks(rows []dialect.Row, until time.Time) (tasks, spent []Task)
 	for _, r := range rows {
 		t := taskOf(r)
 		if r.State == StatePoison {
-			q.c.cfg.logger.Warn("dbq: attempts are spent, the last one's lease ran out",
-				"queue", q.name, "task", r.ID, "attempt", r.Attempt, "holder", text(r.Holder))
 			spent = append(spent, t)
 			continue
 		}

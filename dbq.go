@@ -124,7 +124,7 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 			ErrOption, server.Product, server.Version, c.strategy, server.Strategies)}
 	}
 	if c.cfg.migrate {
-		if _, _, err := c.migrate(ctx); err != nil {
+		if _, _, err := c.migrateLogged(ctx); err != nil {
 			return nil, c.wrap("migrate", "", uuid.Nil, err)
 		}
 	} else if err := c.checkSchema(ctx); err != nil {

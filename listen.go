@@ -33,6 +33,7 @@ type ear struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	trusted atomic.Bool
+	deaf    atomic.Bool // and the log says so
 }
 
 // Listening reports whether notifications of other processes reach this client's bells. It is false without bells, on an engine without
@@ -91,7 +92,9 @@ func (e *ear) listen(ctx context.Context, c *Client, l dialect.Listener) {
 		if heard {
 			pause = relistenPause
 		}
-		c.cfg.logger.Info("dbq: not listening for notifications, workers poll", "again_in", pause, "error", c.scrub(err))
+		if !e.deaf.Swap(true) { // once, not each time
+			c.cfg.logger.Warn("dbq: notifications do not arrive, workers poll; trying again", "error", c.scrub(err))
+		}
 		if errors.Is(err, errDeaf) || errors.Is(err, errors.ErrUnsupported) {
 			pause = maxListenPause // it will hardly change
 		}
@@ -127,6 +130,9 @@ func (e *ear) once(ctx context.Context, c *Client, l dialect.Listener) (heard bo
 		if !heard {
 			heard = true
 			e.trusted.Store(true)
+			if e.deaf.Swap(false) {
+				c.cfg.logger.Info("dbq: notifications arrive again")
+			}
 			c.place.ringUnknown() // for what came before
 		}
 		select {

@@ -33,7 +33,7 @@ func migratePool(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn 
 	if err != nil {
 		return 0, 0, err
 	}
-	from, to, err = c.migrate(ctx)
+	from, to, err = c.migrateLogged(ctx)
 	return from, to, c.wrap("migrate", "", uuid.Nil, err)
 }
 
@@ -150,6 +150,7 @@ func (c *Client) checkSchema(ctx context.Context) error {
 	case have < want:
 		return fmt.Errorf("%w (they are at %d, this program wants %d)", ErrSchemaOld, have, want)
 	}
+	c.logNewer(have, want)
 	return nil
 }
 
@@ -175,6 +176,27 @@ func (c *Client) writeLocked(ctx context.Context, f func(ctx context.Context, co
 			return f(ctx, conn)
 		})
 	})
+}
+
+// migrateLogged is migrate with a line in the log when it changed the tables.
+func (c *Client) migrateLogged(ctx context.Context) (from, to int, err error) {
+	from, to, err = c.migrate(ctx)
+	switch own := c.newestMigration(); {
+	case err != nil:
+	case from < to:
+		c.cfg.logger.Info("dbq: migrated the tables", "from", from, "to", to, "tables", c.cfg.names.Table("task"))
+	default:
+		c.logNewer(to, own)
+	}
+	return from, to, err
+}
+
+// logNewer reports tables of a version that this program does not know, and works with.
+func (c *Client) logNewer(have, own int) {
+	if have > own {
+		c.cfg.logger.Info("dbq: the tables are of a newer version that this program works with",
+			"have", have, "known", own)
+	}
 }
 
 // migrate applies the missing steps in one transaction, under a lock that other migrations of the same tables wait for.

@@ -122,7 +122,9 @@ func WithMigrate() Option {
 	return func(c *config) error { c.migrate = true; return nil }
 }
 
-// WithLogger is where retries (at debug level) and things an operator should know are reported. The default is nowhere.
+// WithLogger is where the client, and workers on it, report what an operator should know; docs/worker.md lists the
+// lines. No line has a payload or a password. The default is slog.Default, as it is when the client opens;
+// slog.New(slog.DiscardHandler) is silent.
 func WithLogger(l *slog.Logger) Option {
 	return once("WithLogger", func(c *config) error {
 		if l == nil {
@@ -156,7 +158,7 @@ func newConfig(dsn string, opts []Option) (config, error) {
 		scrub:       dialect.NewScrubber(dsn),
 		names:       dialect.Names{Prefix: "dbq_"},
 		maxAttempts: DefaultMaxAttempts,
-		logger:      slog.New(slog.DiscardHandler),
+		logger:      slog.Default(),
 		clock:       time.Now,
 	}
 	if dsn != "" {

@@ -173,6 +173,9 @@ func (q *Queue) Pause(ctx context.Context, reason string) error {
 			err = q.c.putNote(ctx, notePause, q.name, string(value), 0)
 		}
 	}
+	if err == nil {
+		q.c.cfg.logger.Info("dbq: queue paused", "queue", q.name, "by", q.c.cfg.name, "reason", reason)
+	}
 	return q.c.wrap("pause", q.name, uuid.Nil, err)
 }
 
@@ -184,6 +187,7 @@ func (q *Queue) Resume(ctx context.Context) error {
 	}
 	if err == nil {
 		q.c.rung(q.name, wakeup{now: MaxBulk}) // nobody knows how many are due
+		q.c.cfg.logger.Info("dbq: queue resumed", "queue", q.name, "by", q.c.cfg.name)
 	}
 	return q.c.wrap("resume", q.name, uuid.Nil, err)
 }

@@ -24,6 +24,17 @@ func RetryIn(d time.Duration) Retry { return Retry{in: &d} }
 // RetryAt tries a failed task again at t, in the database's time.
 func RetryAt(t time.Time) Retry { return Retry{at: t} }
 
+// String says when: "in 1s", "at 2026-01-02T03:04:05Z", or "parked".
+func (r Retry) String() string {
+	switch {
+	case r.in != nil:
+		return "in " + r.in.String()
+	case !r.at.IsZero():
+		return "at " + r.at.UTC().Format(time.RFC3339Nano)
+	}
+	return "parked"
+}
+
 // Settlement is how one attempt ends; make it with one of the functions below.
 type Settlement struct {
 	Lease  Lease
@@ -73,6 +84,9 @@ func (s Settlement) Again() Settlement {
 	s.again = true
 	return s
 }
+
+// Retry is when the task of a failed or released attempt is due again; of any other settlement it is Park.
+func (s Settlement) Retry() Retry { return s.retry }
 
 // Event is what the settlement does, as the state table names it.
 func (s Settlement) Event() state.Event { return s.event }

@@ -82,7 +82,7 @@ func runChild(text string) error {
 		return err
 	}
 	defer file.Close()
-	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy))
+	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy), dbq.WithLogger(quietLog))
 	if err != nil && context.Cause(ctx) == errStopped {
 		fmt.Println(0)
 		return nil // it was told to stop before it had begun

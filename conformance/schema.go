@@ -124,7 +124,8 @@ func schemaTwoPrefixes(t *T) {
 	second := t.suite.newPrefix()
 	t.makes(t.suite.tables(t.dsn, second))
 	a := t.Open()
-	b, err := dbq.Open(t.ctx, t.dsn, dbq.WithMigrate(), dbq.WithPrefix(second), dbq.WithStrategy(t.strategy))
+	b, err := dbq.Open(t.ctx, t.dsn, dbq.WithMigrate(), dbq.WithPrefix(second), dbq.WithStrategy(t.strategy),
+		dbq.WithLogger(quietLog))
 	t.Must(err)
 	t.adopt(b)
 	id := t.enqueue(a.Queue("q"), dbq.NewTask{Reference: "r"})

@@ -55,7 +55,7 @@ func (s *suite) newPrefix() string {
 func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, family string, strategies []dialect.Strategy, err error) {
 	dsn, prefix := s.h.DSN(dir), s.newPrefix()
 	tables := s.tables(dsn, prefix)
-	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
+	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix), dbq.WithMigrate(), dbq.WithLogger(quietLog))
 	if err != nil {
 		if e := (*dbq.Error)(nil); errors.As(err, &e) && e.Op == "migrate" { // not every engine takes back the half of a migration
 			_ = tables.remove(ctx)

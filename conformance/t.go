@@ -148,7 +148,7 @@ func (t *T) Cleanup(f func()) {
 
 // options are those of every client of this case, before its own.
 func (t *T) options(more ...dbq.Option) []dbq.Option {
-	return append([]dbq.Option{dbq.WithPrefix(t.prefix), dbq.WithStrategy(t.strategy)}, more...)
+	return append([]dbq.Option{dbq.WithPrefix(t.prefix), dbq.WithStrategy(t.strategy), dbq.WithLogger(quietLog)}, more...)
 }
 
 // Open is a new client on this case's own tables, which it makes if need be. It is closed after the case.

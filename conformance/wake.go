@@ -220,7 +220,7 @@ func wakeTx(t *T) {
 
 // elsewhere is a client that shares no bells with those of this process, as if it were in another.
 func (t *T) elsewhere(c *dbq.Client) *dbq.Client {
-	other, err := dbq.New(t.ctx, c.DB(), t.dialect(), dbq.WithPrefix(t.prefix))
+	other, err := dbq.New(t.ctx, c.DB(), t.dialect(), dbq.WithPrefix(t.prefix), dbq.WithLogger(quietLog))
 	t.Must(err)
 	t.Cleanup(func() { other.Close() })
 	return other
@@ -281,7 +281,7 @@ func wakeOperators(t *T) {
 func wakeCut(t *T) {
 	t.needsNotifications(t.Open())
 	p, dsn := t.throughProxy()
-	c, err := dbq.Open(t.ctx, dsn, dbq.WithPrefix(t.prefix))
+	c, err := dbq.Open(t.ctx, dsn, dbq.WithPrefix(t.prefix), dbq.WithLogger(quietLog))
 	t.Must(err)
 	t.Cleanup(func() { c.Close() })
 	b := t.bell(c.Queue("q"))

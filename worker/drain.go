@@ -44,6 +44,9 @@ func (r *run) watch(ctx context.Context) {
 		return
 	}
 	e.endOvertime()
+	if running := len(r.held.flights()); running > 0 {
+		r.log.write(lineDrained, "running", running, "drain_timeout", seconds(r.cfg.DrainTimeout))
+	}
 	r.held.cancelAll(ErrShutdown)
 	if e.wait(r.cfg.Grace, r.slots.drained) && e.wait(wrapUp, nil) {
 		e.cut()

@@ -30,7 +30,7 @@ func (r *run) fetch(ctx context.Context) error {
 		if r.paused() {
 			bell.pass()
 		}
-		if !ok || !r.cfg.Switch.wait(ctx) || !r.orders.wait(ctx) {
+		if !ok || !r.waitOn(ctx) || !r.orders.wait(ctx) {
 			return nil
 		}
 		bell.look()
@@ -41,8 +41,7 @@ func (r *run) fetch(ctx context.Context) error {
 			return nil
 		case errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid):
 			return err
-		case err != nil:
-			r.cfg.Logger.Error("worker: cannot check out", "error", err)
+		case err != nil: // reported
 		case more:
 			s.rest = r.cfg.PollMin
 			if want == r.now().batch {
@@ -94,23 +93,24 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		r.held.mayHold(lease)
 	}
+	if ctx.Err() == nil {
+		r.server.note(opCheckOut, err)
+	}
 	r.foundCrashed(tasks, spent)
 	jobs := r.held.add(tasks)
 	if lease != r.now().lease { // it was changed meanwhile, and the heartbeats have been told before these were held
 		r.tellLeaseChanged()
 	}
 	r.handOver(ctx, jobs)
-	for _, t := range spent {
-		r.poisoned(t, nil)
-	}
+	r.spent(spent)
 	if ctx.Err() == nil {
 		r.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
 	}
 	return len(tasks) + len(spent), err
 }
 
-// handOver makes jobs ready for the handlers. When there is no room, as after an operator has asked for larger batches than the worker was made for, it waits for the
-// handlers, until ctx ends: what is left then was never started.
+// handOver makes jobs ready for the handlers. When there is no room, as after an operator has asked for larger batches
+// than the worker was made for, it waits for the handlers, until ctx ends: what is left then was never started.
 func (r *run) handOver(ctx context.Context, jobs []job) {
 	for i := range jobs {
 		r.waiting.Add(1)

@@ -54,8 +54,7 @@ func (r *run) apply(s dbq.QueueSettings) {
 	if from == nil || *from == *to {
 		return
 	}
-	r.cfg.Logger.Info("worker: the queue's settings are followed", "concurrency", to.concurrency, "batch", to.batch, "lease", to.lease,
-		"poll", to.pollMax, "max_attempts", to.maxAttempts, "history", string(to.history))
+	r.log.each(lineSettings, to.attrs()...)
 	if from.lease != to.lease {
 		r.tellLeaseChanged()
 	}
@@ -98,7 +97,7 @@ func (r *run) join(stop context.CancelFunc) (leave func()) {
 		ctx, cancel := context.WithTimeout(r.ending.final, fleetTimeout)
 		defer cancel()
 		if err := r.cfg.Queue.Client().Withdraw(ctx, r.cfg.ID); err != nil {
-			r.cfg.Logger.Warn("worker: cannot leave the registry, which forgets it in a day", "error", err)
+			r.log.write(lineLeave, "error", errorText(err))
 		}
 	}
 }
@@ -129,6 +128,7 @@ func (r *run) follow(ctx context.Context, stop context.CancelFunc) {
 
 // followOnce reports whether it obeyed an order.
 func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.CancelFunc) (obeyed bool) {
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
 	defer cancel()
 	q := r.cfg.Queue
@@ -154,21 +154,23 @@ func (r *run) followOnce(ctx context.Context, me dbq.WorkerInfo, stop context.Ca
 			obeyed = true
 		}
 	}
-	if err != nil && ctx.Err() == nil {
-		r.cfg.Logger.Warn("worker: cannot ask what operators want", "error", err)
+	if parent.Err() == nil {
+		r.server.note(opRegistry, err)
 	}
 	return obeyed
 }
 
 func (r *run) obey(o dbq.Order, stop context.CancelFunc) {
-	r.cfg.Logger.Info("worker: obeying an operator", "order", string(o))
 	r.observe(Event{Kind: Ordered, Order: o})
 	switch o {
 	case dbq.OrderPause:
 		r.orders.Pause()
+		r.log.each(linePaused, "by", byOperator)
 	case dbq.OrderResume:
 		r.orders.Resume()
+		r.log.each(lineResumed, "by", byOperator)
 	case dbq.OrderStop:
+		r.log.each(lineOrdered)
 		r.draining.Store(true)
 		stop()
 	}
@@ -187,8 +189,8 @@ func (r *run) clean(ctx context.Context) {
 		if !keep.Removes() {
 			continue
 		}
-		if err := r.cleanOnce(ctx, q, keep); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("worker: cannot clean", "error", err)
+		if err := r.cleanOnce(ctx, q, keep); ctx.Err() == nil {
+			r.server.note(opClean, err)
 		}
 	}
 }
@@ -202,8 +204,12 @@ func (r *run) cleanOnce(ctx context.Context, q *dbq.Queue, keep dbq.Retention) e
 	}
 	done, err := q.Clean(ctx, keep)
 	unfinished := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) // the next time goes on there
+	l := lineNoClean
 	if done != (dbq.Cleaned{}) || unfinished {
-		r.cfg.Logger.Info("worker: cleaned", "tasks", done.Tasks, "attempts", done.Attempts, "unfinished", unfinished)
+		l = lineCleaned
+	}
+	if err == nil || l == lineCleaned {
+		r.log.write(l, "tasks", done.Tasks, "attempts", done.Attempts, "unfinished", unfinished)
 	}
 	if unfinished {
 		return nil

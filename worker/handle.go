@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,16 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
 
+// short is the error without the stack.
+func (p *panicError) short() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// asPanic is the panic that an error is, or nil.
+func asPanic(err error) *panicError {
+	var p *panicError
+	errors.As(err, &p)
+	return p
+}
+
 // Limits bound the attempts of some of a worker's tasks. A zero field means the worker's own.
 type Limits struct {
 	Timeout     time.Duration
@@ -155,11 +166,12 @@ func (r *run) conclude(j *job, o Outcome, cause error, took time.Duration) {
 		r.conflicts.none(j.task.ID)
 		r.held.remove(j)
 	case isLost && o.Err != nil: // else the handler may have settled it itself, and the fence tells
-		r.leaseLost(j, "a lease was lost while its task was worked on")
+		r.leaseLost(j, cmp.Or(cause, dbq.ErrLeaseLost))
 	case o.Err != nil && chosen == nil && errors.Is(cause, ErrShutdown):
 		r.settle(j, dbq.Released(l, 0), o.Err, took)
 	case o.Err != nil && chosen == nil && cause == nil && r.cfg.Queue.Client().IsConflict(o.Err):
 		if pause, ok := r.conflicts.met(j.task.ID); ok {
+			r.log.each(lineConflict, aboutTask(&j.task, "next", "in "+seconds(pause), "error", errorText(o.Err))...)
 			r.settle(j, dbq.Released(l, pause), o.Err, took)
 			return
 		}
@@ -180,10 +192,18 @@ func (r *run) settle(j *job, s dbq.Settlement, err error, took time.Duration) {
 	r.settler.add(j, s, err)
 }
 
-func (r *run) leaseLost(j *job, text string) {
+// errNotStarted is why a lease was lost whose task had not been given to a handler.
+var errNotStarted = errors.New("the lease ended before the task was started")
+
+func (r *run) leaseLost(j *job, cause error) {
 	r.held.giveUp(j, r.now().lease)
-	r.observe(Event{Kind: LeaseLost, Task: j.task})
-	r.cfg.Logger.Warn("worker: "+text, "task", j.task.ID, "attempt", j.task.Attempt)
+	r.countLost(&j.task, cause)
+}
+
+func (r *run) countLost(t *dbq.Task, cause error) {
+	r.losses.Add(1)
+	r.observe(Event{Kind: LeaseLost, Task: *t})
+	r.log.gather(lineLost, t.ID, errorText(cause), "cause", errorText(cause))
 }
 
 // settlement is how an attempt ends.
@@ -199,9 +219,8 @@ func (r *run) settlement(j *job, l dbq.Lease, o Outcome, chosen *outcome) dbq.Se
 		}
 		return s
 	}
-	var p *panicError
-	if errors.As(o.Err, &p) {
-		r.cfg.Logger.Error("worker: a handler panicked", "task", j.task.ID, "attempt", j.task.Attempt, "panic", fmt.Sprint(p.value))
+	if p := asPanic(o.Err); p != nil {
+		r.log.each(linePanic, aboutTask(&j.task, "panic", cutText(fmt.Sprint(p.value)), "stack", string(p.stack))...)
 	}
 	if limits.MaxAttempts > 0 && j.task.Attempt >= limits.MaxAttempts {
 		return dbq.Poisoned(l, o.Err)

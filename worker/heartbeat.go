@@ -30,9 +30,12 @@ func (r *run) heartbeats(ctx context.Context) {
 		for len(leases) > 0 && ctx.Err() == nil {
 			part := leases[:min(len(leases), heartbeatMost)]
 			leases = leases[len(part):]
-			if err := r.renew(ctx, part, jobs, lease); err != nil && ctx.Err() == nil {
+			err := r.renew(ctx, part, jobs, lease)
+			if ctx.Err() != nil {
+				return
+			}
+			if r.server.note(opRenew, err); err != nil {
 				pause = lease / 30
-				r.cfg.Logger.Error("worker: cannot renew leases", "leases", len(part), "error", err)
 			}
 		}
 	}

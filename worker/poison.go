@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,12 +43,29 @@ func (r *run) report(st *settlement, out dbq.Settled) {
 	if out.Err == nil {
 		r.recordSettled(st, out)
 	}
+	if out.Err == nil && st.err != nil {
+		r.logFailure(st, out.State)
+	}
 	if out.Err == nil && out.State == dbq.StatePoison {
 		r.poisoned(st.job.task, st.err)
 	}
 }
 
+// spent takes in tasks that a checkout moved to POISON.
+func (r *run) spent(tasks []dbq.Task) {
+	for i := range tasks {
+		t := &tasks[i]
+		before := ""
+		if t.TakenOver != nil {
+			before = t.TakenOver.Worker
+		}
+		r.log.gather(lineSpent, t.ID, before, "from", before)
+		r.poisoned(*t, nil)
+	}
+}
+
 func (r *run) poisoned(t dbq.Task, err error) {
+	r.poisons.Add(1)
 	if r.cfg.OnPoison != nil {
 		r.hooks.add(poisoning{t, err})
 	}
@@ -112,8 +130,7 @@ func (h *hooks) run() {
 		}
 	}
 	if n := h.miss(0); n > 0 {
-		h.r.cfg.Logger.Error("worker: OnPoison was not called for all tasks that went to POISON, or did not return: it takes too long",
-			"tasks", n)
+		h.r.log.write(lineNoHook, "tasks", n)
 	}
 }
 
@@ -133,7 +150,8 @@ func (h *hooks) call(late context.Context, p poisoning) bool {
 		defer h.running.Add(-1)
 		defer func() {
 			if v := recover(); v != nil {
-				h.r.cfg.Logger.Error("worker: OnPoison panicked", "task", p.task.ID, "panic", fmt.Sprint(v))
+				h.r.log.each(lineHook, aboutTask(&p.task, "panic", cutText(fmt.Sprint(v)),
+					"stack", string(debug.Stack()))...)
 			}
 		}()
 		h.r.cfg.OnPoison(h.r.ending.overtime, p.task, p.err)

@@ -8,6 +8,6 @@ func (r *run) checkPool() {
 	if most == 0 || r.cfg.Concurrency <= most || client.Server().OneWriter {
 		return
 	}
-	r.cfg.Logger.Warn("worker: there are more handlers than connections for their transactions; raise pool_max_conns in the DSN, or the "+
-		"limit of the pool given to New, or lower Concurrency", "concurrency", r.cfg.Concurrency, "connections", most)
+	r.log.write(linePool, "concurrency", r.cfg.Concurrency, "connections", most,
+		"cure", "raise pool_max_conns in the DSN, or the limit of the pool given to New, or lower Concurrency")
 }

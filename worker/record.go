@@ -68,8 +68,15 @@ func (r *run) record(j *job, o dbq.Outcome, err error) {
 // foundCrashed notes the attempts before those of tasks that a checkout took over.
 func (r *run) foundCrashed(lists ...[]dbq.Task) {
 	for _, tasks := range lists {
-		for _, t := range tasks {
-			if t.TakenOver != nil && r.now().history.Records(t.TakenOver.Outcome) {
+		for i := range tasks {
+			t := &tasks[i]
+			if t.TakenOver == nil {
+				continue
+			}
+			if t.State == dbq.StateProcessing {
+				r.log.gather(lineTakeover, t.ID, t.TakenOver.Worker, "from", t.TakenOver.Worker)
+			}
+			if r.now().history.Records(t.TakenOver.Outcome) {
 				r.recorder.add(*t.TakenOver)
 			}
 		}
@@ -135,13 +142,14 @@ func (c *recorder) write(batch []dbq.Attempt) {
 		err := c.r.cfg.Queue.Record(ctx, batch)
 		cancel()
 		if missing := c.missing.Swap(0); missing > 0 {
-			c.r.cfg.Logger.Error("worker: attempts are missing from the history, since the database is slower than the handlers", "attempts", missing)
+			c.r.log.each(lineMissing, "attempts", missing, "error", "the database is slower than the handlers")
 		}
+		c.r.server.note(opRecord, err)
 		if err == nil {
 			return
 		}
 		if try == recordTries || !c.r.ending.wait(settleMaxPause, c.stopped) {
-			c.r.cfg.Logger.Error("worker: attempts are missing from the history", "attempts", len(batch), "error", err)
+			c.r.log.each(lineMissing, "attempts", len(batch), "error", errorText(err))
 			return
 		}
 		select {

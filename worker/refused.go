@@ -35,8 +35,8 @@ func (s *settler) isolate(batch []settlement, err error) ([]settlement, error) {
 			return batch, err
 		}
 		task := batch[0].job.task
-		s.cfg.Logger.Error("worker: the database refuses to settle a task", "task", task.ID, "attempt", task.Attempt,
-			"event", string(batch[0].s.Event()), "instead", string(next.s.Event()), "error", err)
+		s.r.log.each(lineRefused, aboutTask(&task, "event", string(batch[0].s.Event()),
+			"instead", string(next.s.Event()), "error", errorText(err))...)
 		return s.flush([]settlement{next})
 	}
 	gone, err := s.flush(batch[:len(batch)/2])

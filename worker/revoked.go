@@ -52,11 +52,12 @@ func (r *run) endRevoked(ctx context.Context, byLease map[dbq.Lease]*job) {
 	for _, j := range byLease {
 		ls = append(ls, j.currentLease())
 	}
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, revokedTimeout)
 	defer cancel()
 	lost, err := r.cfg.Queue.Lost(ctx, ls[:min(len(ls), dbq.MaxBulk)])
-	if err != nil && ctx.Err() == nil { // the heartbeats find out as well
-		r.cfg.Logger.Debug("worker: cannot read whether tasks were revoked", "error", err)
+	if parent.Err() == nil { // what is not found here is found by the heartbeats as well
+		r.server.note(opRevoked, err)
 	}
 	for _, l := range lost {
 		cause := dbq.ErrLeaseLost

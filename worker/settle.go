@@ -116,8 +116,8 @@ func (s *settler) settle(batch []settlement) {
 		s.held.giveUp(st.job, s.r.now().lease)
 	}
 	first := gone[0].job.task
-	s.cfg.Logger.Error("worker: gave up settling; the tasks are handed out again when their leases have run out",
-		"tasks", len(gone), "first", first.ID, "attempt", first.Attempt, "event", string(gone[0].s.Event()), "error", err)
+	s.r.log.each(lineGaveUp, "tasks", len(gone), "first", first.ID.String(), "event", string(gone[0].s.Event()),
+		"error", errorText(err))
 }
 
 // flush settles a batch, again and again while the database cannot be reached and leases last. It returns what it could not settle, and
@@ -132,6 +132,7 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 		out, failed := s.cfg.Queue.Settle(ctx, ss)
 		cancel()
 		if failed == nil {
+			s.r.server.note(opSettle, nil)
 			s.report(batch, out)
 			return gone, err
 		}
@@ -140,7 +141,7 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 			refused, why := s.isolate(batch, err)
 			return append(gone, refused...), why
 		}
-		s.cfg.Logger.Error("worker: cannot settle", "tasks", len(batch), "error", err)
+		s.r.server.note(opSettle, err)
 		if errors.Is(err, dbq.ErrMayHaveHappened) {
 			for i := range batch {
 				batch[i].s = batch[i].s.Again()
@@ -169,10 +170,10 @@ func (s *settler) report(batch []settlement, out []dbq.Settled) {
 				s.held.mayHold(s.r.now().lease)
 			}
 			if errors.Is(err, dbq.ErrLeaseLost) {
-				s.r.observe(Event{Kind: LeaseLost, Task: st.job.task})
+				s.r.countLost(&st.job.task, dbq.ErrLeaseLost)
+				continue
 			}
-			s.cfg.Logger.Warn("worker: an attempt could not be settled",
-				"task", st.job.task.ID, "attempt", st.job.task.Attempt, "event", string(st.s.Event()), "error", err)
+			s.r.log.each(lineUnsure, aboutTask(&st.job.task, "event", string(st.s.Event()), "error", errorText(err))...)
 		}
 	}
 }

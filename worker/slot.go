@@ -106,7 +106,7 @@ func (r *run) handle(s *slot, jobs []*job) bool {
 	}
 	f, gone := r.held.begin(r.base, s, jobs, timeout)
 	for _, j := range gone { // lost, or out of time
-		r.leaseLost(j, "a lease ended before its task was started")
+		r.leaseLost(j, errNotStarted)
 	}
 	if f == nil {
 		return true
@@ -146,7 +146,7 @@ func (r *run) ended(f *flight, out []Outcome) bool {
 	r.calls.Add(1)
 	r.callTime.Add(int64(took))
 	if !f.finish() {
-		r.cfg.Logger.Info("worker: a handler that ignored the end of its context has returned", "task", f.jobs[0].task.ID, "after", took)
+		r.log.each(lineReturned, aboutTask(&f.jobs[0].task, "after", seconds(took))...)
 		r.zombies.Add(-1)
 		return false
 	}
@@ -161,10 +161,9 @@ func (r *run) ended(f *flight, out []Outcome) bool {
 // something must bound them.
 func (r *run) abandon(f *flight) {
 	cause := context.Cause(f.ctx)
-	stack := stackOf(f.slot.goroutine)
+	r.log.each(lineStuck, aboutTask(&f.jobs[0].task, "tasks", len(f.jobs), "cause", errorText(cause),
+		"after", seconds(time.Since(f.start)), "stack", stackOf(f.slot.goroutine))...)
 	for _, j := range f.jobs {
-		r.cfg.Logger.Error("worker: a handler ignores the end of its context",
-			"task", j.task.ID, "attempt", j.task.Attempt, "cause", cause, "stack", stack)
 		r.observe(Event{Kind: Stuck, Task: j.task, Duration: time.Since(f.start), Err: cause})
 	}
 	for _, j := range f.jobs {

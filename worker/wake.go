@@ -90,11 +90,13 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell bell) bool {
 		wait, some, err := r.cfg.Queue.Next(ctx)
 		r.observe(Event{Kind: Asked, Duration: time.Since(start), Err: err})
 		until = r.now().pollMax
+		if ctx.Err() == nil {
+			r.server.note(opDue, err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case err != nil:
-			r.cfg.Logger.Error("worker: cannot ask when a task is due", "error", err)
+		case err != nil: // reported
 		case some && wait <= 0:
 			return true
 		case asked:

@@ -96,7 +96,9 @@ type Worker struct {
 	// default completed tasks are kept for 24 hours and the history of attempts for 7 days; tasks in POISON, and parked ones, are never
 	// removed. KeepForever removes nothing.
 	Retention dbq.Retention
-	// Logger is where lost leases, panics and database errors are reported. The default is the client's.
+	// Logger gets one line for each event that an operator should know of, with a count where it comes to many tasks;
+	// docs/worker.md lists them. No line has a payload. The default is the client's, which is slog.Default unless
+	// WithLogger says otherwise.
 	Logger *slog.Logger
 }
 
@@ -127,6 +129,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer r.ending.close()
+	r.logStart()
 	r.checkPool()
 	stop := r.start(ctx)
 	leave := r.join(cancel)
@@ -136,6 +139,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	err = r.fetch(ctx)
 	r.ending.begin()
 	r.draining.Store(true)
+	r.logStopping()
 	r.release(r.stopHanding())
 	r.drain()
 	stop()
@@ -143,6 +147,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if left := r.zombies.Load() + r.hooks.running.Load(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d of them", ErrAbandoned, left))
 	}
+	r.logStop(err)
 	return err
 }
 
@@ -159,15 +164,14 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	if r.cfg.BatchHandler != nil {
 		n = r.cfg.BatchSize
 	}
+	defer r.log.close()
 	defer r.ending.close()
 	stop := r.start(ctx)
 	defer stop()
 	defer r.stopHanding() // ends what was started in the place of a handler that ignores its context
 	tasks, spent, err := r.cfg.Queue.ForWorker(r.cfg.ID).CheckoutAndSpent(ctx, n, r.now().lease)
 	r.foundCrashed(tasks, spent)
-	for _, t := range spent {
-		r.poisoned(t, nil)
-	}
+	r.spent(spent)
 	if err != nil || len(tasks) == 0 {
 		return t, false, err
 	}
@@ -210,6 +214,9 @@ func (r *run) start(ctx context.Context) (stop func()) {
 // run is one call of Run.
 type run struct {
 	cfg     Worker
+	began   time.Time
+	log     *reporter
+	server  *condition
 	member  string          // its name where one of several leads: no other run's, whatever ID says
 	base    context.Context // of the handlers' contexts: Run's values, not its end
 	handler Handler         // with its middleware
@@ -229,6 +236,8 @@ type run struct {
 	draining     atomic.Bool  // it takes no more tasks
 	done         atomic.Int64 // attempts that were settled
 	failed       atomic.Int64 // of these, those that failed
+	poisons      atomic.Int64 // tasks that went to POISON
+	losses       atomic.Int64 // leases that were lost
 
 	ready  chan *job     // leased, not started
 	hungry chan struct{} // told when ready runs low
@@ -257,6 +266,8 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	cfg.ID = cmp.Or(cfg.ID, member)
 	r := &run{
 		cfg:          cfg,
+		began:        time.Now(),
+		log:          newReporter(cfg.Logger),
 		member:       member,
 		base:         context.WithValue(context.WithoutCancel(ctx), queueKey{}, cfg.Queue),
 		handler:      cfg.Handler,
@@ -267,6 +278,7 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		fewer:        make(chan struct{}),
 		slots:        slots{drained: make(chan struct{})},
 	}
+	r.server = newCondition(r.log)
 	for _, m := range slices.Backward(cfg.Middleware) {
 		r.handler = m(r.handler)
 	}

@@ -174,7 +174,8 @@ func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	var log bytes.Buffer
-	w := worker.Worker{Queue: q, UntilEmpty: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	w := worker.Worker{Queue: q, UntilEmpty: true,
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
 			tx, err := q.Client().DB().BeginTx(ctx, nil)
 			if err != nil {

@@ -45,7 +45,7 @@ func (a *app) verb(f func(ctx context.Context, args []string) error) func(*cobra
 
 // options are the client's options that the global flags ask for.
 func (a *app) options() []dbq.Option {
-	var opts []dbq.Option
+	opts := []dbq.Option{dbq.WithLogger(newLogger(a))}
 	if a.prefix != "" {
 		opts = append(opts, dbq.WithPrefix(a.prefix))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"sync"
@@ -20,6 +21,7 @@ const parallel = "6"
 
 func TestMain(m *testing.M) {
 	conformance.Child()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // of clients that tests open themselves
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
