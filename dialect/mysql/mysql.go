@@ -183,6 +183,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		8002, 8022, 8028, 9007: // TiDB's
 		return dialect.Conflict
 	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 9001, 9002, 9003, 9004, 9005, // full, shutting down, read-only, killed, idle, not ready
+		3, 5, 20, 1021, 1026, 1030, 1037, 1038, 1041, 1114, 1135, 1206, 1637, // out of disk, memory, threads, locks, undo; errors of the system
 		3100, 3796, 3797, 3798, 3799: // a group's member that cannot commit, or begin
 		return dialect.Unavailable
 	case 1158, 1159, 1160, 1161:

@@ -113,7 +113,8 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.Conflict
 	case "40003": // CockroachDB: the result of a commit is not known
 		return dialect.Ambiguous
-	case "57P01", "57P02", "57P03", "53300", "53400", "25006", "3D000": // shut down, starting, full, read-only, no such database
+	case "57P01", "57P02", "57P03", "25006", "3D000", // shut down, starting, read-only, no such database
+		"57P04", "57P05", "25P03", "25P04": // the database was dropped, and what ends sessions: idle, idle in a transaction, a long transaction
 		return dialect.Unavailable
 	case "42P01", "42703", "3F000": // no such table, column, schema
 		return dialect.Missing
@@ -123,6 +124,8 @@ func (Dialect) Classify(err error) dialect.Class {
 	switch e.Code[:min(2, len(e.Code))] { // a pooler may send none
 	case "08":
 		return dialect.Ambiguous
+	case "53", "58": // out of connections, disk, memory; errors of the system that it runs on
+		return dialect.Unavailable
 	case "22", "23", "54": // data, constraint, limit
 		return dialect.Invalid
 	}
