@@ -177,6 +177,23 @@ func (q *Queue) SetResultTx(ctx context.Context, tx Tx, l Lease, result []byte) 
 	return q.c.wrap("complete", q.name, l.Task, err)
 }
 
+// SettledTx reports whether the task is settled, as this transaction sees it: no more in work under the lease. False after CompleteTx or
+// CompleteAndDeleteTx means that the server has rolled the transaction back by itself, as MySQL and MariaDB do after a deadlock, and that
+// what followed is not part of it; see Server.RollsBack.
+func (q *Queue) SettledTx(ctx context.Context, tx Tx, l Lease) (bool, error) {
+	err := q.checkExtend([]Lease{l}, MinLease)
+	var conn dialect.Conn
+	if err == nil {
+		conn, err = q.c.txConn(tx)
+	}
+	var rows map[uuid.UUID]dialect.Row
+	if err == nil {
+		rows, err = q.c.peek(ctx, conn, []uuid.UUID{l.Task})
+	}
+	row, exists := rows[l.Task]
+	return err == nil && !(exists && row.State == StateProcessing && row.Fence == l.Fence), q.c.wrap("peek", q.name, l.Task, err)
+}
+
 // CompleteAndDelete ends an attempt well and removes the task in the same step. ErrMayHaveHappened means that the task is gone and
 // that nobody can tell any more who removed it.
 func (q *Queue) CompleteAndDelete(ctx context.Context, l Lease) error {

@@ -57,6 +57,9 @@ type Server struct {
 	NoSchemas bool
 	// OneWriter says that one transaction writes at a time, whatever the number of connections.
 	OneWriter bool
+	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, and that nothing tells later: the
+	// statements that follow are each their own, and COMMIT is no error.
+	RollsBack bool
 	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
 	Notifies bool
 	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends notifications through

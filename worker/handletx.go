@@ -28,6 +28,9 @@ type TxOptions struct {
 // task, calls f, and commits. The task's row is locked from the first statement on, so that no other worker can take the task over before
 // the transaction ends, and the work and the completion happen together or not at all.
 //
+// f must not go on after a conflict (Client.IsConflict), but return it: MySQL and MariaDB have rolled the transaction back after a deadlock,
+// and what follows is outside of it. If f succeeds all the same, the task is not completed, and the attempt ends as one with a conflict.
+//
 // When f returns an error or panics, or when ctx ends, the transaction is rolled back, and the attempt ends as that of any Handler; so do
 // those of Poison, Park, RetryIn and Snooze. Delete is refused: use HandleTxWith. When the commit fails, HandleTx finds out what became of it.
 // It works only in a Worker whose Queue is in the same database.
@@ -69,6 +72,9 @@ func handleTx(ctx context.Context, q *dbq.Queue, opts TxOptions, f TxFunc, t dbq
 		return err
 	}
 	result, err := f(ctx, tx, t)
+	if err == nil {
+		err = stillOpen(ctx, q, tx, t.Lease)
+	}
 	switch {
 	case errors.Is(err, Delete):
 		return fmt.Errorf("%w: a handler of HandleTx returned Delete; use HandleTxWith(TxOptions{Delete: true}, ...)", ErrConfig)
@@ -90,6 +96,20 @@ func handleTx(ctx context.Context, q *dbq.Queue, opts TxOptions, f TxFunc, t dbq
 		}
 	}
 	return nil
+}
+
+// stillOpen is an error when the server has rolled the transaction back by itself, as after a deadlock that f has not returned. What f did
+// after that is not part of it.
+func stillOpen(ctx context.Context, q *dbq.Queue, tx *sql.Tx, l dbq.Lease) error {
+	if !q.Client().Server().RollsBack {
+		return nil // its COMMIT would fail
+	}
+	settled, err := q.SettledTx(ctx, tx, l)
+	if err == nil && !settled {
+		err = fmt.Errorf("%w: the server has rolled back the transaction of HandleTx, as after a deadlock, and the handler has not returned "+
+			"the error that told it", dbq.ErrConflict)
+	}
+	return err
 }
 
 // inTransaction is the result of a handler whose transaction has completed the task: there is nothing to settle. It is known by its place

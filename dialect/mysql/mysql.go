@@ -103,7 +103,7 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 		return dialect.Server{}, err
 	}
 	s := dialect.Server{
-		Product: "MySQL", Version: version, Precision: time.Microsecond, ExplicitTx: true,
+		Product: "MySQL", Version: version, Precision: time.Microsecond, ExplicitTx: true, RollsBack: true,
 		MaxPayload: min(100<<20, (packet-besidePayloads)/2),
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 	}
