@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
@@ -65,15 +67,17 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 // What a dialect wants known is logged once, however many clients there are.
 func TestANoteIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	const note = "this dialect is a test's"
-	dialect.Register(dialect.Driver{Schemes: []string{"noted"}, Dialect: sqlite.Dialect{}, Note: note,
+	// Drivers stay registered, and what was logged stays logged, when the test is run again.
+	scheme := fmt.Sprintf("noted%d", time.Now().UnixNano())
+	note := "this dialect is a test's, " + scheme
+	dialect.Register(dialect.Driver{Schemes: []string{scheme}, Dialect: sqlite.Dialect{}, Note: note,
 		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			return sqlite.Open(ctx, "sqlite"+dsn[len("noted"):])
+			return sqlite.Open(ctx, "sqlite"+dsn[len(scheme):])
 		}})
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
 	for range 2 {
-		c, err := Open(t.Context(), "noted:"+filepath.Join(t.TempDir(), "q.db"), WithMigrate(), WithLogger(logger))
+		c, err := Open(t.Context(), scheme+":"+filepath.Join(t.TempDir(), "q.db"), WithMigrate(), WithLogger(logger))
 		if err != nil {
 			t.Fatal(err)
 		}
