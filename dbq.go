@@ -217,9 +217,10 @@ func (c *Client) Retried() int64 { return c.retried.Load() }
 // that another strategy may fit the load better.
 func (c *Client) Conflicts() int64 { return c.conflict.Load() }
 
-// DB is a pool to begin transactions in for the Tx calls. For a client made by Open it is apart from the connections that the client uses
-// itself, and as large: pool_max_conns in the DSN, 16 by default. So transactions keep no worker from renewing leases, however many are
-// open and however long. Of a client made by New it is the pool that was given.
+// DB is a pool to begin transactions in for the Tx calls. For a client made by Open it is apart from the connections
+// that the client uses itself, and as large: pool_max_conns in the DSN, 16 by default. So transactions keep no worker
+// from renewing leases, however many are open and however long. Of a client made by New it is the pool that was given,
+// of which a worker keeps some for itself; see Reserve.
 //
 // On SQLite it is the one connection that writes. A transaction keeps all other writes of the client waiting; do not write by other than
 // the Tx calls while it is open, or the two wait for each other.
@@ -228,6 +229,22 @@ func (c *Client) DB() *sql.DB {
 		return c.s.Pool.Caller
 	}
 	return c.s.Pool.Write
+}
+
+// Reserve keeps connections of a pool that was given to New for the calls that are made with the context that it
+// returns, until release is called. These calls never wait for connections that transactions of the program hold.
+// Workers do so for what they need themselves.
+//
+// It keeps half of the pool's limit, and at most 4, shared by all who reserve some of the same pool; conns is how many.
+// It waits for them up to 5 seconds; those that it has not got by then are taken from the pool when they are needed. A
+// pool without a limit and a client made by Open need none, and a pool of one connection can spare none: conns is 0
+// then, and the context may be used all the same.
+func (c *Client) Reserve(ctx context.Context) (reserved context.Context, conns int, release func()) {
+	if c.s.Pool.Caller == nil && c.s.Pool.Write.Stats().MaxOpenConnections == 1 && !c.s.Server.OneWriter {
+		c.cfg.logger.Warn("dbq: the pool given to New has one connection, so no lease is renewed while a transaction is open; " +
+			"raise its limit to 3 or more")
+	}
+	return c.s.Reserve(ctx)
 }
 
 // Logger is where the client, and workers on it, report; see WithLogger.

@@ -50,14 +50,7 @@ func (c *Client) read(ctx context.Context, ask func(ctx context.Context, conn di
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return c.repeat(ctx, func() (bool, error) {
-		conn, err := dialect.ConnOf(c.s.Pool.Read)
-		if err == nil {
-			err = ask(ctx, conn)
-		}
-		if err != nil {
-			err = &dialect.TxError{Err: err} // a question changes nothing, also when its connection is lost
-		}
-		return false, err
+		return false, c.s.Reading(ctx, func(conn dialect.Conn) error { return ask(ctx, conn) })
 	})
 }
 

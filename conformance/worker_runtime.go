@@ -24,6 +24,12 @@ func runtimeCases() []Case {
 		Case{Name: "HandlersInTransactions", run: workerTransactions, once: true,
 			Law: "Handlers that keep transactions from Client.DB open for longer than the lease, and more of them than the pool has connections, " +
 				"lose no lease: each task runs once."},
+		Case{Name: "TransactionsOnACallersPool", run: workerCallersPool, once: true,
+			Law: "20 handlers whose transactions keep the 16 connections of a pool given to New busy lose no lease: " +
+				"each task runs once."},
+		Case{Name: "TransactionsOnASmallPool", run: workerSmallPool, once: true,
+			Law: "20 handlers whose transactions wait for the 4 connections of a pool given to New lose no lease: " +
+				"each task runs once."},
 	)
 }
 
@@ -120,45 +126,4 @@ func workerRefused(t *T) {
 			t.Errorf("the result is %q, want the database's message", task.Result)
 		}
 	}
-}
-
-func workerTransactions(t *T) {
-	c := t.Open()
-	q := c.Queue("work")
-	table := t.effectTable(c)
-	n, lease, takes := 20, 2*time.Second, 3*time.Second
-	if c.Server().OneWriter { // one after the other, and the renewals after them
-		n, takes, lease = 10, time.Second, 20*time.Second
-	}
-	ids := t.enqueueMany(q, n, nil)
-	e := effects{q, table, "worker"}
-	w := worker.Worker{Queue: q, Concurrency: n, Lease: lease, UntilEmpty: true, Logger: quietLog,
-		Observe: func(ev worker.Event) {
-			if ev.Kind == worker.LeaseLost {
-				t.Errorf("the lease of task %s is lost", ev.Task.ID)
-			}
-		},
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
-			tx, err := c.DB().BeginTx(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			defer tx.Rollback()
-			if _, err := tx.ExecContext(ctx, e.insert(task.ID, e.who)); err != nil {
-				return nil, err
-			}
-			select {
-			case <-time.After(takes):
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-			return nil, tx.Commit()
-		})}
-	t.Must(w.Run(t.ctx))
-	for _, id := range ids {
-		if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %s took %d attempts, want one", id, task.Attempt)
-		}
-	}
-	t.wantEffects(c, table, ids)
 }

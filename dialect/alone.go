@@ -12,11 +12,11 @@ func (s *Session) Alone(ctx context.Context, f func(ctx context.Context, c Conn)
 
 // held runs f on one connection.
 func (s *Session) held(ctx context.Context, f func(ctx context.Context, c Conn) error) error {
-	conn, err := s.Pool.Write.Conn(ctx)
+	conn, done, err := s.conn(ctx)
 	if err != nil {
-		return &TxError{Err: err} // nothing was sent, whatever the driver calls it
+		return err
 	}
-	defer conn.Close()
+	defer done()
 	inner, stop := Linger(ctx)
 	defer stop()
 	err = f(inner, s.on(conn))

@@ -101,9 +101,13 @@ func (s *Session) Query(ctx context.Context, c Conn, text string, args Args) ([]
 
 // Ask runs a query on the reading pool. Whatever its error, nothing happened.
 func (s *Session) Ask(ctx context.Context, text string, args Args) ([]Row, error) {
-	rows, err := s.Query(ctx, stdConn{s.Pool.Read}, text, args)
+	var rows []Row
+	err := s.Reading(ctx, func(c Conn) (err error) {
+		rows, err = s.Query(ctx, c, text, args)
+		return err
+	})
 	if err != nil {
-		return nil, &TxError{Err: err}
+		return nil, err
 	}
 	return rows, nil
 }
@@ -304,11 +308,11 @@ type Lock struct {
 func (s *Session) LockedTx(ctx context.Context, lock Lock, f func(ctx context.Context, c Conn) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, txTimeout)
 	defer cancel()
-	conn, err := s.Pool.Write.Conn(ctx)
+	conn, done, err := s.conn(ctx)
 	if err != nil {
-		return &TxError{Err: err} // nothing was sent, whatever the driver calls it
+		return err
 	}
-	defer conn.Close()
+	defer done()
 	if lock.Take != "" {
 		if _, err = s.Exec(ctx, stdConn{conn}, lock.Take, lock.Args); err != nil {
 			discard(conn) // it may or may not have the lock

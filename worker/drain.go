@@ -22,11 +22,12 @@ type ending struct {
 	cut   context.CancelFunc
 }
 
-func newEnding(base context.Context) *ending {
+// newEnding makes one for a run whose own calls have the context own, and whose hooks have base.
+func newEnding(base, own context.Context) *ending {
 	e := &ending{begun: make(chan struct{})}
 	e.begin = sync.OnceFunc(func() { close(e.begun) })
 	e.overtime, e.endOvertime = context.WithCancel(base)
-	e.final, e.cut = context.WithCancel(base)
+	e.final, e.cut = context.WithCancel(own)
 	return e
 }
 

@@ -176,8 +176,12 @@ func (r *run) obey(o dbq.Order, stop context.CancelFunc) {
 	}
 }
 
-// clean removes what has been kept for long enough, on one of the queue's workers at a time.
-func (r *run) clean(ctx context.Context) {
+// clean removes what has been kept for long enough, on one of the queue's workers at a time. It can wait, so it keeps
+// off the connections that are kept for leases.
+func (r *run) clean(until context.Context) {
+	ctx, stop := context.WithCancel(r.base)
+	defer stop()
+	defer context.AfterFunc(until, stop)()
 	q := r.cfg.Queue
 	for {
 		select {

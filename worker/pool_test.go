@@ -40,15 +40,20 @@ func TestMoreHandlersThanConnectionsAreReported(t *testing.T) {
 		"one writer": {sqlite.Dialect{}, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := dbq.New(t.Context(), pool.Write, c.d, dbq.WithMigrate())
+			var log lockedBuffer
+			logger := slog.New(slog.NewTextHandler(&log, nil))
+			client, err := dbq.New(t.Context(), pool.Write, c.d, dbq.WithMigrate(), dbq.WithLogger(logger))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var log lockedBuffer
-			runEmpty(t, worker.Worker{Queue: client.Queue("q"), Concurrency: c.concurrency, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			runEmpty(t, worker.Worker{Queue: client.Queue("q"), Concurrency: c.concurrency, Logger: logger,
 				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })})
 			if got := strings.Contains(log.String(), "concurrency=2 connections=1"); got != c.want {
 				t.Errorf("reported: %v, want %v: %s", got, c.want, log.String())
+			}
+			want := !client.Server().OneWriter
+			if got := strings.Contains(log.String(), "has one connection"); got != want {
+				t.Errorf("a pool of one connection is reported: %v, want %v: %s", got, want, log.String())
 			}
 		})
 	}

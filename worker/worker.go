@@ -126,7 +126,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(r.own)
+	defer r.unreserve()
 	defer cancel()
 	defer r.ending.close()
 	r.logStart()
@@ -159,6 +160,8 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	if err != nil {
 		return t, false, err
 	}
+	ctx = r.own
+	defer r.unreserve()
 	r.cfg.UntilEmpty = true // it does not listen
 	n := 1
 	if r.cfg.BatchHandler != nil {
@@ -213,18 +216,21 @@ func (r *run) start(ctx context.Context) (stop func()) {
 
 // run is one call of Run.
 type run struct {
-	cfg     Worker
-	began   time.Time
-	log     *reporter
-	server  *condition
-	member  string          // its name where one of several leads: no other run's, whatever ID says
-	base    context.Context // of the handlers' contexts: Run's values, not its end
-	handler Handler         // with its middleware
-	held    *held
-	settler *settler
-	slots   slots
-	hooks   *hooks
-	ending  *ending
+	cfg       Worker
+	began     time.Time
+	log       *reporter
+	server    *condition
+	member    string          // its name where one of several leads: no other run's, whatever ID says
+	base      context.Context // of the handlers' contexts: Run's values, not its end
+	own       context.Context // Run's, for the worker's own calls; see reserve
+	kept      int             // connections that own has
+	unreserve func()          // gives them back
+	handler   Handler         // with its middleware
+	held      *held
+	settler   *settler
+	slots     slots
+	hooks     *hooks
+	ending    *ending
 
 	live      atomic.Pointer[live] // what may change while it runs
 	recorder  *recorder
@@ -286,7 +292,9 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 		r.orders.Pause()
 	}
 	r.apply(dbq.QueueSettings{})
-	r.ending, r.hooks, r.recorder = newEnding(r.base), newHooks(r), newRecorder(r)
+	r.reserve(ctx)
+	r.ending = newEnding(r.base, context.WithoutCancel(r.own))
+	r.hooks, r.recorder = newHooks(r), newRecorder(r)
 	r.held = newHeld(cfg.Grace, r.abandon)
 	r.settler = newSettler(r)
 	return r, nil
