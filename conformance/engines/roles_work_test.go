@@ -1,0 +1,219 @@
+package engines
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/telemetry/prom"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// enqueue adds tasks as a user who may, in a queue that is empty.
+func (u *roleUser) enqueue(n int) []dbq.Task {
+	u.t.Helper()
+	ctx := u.t.Context()
+	q := u.admin.Queue("q")
+	if _, err := u.admin.DB().ExecContext(ctx, "DELETE FROM "+u.tables+"task"); err != nil {
+		u.t.Fatal(err)
+	}
+	tasks := make([]dbq.Task, n)
+	for i := range tasks {
+		id, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("secret")})
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		tasks[i].ID = id
+	}
+	return tasks
+}
+
+func enqueueOne(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
+	_, err := c.Queue("q").Enqueue(ctx, dbq.NewTask{})
+	return err
+}
+
+func getOne(ctx context.Context, c *dbq.Client, task dbq.Task) error {
+	_, err := c.Get(ctx, task.ID)
+	return err
+}
+
+func checkoutOne(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
+	_, err := c.Queue("q").Checkout(ctx, 1, time.Minute)
+	return err
+}
+
+func pauseOne(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
+	return c.Queue("q").Pause(ctx, "")
+}
+
+func rejectOne(ctx context.Context, c *dbq.Client, task dbq.Task) error {
+	return c.Reject(ctx, task.ID)
+}
+
+// steps calls each until one fails.
+func steps(each ...func() error) error {
+	for i, step := range each {
+		if err := step(); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// workAsWorker does what a worker does, call by call so that a refusal is seen, and then lets a worker do it.
+func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
+	u.enqueue(6)
+	q := c.Queue("q").ForWorker("w")
+	ts, err := q.Checkout(ctx, 6, time.Minute)
+	if err != nil || len(ts) != 6 {
+		return fmt.Errorf("checkout of %d: %w", len(ts), err)
+	}
+	info := dbq.WorkerInfo{ID: "w", Queue: "q"}
+	var crashed []dbq.Task
+	failed := errors.New("no luck")
+	attempts := []dbq.Attempt{
+		{Task: ts[0].ID, Queue: "q", Attempt: 1, Fence: ts[0].Fence, Outcome: dbq.OutcomeCompleted, Worker: "w"},
+		{Task: ts[1].ID, Queue: "q", Attempt: 1, Fence: ts[1].Fence, Outcome: dbq.OutcomeFailed, Worker: "w", Error: "no"},
+	}
+	err = steps(
+		func() (err error) { ts[0].Lease, err = q.Extend(ctx, ts[0].Lease, time.Minute); return err },
+		func() (err error) { ts[0].Lease, err = q.Extend(ctx, ts[0].Lease, time.Minute); return err },
+		func() error { _, err := q.StillHeld(ctx, []dbq.Lease{ts[0].Lease}); return err },
+		func() error { _, err := q.Lost(ctx, []dbq.Lease{ts[0].Lease}); return err },
+		func() error { return q.Complete(ctx, ts[0].Lease, []byte("done")) },
+		func() error { return q.Fail(ctx, ts[1].Lease, dbq.Park, failed) },
+		func() error { return q.Poison(ctx, ts[2].Lease, failed) },
+		func() error { return q.CompleteAndDelete(ctx, ts[3].Lease) },
+		func() error { return completeInTx(ctx, q, ts[4].Lease) },
+		func() (err error) { _, err = q.Extend(ctx, ts[5].Lease, dbq.MinLease); return err },
+		func() error { _, _, err := q.Next(ctx); return err },
+		func() error { return q.Record(ctx, attempts) },
+		func() error { _, err := q.Settings(ctx); return err },
+		func() error { _, err := c.Announce(ctx, info, time.Minute); return err },
+		func() error { _, err := c.Announce(ctx, info, time.Minute); return err },
+		func() error { _, err := c.Lead(ctx, "clean", "w", time.Minute); return err },
+		func() error { return c.Withdraw(ctx, "w") },
+		func() (err error) { crashed, err = u.takeOver(ctx, q); return err },
+		func() error { return q.Release(ctx, crashed[0].Lease, 0) },
+		func() error {
+			const soon = time.Microsecond
+			keep := dbq.Retention{Completed: soon, Poison: soon, Parked: soon, Attempts: soon, Archive: true}
+			_, err := q.Clean(ctx, keep)
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	return runAsWorker(ctx, q)
+}
+
+func (u *roleUser) takeOver(ctx context.Context, q *dbq.Queue) (ts []dbq.Task, err error) {
+	end := time.Now().Add(30 * time.Second)
+	for ; len(ts) == 0 && err == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		ts, err = q.Checkout(ctx, 1, time.Minute)
+	}
+	if err == nil && len(ts) == 0 {
+		err = errors.New("nothing to take over")
+	}
+	return ts, err
+}
+
+func completeInTx(ctx context.Context, q *dbq.Queue, l dbq.Lease) error {
+	tx, err := q.Client().DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := q.CompleteTx(ctx, tx, l, nil); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// runAsWorker fails when a worker's log has a warning.
+func runAsWorker(ctx context.Context, q *dbq.Queue) error {
+	var log bytes.Buffer
+	w := worker.Worker{Queue: q, UntilEmpty: true, Check: 10 * time.Millisecond,
+		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return []byte("done"), nil })}
+	if err := w.Run(ctx); err != nil {
+		return err
+	}
+	if log.Len() > 0 {
+		return fmt.Errorf("the worker logged: %s", log.String())
+	}
+	return nil
+}
+
+// workAsMonitor reads all that can be read without payloads.
+func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
+	task := u.enqueue(3)[0]
+	if _, err := u.admin.Queue("q").Checkout(ctx, 1, time.Minute); err != nil {
+		return err
+	}
+	registry := prometheus.NewPedanticRegistry()
+	filtered := dbq.Filter{OlderThan: time.Second, Kind: "k", Reference: "r"}
+	return steps(
+		func() error { _, err := c.Stats(ctx); return err },
+		func() error { _, err := c.Stats(ctx, dbq.CountAll()); return err },
+		func() error { _, err := c.List(ctx, dbq.Filter{Queue: "q"}); return err },
+		func() error {
+			_, err := c.List(ctx, dbq.Filter{Queue: "q", States: []state.State{state.Processing}, NewestFirst: true})
+			return err
+		},
+		func() error {
+			_, err := c.List(ctx, filtered)
+			return err
+		},
+		func() error { _, err := c.Attempts(ctx, task.ID); return err },
+		func() error { _, err := c.Archived(ctx, dbq.Filter{}); return err },
+		func() error { _, err := c.Workers(ctx); return err },
+		func() error { _, err := c.Queues(ctx); return err },
+		func() error {
+			m, err := prom.New(registry)
+			if err == nil {
+				err = m.Watch(c)
+			}
+			if err == nil {
+				_, err = registry.Gather()
+			}
+			return err
+		})
+}
+
+// workAsOperator reads, and does all that operators do.
+func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
+	if err := workAsMonitor(ctx, u, c); err != nil {
+		return err
+	}
+	ts := u.enqueue(4)
+	if got, err := u.admin.Queue("q").Checkout(ctx, 1, time.Minute); err != nil || len(got) != 1 {
+		return fmt.Errorf("checkout of %d: %w", len(got), err)
+	}
+	if _, err := u.admin.Announce(ctx, dbq.WorkerInfo{ID: "w", Queue: "q"}, time.Minute); err != nil {
+		return err
+	}
+	q := c.Queue("q")
+	one := dbq.Filter{Queue: "q", Limit: 10}
+	return steps(
+		func() error { _, err := c.RevokeMany(ctx, one); return err },
+		func() error { return c.Reject(ctx, ts[1].ID) },
+		func() error { return c.Quarantine(ctx, ts[1].ID) },
+		func() error { return c.Restore(ctx, ts[1].ID) },
+		func() error { return c.Reenqueue(ctx, ts[1].ID) },
+		func() error { _, err := c.RejectMany(ctx, one); return err },
+		func() error { _, err := c.PurgeMany(ctx, one); return err },
+		func() error { return q.Pause(ctx, "why") },
+		func() error { return q.Pause(ctx, "why else") },
+		func() error { return q.Resume(ctx) },
+		func() error { return q.Configure(ctx, func(s *dbq.QueueSettings) { s.Batch = 7 }) },
+		func() error { return q.Configure(ctx, func(s *dbq.QueueSettings) { s.Batch = 8 }) },
+		func() error { return c.OrderWorker(ctx, "w", dbq.OrderPause) })
+}
