@@ -115,6 +115,9 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 	if err != nil {
 		return nil, nil, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
+	if slices.ContainsFunc(rows, wasTakenOver) {
+		c.expireAfterTakeover(ctx, lease)
+	}
 	tasks, spent = q.tasks(rows, until)
 	return tasks, spent, nil
 }
@@ -127,12 +130,14 @@ var lookPauses = []time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond
 func allTakenOver(rows []dialect.Row, n int) bool {
 	found := 0
 	for _, r := range rows {
-		if r.WasHolder != nil {
+		if wasTakenOver(r) {
 			found++
 		}
 	}
 	return found >= n
 }
+
+func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }
 
 // heldUnder finds what a checkout that may have happened holds. Of a checkout of several commits some of it may be known: that is returned in any case,
 // and only more shows that the lost commit happened. Nothing means that nobody knows.

@@ -116,13 +116,22 @@ func heldBy(rows []dialect.Row) map[held]bool {
 }
 
 // Renewals of leases that have ended are of no use. Settle drops those of its tasks; what is left, as by CompleteTx, whose transaction
-// must not meet them, is removed some time after it ended, by the clients that renew leases.
+// must not meet them, and the rows of takeovers are removed some time after they ended, by the clients that renew leases or take tasks over.
 const (
 	expireLeasesAfter = 10 * time.Minute
 	expireLeasesEvery = 10 * time.Second // for a client
 	expireLeasesMost  = 5000             // at once
 	dropTimeout       = 5 * time.Second
+	// expireTimeout bounds how long a checkout that took tasks over holds them up for it; a short lease does so, too.
+	expireTimeout = time.Second
 )
+
+// expireAfterTakeover removes what earlier takeovers have left: where tasks are shorter than their leases, nobody else may do it.
+func (c *Client) expireAfterTakeover(ctx context.Context, lease time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, min(expireTimeout, lease/6))
+	defer cancel()
+	c.expireLeases(ctx)
+}
 
 // expireLeases is best effort.
 func (c *Client) expireLeases(ctx context.Context) {

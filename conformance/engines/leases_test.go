@@ -1,0 +1,70 @@
+package engines
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// onLeases runs f with a way to open clients on each server that has a table of renewals, and one to make all that is in it two hours older,
+// after which clients may remove it.
+func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age func(c *dbq.Client))) {
+	t.Helper()
+	for _, target := range targets {
+		dsn := os.Getenv(target.variable())
+		if dsn == "" || target.name == "pgbouncer" || target.name == "oracle" {
+			continue
+		}
+		if testing.Short() && target.name != "postgres18" && target.name != "mysql97" && target.name != "mariadb118" {
+			continue
+		}
+		t.Run(target.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := ownDatabase(t, dsn)
+			open := func() *dbq.Client {
+				c, err := dbq.Open(t.Context(), dsn, dbq.WithMigrate())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				return c
+			}
+			f(t, open, func(c *dbq.Client) {
+				if _, err := c.DB().ExecContext(t.Context(), "UPDATE dbq_lease SET lease_until = lease_until - 7200000000"); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// What takeovers leave in the table of renewals is removed also when nobody renews a lease.
+func TestTakeoversLeaveNothing(t *testing.T) {
+	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
+		for round, c := range []*dbq.Client{open(), open()} { // a client removes at most every few seconds
+			q := c.Queue("q")
+			id, err := q.Enqueue(t.Context(), dbq.NewTask{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, lease := range []time.Duration{dbq.MinLease, time.Hour} {
+				tasks, err := q.Checkout(t.Context(), 1, lease)
+				if err != nil || len(tasks) != 1 || tasks[0].ID != id {
+					t.Fatal(len(tasks), err)
+				}
+				if lease == dbq.MinLease {
+					time.Sleep(dbq.MinLease + 10*time.Millisecond) // by the database's clock
+				} else if err := q.Complete(t.Context(), tasks[0].Lease, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var left int
+			if err := c.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_lease").Scan(&left); err != nil || left != 1 {
+				t.Errorf("round %d: there are %d rows, %v; want that of the last takeover", round, left, err)
+			}
+			age(c)
+		}
+	})
+}
