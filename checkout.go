@@ -94,7 +94,7 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 	)
 	err = c.repeat(ctx, func() (bool, error) {
 		r := dialect.CheckoutRequest{Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: c.checkoutToken(q.worker),
-			Expired: c.looks.due(q.name, time.Now())}
+			Expired: c.looks.due(q.name, time.Now()), Started: q.worker == ""}
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
 		var err error
 		rows, err = c.s.Dialect.Checkout(ctx, c.s, r)

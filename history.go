@@ -22,6 +22,7 @@ const (
 	OutcomeReleased  Outcome = "released"
 	OutcomeSettled   Outcome = "settled" // by the handler itself, otherwise than by completing it
 	OutcomeCrashed   Outcome = "crashed" // its lease ran out, and the task was taken over
+	OutcomeLapsed    Outcome = "lapsed"  // its lease ran out before it is known to have started: it does not count
 	OutcomeRevoked   Outcome = "revoked" // by an operator
 )
 
@@ -139,7 +140,7 @@ func (q *Queue) attemptArgs(as []Attempt) (dialect.Args, error) {
 	for i, a := range as {
 		switch a.Outcome {
 		case OutcomeCompleted, OutcomeFailed, OutcomePoisoned, OutcomeReleased, OutcomeSettled, OutcomeCrashed,
-			OutcomeRevoked:
+			OutcomeLapsed, OutcomeRevoked:
 		default:
 			return nil, fmt.Errorf("%w: the outcome %q of an attempt", ErrOption, a.Outcome)
 		}
@@ -179,10 +180,10 @@ func takenOver(r dialect.Row) *Attempt {
 	if r.WasHolder == nil {
 		return nil
 	}
-	number := r.Attempt
-	if r.State == StateProcessing {
-		number-- // the row counts the new one
-	}
-	return &Attempt{Task: r.ID, Queue: r.Queue, Attempt: number, Fence: r.Fence - 1, Outcome: OutcomeCrashed,
+	a := &Attempt{Task: r.ID, Queue: r.Queue, Attempt: r.WasAttempt, Fence: r.Fence - 1, Outcome: OutcomeCrashed,
 		Started: fromMicros(r.WasTaken), Ended: fromMicros(r.WasUntil), Worker: workerOf(*r.WasHolder), Error: "the lease ran out"}
+	if r.State == StateProcessing && r.Attempt == r.WasAttempt {
+		a.Outcome, a.Error = OutcomeLapsed, "the lease ran out before the attempt was known to have started"
+	}
+	return a
 }

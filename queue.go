@@ -20,6 +20,8 @@ func (c *Client) Queue(name string) *Queue { return &Queue{c: c, name: name} }
 
 // ForWorker is the queue for the worker of an id, 1 to MaxWorkerID characters: what it checks out is held in that name, and an attempt that crashes is
 // in the history under it. The default is Client.ID. An id that is not allowed is ErrOption from Checkout.
+//
+// Such a worker may lease more tasks than it begins at once. So an attempt whose lease ran out counts only after MarkStarted.
 func (q *Queue) ForWorker(id string) *Queue { return &Queue{c: q.c, name: q.name, worker: id} }
 
 // Name is the queue's name.

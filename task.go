@@ -50,17 +50,20 @@ type NewTask struct {
 
 // Task is a task as the database has it. Times are the database's, in UTC.
 type Task struct {
-	ID          uuid.UUID         `json:"id"`
-	Queue       string            `json:"queue"`
-	Kind        string            `json:"kind,omitempty"`
-	Reference   string            `json:"reference,omitempty"`
-	State       State             `json:"state"`
-	Priority    int               `json:"priority"`
-	Attempt     int               `json:"attempt"` // attempts begun, this one included
-	MaxAttempts int               `json:"max_attempts"`
-	Fence       int64             `json:"fence"` // grows with every change of owner
-	Payload     []byte            `json:"payload,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
+	ID          uuid.UUID `json:"id"`
+	Queue       string    `json:"queue"`
+	Kind        string    `json:"kind,omitempty"`
+	Reference   string    `json:"reference,omitempty"`
+	State       State     `json:"state"`
+	Priority    int       `json:"priority"`
+	Attempt     int       `json:"attempt"` // attempts begun, this one included
+	MaxAttempts int       `json:"max_attempts"`
+	// Lapses is how many leases of workers have ended before the attempt is known to have started, since the last one that counted as an
+	// attempt: each dialect.LapsesPerAttempt do. A lapse is no attempt.
+	Lapses  int               `json:"lapses,omitempty"`
+	Fence   int64             `json:"fence"` // grows with every change of owner
+	Payload []byte            `json:"payload,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
 	// Result is what the last settling call left: the result of a completion, or the text of an error.
 	Result []byte `json:"result,omitempty"`
 	// Due is from when somebody may take the task; zero when nobody may: in work, finished, or parked.
@@ -133,7 +136,7 @@ func text(s *string) string {
 func taskOf(r dialect.Row) Task {
 	t := Task{
 		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Fence: r.Fence, Payload: r.Payload, Result: r.Result,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses, Fence: r.Fence, Payload: r.Payload, Result: r.Result,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}

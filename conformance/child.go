@@ -45,6 +45,7 @@ var childWork = map[string]func(ctx context.Context, w *witness, s childSpec) er
 	"crash":  childCrash,
 	"work":   childWorker,
 	"endure": childEndure,
+	"mortal": childMortal,
 }
 
 // Child makes the program a worker process of the suite when the suite started it as one, and does not return then. Call it first

@@ -88,7 +88,7 @@ func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), renewalCases(), completeTxCases(),
 		operateCases(), fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
-		workerCases(), runtimeCases(), logCases(), workerTxCases(), failoverCases(),
+		workerCases(), runtimeCases(), logCases(), workerTxCases(), lapseCases(), failoverCases(),
 	}
 }
 

@@ -273,12 +273,12 @@ func mutants() []mutant {
 			caught: []string{"Checkout/MarkIsFreshEachTime"}},
 		{name: "attempts-not-counted",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take over", `ELSE attempt \+ 1 END`, "ELSE attempt END")
+				mustInBatch(st.CheckoutBatch, "take over", `THEN attempt \+ 1`, "THEN attempt")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
 		{name: "spent-attempts-go-on",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take over", "attempt >= max_attempts", "attempt > 30000")
+				mustInBatch(st.CheckoutBatch, "take over", "attempt >= max_attempts AND", "attempt > 30000 AND")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired-spent"}},
 		{name: "duplicates-allowed",

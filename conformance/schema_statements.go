@@ -19,7 +19,7 @@ var statementNames = map[string]string{
 	"InsertAlike": "queue id kind priority at delay max_attempts headers payload payload_size now",
 	"Settle":      "id fence state at after uncount result result_size",
 	"Complete":    "id fence", "Remove": "id fence", "RemoveAlike": "id fence", "Extend": "id fence lease",
-	"DropLeases": "id fence", "ExpireLeases": "age limit", "Move": "id",
+	"Start": "id fence", "DropLeases": "id fence", "ExpireLeases": "age limit", "Move": "id",
 	"SetResult": "id result result_size", "Get": "id", "Held": "queue holder",
 	"Note": "kind name", "Notes": "kind limit", "AddNote": "kind name value ttl", "SetNote": "kind name value ttl version",
 	"DropNote": "kind name", "ExpireNotes": "kind age",

@@ -63,6 +63,9 @@ func situations() []situation {
 		{"PROCESSING-last-attempt", state.Processing, nil, true, leased(1, long)},
 		{"PROCESSING-expired", state.Processing, []state.When{state.IfExpired}, false, leased(0, short)},
 		{"PROCESSING-expired-spent", state.Processing, []state.When{state.IfSpent}, true, leased(1, short)},
+		{"PROCESSING-lapsed", state.Processing, []state.When{state.IfLapsed}, false, func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
+			return leased(0, short)(t, q.ForWorker("w"), nt)
+		}},
 		{"COMPLETED", state.Completed, nil, false, settled(func(l dbq.Lease) dbq.Settlement {
 			return dbq.Completed(l, []byte("done"))
 		})},
@@ -179,6 +182,11 @@ func transitionCases() []Case {
 // from is the row of the table that the action goes by in a situation, and where it leads; allowed is false when there is none.
 func (a action) from(s situation) (tr state.Transition, to state.State, allowed bool) {
 	tr, ok := state.Find(a.event, a.who)
+	for _, row := range state.Transitions() { // an event may have several rows
+		if row.Event == a.event && row.Who == a.who && s.meets(row) {
+			tr = row
+		}
+	}
 	if buried, _ := state.Find(state.PoisonIt, state.Worker); a.event == state.Checkout && s.meets(buried) {
 		tr = buried // what a checkout does to such a row
 	}

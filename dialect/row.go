@@ -25,6 +25,8 @@ type Row struct {
 	Priority    int         `db:"priority"`
 	Attempt     int         `db:"attempt"`
 	MaxAttempts int         `db:"max_attempts"`
+	Lapses      int         `db:"lapses"`  // leases that ended before their attempt is known to have started; see LapsesPerAttempt
+	Started     int         `db:"started"` // a takeover: 1 when the attempt is known to have started
 	Fence       int64       `db:"fence"`
 	Due         *int64      `db:"due"`
 	LeaseUntil  *int64      `db:"lease_until"`
@@ -37,10 +39,11 @@ type Row struct {
 	WasDue      int64       `db:"was_due"` // checkout: when the row became due
 	Now         int64       `db:"now"`     // the database's clock when the row was read
 
-	// Of a row whose lease had run out when checkout took it over: who had held it, since when, and until when.
-	WasHolder *string `db:"was_holder"`
-	WasTaken  *int64  `db:"was_taken"`
-	WasUntil  *int64  `db:"was_until"`
+	// Of a row whose lease had run out when checkout took it over: who had held it, since when, until when, and as which attempt.
+	WasHolder  *string `db:"was_holder"`
+	WasTaken   *int64  `db:"was_taken"`
+	WasUntil   *int64  `db:"was_until"`
+	WasAttempt int     `db:"was_attempt"`
 
 	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
 	PayloadSize *int64 `db:"payload_size"`

@@ -44,6 +44,8 @@ const (
 	IfDue When = "due"
 	// IfExpired takes rows whose lease has run out, by the database's clock.
 	IfExpired When = "lease ran out"
+	// IfLapsed takes rows whose lease has run out before the attempt is known to have started.
+	IfLapsed When = "lease ran out before the start"
 	// IfSpent takes rows whose lease has run out and whose attempts are spent.
 	IfSpent When = "lease ran out, attempts spent"
 	// IfParked takes rows without a due time, which nothing retries by itself.
@@ -86,6 +88,8 @@ var table = []Transition{
 		"A new task waits for its due time."},
 	{Checkout, []Source{{Created, IfDue}, {Error, IfDue}, {Processing, IfExpired}}, Processing, Worker, Count, true,
 		"A due task, or one whose lease ran out, is leased to one worker."},
+	{Checkout, []Source{{Processing, IfLapsed}}, Processing, Worker, Keep, true,
+		"A task whose lease ran out before its attempt is known to have started is leased again; that attempt does not count."},
 	{Extend, []Source{{Processing, Always}}, Processing, Holder, Keep, false,
 		"The lease holder asks for more time: a heartbeat."},
 	{Complete, []Source{{Processing, Always}}, Completed, Holder, Keep, false,
@@ -122,7 +126,7 @@ func Transitions() []Transition {
 	return t
 }
 
-// Find is the row of an event and who causes it; ok is false when there is none.
+// Find is the row of an event and who causes it, the first where there are several; ok is false when there is none.
 func Find(e Event, who Who) (t Transition, ok bool) {
 	for _, row := range table {
 		if row.Event == e && row.Who == who {
@@ -145,7 +149,7 @@ func ByOperator() []Transition {
 }
 
 // Allows reports whether the transition may start from a row of state s. Parked says whether the row has no due time;
-// due and expired rows are the database's to tell, so IfDue, IfExpired and IfSpent count as allowed.
+// due and expired rows are the database's to tell, so IfDue, IfExpired, IfLapsed and IfSpent count as allowed.
 func (t Transition) Allows(s State, parked bool) bool {
 	for _, src := range t.From {
 		if src.State == s && (src.When != IfParked || parked) {

@@ -17,6 +17,7 @@ type operation string
 const (
 	opCheckOut operation = "check out"
 	opDue      operation = "find due tasks"
+	opStart    operation = "mark attempts as started"
 	opSettle   operation = "settle"
 	opRenew    operation = "renew leases"
 	opRevoked  operation = "find revoked tasks"

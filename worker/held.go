@@ -17,9 +17,11 @@ type job struct {
 	lease  dbq.Lease // as renewed last
 	free   time.Time // until then nobody is to have taken the task over, although the lease may have run out; see renew
 	state  jobState
-	flight *flight   // while it is running
-	began  time.Time // when its handler was called; set before that, and not changed
-	linked bool      // in the list of what is held
+	flight *flight       // while it is running
+	began  time.Time     // when its handler was called; set before that, and not changed
+	leave  func()        // of a suspect: another one may run; set before that, and not changed
+	backIn time.Duration // it is handed back for so long, and UntilEmpty waits for it; set before that, and not changed
+	linked bool          // in the list of what is held
 	before *job
 	after  *job
 }
@@ -114,6 +116,9 @@ func (h *held) remove(jobs ...*job) {
 		}
 		j.linked, j.before, j.after = false, nil, nil
 		h.n--
+		if t := time.Now().Add(j.backIn); j.backIn > 0 && t.After(h.unsettled) {
+			h.unsettled = t
+		}
 	}
 	if h.n == 0 {
 		select {

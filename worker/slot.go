@@ -98,8 +98,8 @@ func (r *run) fill(jobs []*job) []*job {
 	return jobs
 }
 
-// handle calls the handler and passes on how it ended. It is false when the worker has gone on without it.
-func (r *run) handle(s *slot, jobs []*job) bool {
+// call calls the handler and passes on how it ended. It is false when the worker has gone on without it.
+func (r *run) call(s *slot, jobs []*job) bool {
 	timeout := r.cfg.Timeout
 	if r.cfg.BatchHandler == nil {
 		timeout = r.limits(&jobs[0].task).Timeout
@@ -167,6 +167,9 @@ func (r *run) abandon(f *flight) {
 		r.observe(Event{Kind: Stuck, Task: j.task, Duration: time.Since(f.start), Err: cause})
 	}
 	for _, j := range f.jobs {
+		if j.leave != nil {
+			j.leave()
+		}
 		switch {
 		case cause == ErrTimeout && !j.isLost(): //nolint:errorlint // it is the cause itself
 			r.conclude(j, Outcome{Err: ErrTimeout}, cause, time.Since(f.start))

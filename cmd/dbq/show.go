@@ -119,6 +119,9 @@ func describe(t dbq.Task, now time.Time) string {
 	}
 	line("priority", "%d", t.Priority)
 	line("attempts", "%d of %d", t.Attempt, t.MaxAttempts)
+	if t.Lapses > 0 {
+		line("lapses", "%d", t.Lapses)
+	}
 	line("fence", "%d", t.Fence)
 	if t.Holder != "" {
 		line("holder", "%s", t.Holder)

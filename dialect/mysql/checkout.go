@@ -69,7 +69,7 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 	const (
 		lockReady = `SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now
   FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`
-		lockExpired = `SELECT {columns}, t.payload, {now} AS now
+		lockExpired = `SELECT {columns}, t.payload, t.started, {now} AS now
   FROM ` + listed + ` AND t.state = 1 FOR UPDATE`
 	)
 	st.CheckoutBatch = map[string]dialect.Batch{
@@ -79,6 +79,10 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"try lock ready":   pair(lockReady + ` NOWAIT`),
 		"try lock expired": pair(lockExpired + ` NOWAIT`),
 		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - {ages}, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
+  taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), started = :begun, updated = :now WHERE id IN ({rows})`),
+		// MySQL assigns from left to right: each comes after what is computed from it.
+		"take over": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET due_at = :now - {ages}, attempt = ` + dialect.NextAttempt("") + `,
+  lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
   result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
@@ -291,7 +295,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	var again, spent []dialect.Row
 	for i, row := range rows {
 		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, until[row.ID]
-		if row.Attempt >= row.MaxAttempts {
+		if row.TakeOver() {
 			spent = append(spent, row)
 		} else {
 			again = append(again, row)
@@ -305,20 +309,27 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		spent[i].Fence++
 	}
 	c.rows = append(c.rows, spent...)
-	return c.take(ctx, conn, again)
+	return c.lease(ctx, conn, "take over", again)
 }
 
-// take leases locked rows, and shows them as they are then.
+// take leases locked rows that were due.
 func (c *checkout) take(ctx context.Context, conn dialect.Conn, rows []dialect.Row) error {
+	for i := range rows {
+		rows[i].Attempt++
+	}
+	return c.lease(ctx, conn, "take", rows)
+}
+
+// lease leases locked rows by a statement, and shows them as they are then.
+func (c *checkout) lease(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
 	slices.SortFunc(rows, dialect.HandOutOrder)
-	if err := c.write(ctx, conn, "take", rows); err != nil || len(rows) == 0 {
+	if err := c.write(ctx, conn, name, rows); err != nil || len(rows) == 0 {
 		return err
 	}
 	until := rows[0].Now + c.r.Lease.Microseconds()
 	for i := range rows {
 		row := &rows[i]
 		row.State, row.Due, row.LeaseUntil, row.Holder, row.Updated = state.Processing, nil, &until, &c.r.Holder, rows[0].Now
-		row.Attempt++
 		row.Fence++
 	}
 	c.rows = append(c.rows, rows...)
@@ -335,7 +346,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 		ids[i] = row.ID
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder}
+	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder, "begun": c.r.Begun()}
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(ids))
 	return err
 }

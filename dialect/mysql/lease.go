@@ -19,7 +19,7 @@ import (
 const renewed = `COALESCE((SELECT l.lease_until FROM {lease} AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end)`
 
 // shown are the columns of a row without its payload, with its lease as renewed last.
-const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,\n" +
+const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,\n" +
 	"  CASE WHEN t.state = 1 THEN " + renewed + " END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result"
 
 const leaseTable = `CREATE TABLE IF NOT EXISTS {lease} (
@@ -40,6 +40,8 @@ ON DUPLICATE KEY UPDATE lease_until = IF({lease}.fence <= t.fence, {now} + :leas
   fence = GREATEST({lease}.fence, t.fence)`,
 		`SELECT t.id, t.fence FROM `+listed+` AND t.state = 1
   STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = t.id AND l.fence = t.fence`)
+	st.Start = pairs(`UPDATE `+listed+` SET t.started = 1 WHERE t.state = 1`,
+		`SELECT t.id, t.fence FROM `+listed+` AND t.state = 1 AND t.started = 1`)
 	st.DropLeases = pairs(`DELETE l FROM ({rows}) AS d STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence`, "")
 	st.ExpireLeases = t(`DELETE FROM {lease} WHERE lease_until <= {now} - :age LIMIT :limit`)
 	st.CheckoutBatch["win"] = pairs(`INSERT INTO {lease} (id, fence, lease_until)

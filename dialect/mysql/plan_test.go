@@ -36,7 +36,8 @@ func planTable(t *testing.T, s *dialect.Session) {
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
 	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
-	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "bury": "PRIMARY",
+	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "take over": "PRIMARY",
+	"bury": "PRIMARY", "start": "PRIMARY", "start after": "PRIMARY",
 	"win after": "PRIMARY", "extend after": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
@@ -80,8 +81,8 @@ func planEach(t *testing.T, s *dialect.Session) {
 		b.First = ""
 		batches[name] = b
 	}
-	batches["drop leases"] = st.DropLeases
-	for _, name := range []string{"extend", "win"} {
+	batches["drop leases"], batches["start"] = st.DropLeases, st.Start
+	for _, name := range []string{"extend", "win", "start"} {
 		b := batches[name]
 		batches[name+" after"] = dialect.Batch{SQL: b.After, Row: b.Row, Sep: b.Sep, Max: b.Max}
 		b.After = ""
@@ -128,7 +129,7 @@ func batchOf(t *testing.T, s *dialect.Session, n int) dialect.Args {
 	}
 	return dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "holder": "plan", "now": int64(1)}
+		"lease": int64(60e6), "begun": int64(0), "holder": "plan", "now": int64(1)}
 }
 
 // explainer is a connection that explains a statement instead of running it.

@@ -18,11 +18,12 @@ const (
 )
 
 // columns are a row without its payload.
-const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
+const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result"
 
 // stored are the columns of a row that are no function of others.
-const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result"
+const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, " +
+	"taken_by, created, updated, headers, payload, result"
 
 // room is what a row has in it from its start for the name of a holder, and what the name is filled up to.
 const room = 64

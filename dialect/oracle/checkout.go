@@ -51,6 +51,7 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
   l_queue VARCHAR2(400 BYTE) := :queue;
   l_holder VARCHAR2(800 BYTE) := :holder;
   l_lease NUMBER(19) := :lease;
+  l_begun NUMBER(1) := :begun;
   CURSOR c_ready (p_priority NUMBER) IS
     SELECT ` + byReady + ` t.id FROM {task} t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
      ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
@@ -63,7 +64,7 @@ BEGIN
       FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
       EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
-        UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, updated = l_now
+        UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, updated = l_now
          WHERE id = l_ids(i) AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
       EXIT WHEN l_room < 1;
@@ -74,7 +75,7 @@ END;`),
 		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
 		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence, ` + renewed + ` AS was_until FROM {task} t
  WHERE t.busy_queue = :queue AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
-		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
+		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun, updated = {now}
  WHERE (id, fence) IN (SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
 		"taken": t(`SELECT {columns}, t.payload, t.payload_size, t.was_due, {now} AS now FROM {task} t
  WHERE t.busy_queue = :queue AND t.holder = :holder`),
@@ -83,15 +84,16 @@ END;`),
 	}
 	each := func(sql string) dialect.Batch { return dialect.Batch{SQL: t(sql), Max: maxRows, Repeat: true} }
 	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, updated = {now}
+		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun, updated = {now}
  WHERE id = :id AND fence = :fence AND due <= {now}`),
 		// Read again under lock what was seen without one, and only what is still the same.
 		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED`), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
-		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.payload_size, {now} AS now FROM {task} t
+		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.started, t.payload_size, {now} AS now FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED`),
 			Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
-		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `, attempt = attempt + 1, fence = fence + 1,
+		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `, attempt = ` + dialect.NextAttempt("") + `,
+  lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1,
   lease_until = {now} + :lease, holder = :holder, updated = {now} WHERE id = :id AND fence = :fence AND state = 1`),
 		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, updated = {now}, result_size = :result_size, result = :result
  WHERE id = :id AND fence = :fence AND state = 1`),
@@ -212,7 +214,7 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["taken"], dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder})
 	for i := range rows {
 		was := c.before[rows[i].ID]
-		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil = was.WasHolder, was.WasTaken, was.WasUntil
+		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil, rows[i].WasAttempt = was.WasHolder, was.WasTaken, was.WasUntil, was.WasAttempt
 	}
 	late := func(r dialect.Row) int {
 		if (r.WasDue == takenOver) == c.r.Expired {
@@ -232,7 +234,7 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 // block locks and leases the next tasks that nobody else has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
 	_, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["ready"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder,
-		"lease": c.r.Lease.Microseconds()})
+		"lease": c.r.Lease.Microseconds(), "begun": c.r.Begun()})
 	return err
 }
 
@@ -282,7 +284,7 @@ func (c *checkout) update(due []int) part {
 				return nil
 			}
 			n, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["update"], dialect.Args{"queue": c.r.Queue, "priority": p, "limit": c.left,
-				"holder": c.r.Holder, "lease": c.r.Lease.Microseconds()})
+				"holder": c.r.Holder, "lease": c.r.Lease.Microseconds(), "begun": c.r.Begun()})
 			if err != nil {
 				return err
 			}
@@ -313,8 +315,9 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	c.before = map[uuid.UUID]dialect.Row{}
 	for i, row := range rows {
 		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, until[row.ID]
+		isSpent := row.TakeOver()
 		c.before[row.ID] = row
-		if row.Attempt >= row.MaxAttempts {
+		if isSpent {
 			row.Result = []byte("the lease of the last attempt ran out")
 			if row.Holder != nil {
 				row.Result = append(row.Result, ", held by "+*row.Holder...)
@@ -357,6 +360,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 		result[i], size[i] = row.Result, dialect.SizeOf(row.Result)
 	}
 	args["result"], args["result_size"], args["lease"], args["holder"] = result, size, c.r.Lease.Microseconds(), c.r.Holder
+	args["begun"] = c.r.Begun()
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(rows))
 	return err
 }

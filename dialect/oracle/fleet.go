@@ -49,7 +49,7 @@ func addHistory(st *dialect.Statements, t func(string) string) {
 }
 
 // kept are the columns of a task that the archive has, too: all but those that Oracle computes.
-var kept = []string{"id", "queue", "reference", "kind", "state", "priority", "attempt", "max_attempts", "fence", "due", "was_due", "lease_until",
+var kept = []string{"id", "queue", "reference", "kind", "state", "priority", "attempt", "max_attempts", "lapses", "started", "fence", "due", "was_due", "lease_until",
 	"holder", "created", "updated", "headers", "payload_size", "result_size", "payload", "result"}
 
 // fleet is the second migration: what all who work on the tables share, the history of attempts, and where tasks go that are kept
@@ -100,6 +100,8 @@ func columnsOfTask() string {
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
+  lapses NUMBER(3) DEFAULT 0 NOT NULL,
+  started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),

@@ -18,7 +18,7 @@ import (
 const renewed = `COALESCE((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)`
 
 // shown are the columns of a row without its payload, with its lease as renewed last.
-const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,\n" +
+const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,\n" +
 	"  CASE WHEN t.state = 1 THEN " + renewed + " END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size"
 
 const leaseTable = `CREATE TABLE {lease} (

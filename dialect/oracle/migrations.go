@@ -42,7 +42,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 			unless(exists, t(`CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16`)),
 			unless(exists, t(`CREATE OR REPLACE VIEW {tasks} AS SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state`+state.WhenNames()+` END AS state,
-  priority, attempt, max_attempts, fence,`+moment("due", "due")+","+
+  priority, attempt, max_attempts, lapses, fence,`+moment("due", "due")+","+
 				moment("CASE WHEN t.state = 1 THEN "+renewed+" END", "lease_until")+`,
   holder,`+moment("created", "created")+","+moment("updated", "updated")+`,
   headers, payload_size AS payload_bytes, result FROM {task} t`)),

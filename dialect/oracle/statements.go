@@ -14,7 +14,7 @@ const utc = "SYS_EXTRACT_UTC(SYSTIMESTAMP)"
 const now = "((TO_NUMBER(TO_CHAR(" + utc + ", 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(" + utc + ", 'SSSSSFF6')))"
 
 // columns are a row without its payload.
-const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
+const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result, t.result_size"
 
 const (
@@ -102,6 +102,7 @@ END;`),
 		},
 		Settle:    settle,
 		Remove:    change(`DELETE FROM {task}` + byKey),
+		Start:     change(`UPDATE {task} SET started = 1` + byKey),
 		Move:      moves(t),
 		SetResult: dialect.Batch{SQL: t(`UPDATE {task} SET result = :result, result_size = :result_size WHERE id = :id`), Max: maxRows, Repeat: true},
 

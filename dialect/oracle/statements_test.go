@@ -124,6 +124,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("Settle", st.Settle)
 	batch("Remove", st.Remove)
 	batch("Extend", st.Extend)
+	batch("Start", st.Start)
 	batch("DropLeases", st.DropLeases)
 	batch("Peek", st.Peek)
 	batch("SetResult", st.SetResult)

@@ -33,7 +33,7 @@ const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS J
 
 // expired is a search for leases that ran out, among the few tasks in work that were taken since :oldest, but not for those that this very
 // checkout took a moment ago for a very short time.
-const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, ` + renewed + ` AS was_until FROM {task} t
+const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt, ` + renewed + ` AS was_until FROM {task} t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND ` + over + `
      AND ` + unpaused + ` LIMIT :limit {lock}`
@@ -44,21 +44,24 @@ const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken,
 // It does not send back what this call sets itself; see took. It keeps when the task had become due, which RETURNING could not tell
 // before PostgreSQL 18.
 const take = `UPDATE {task} t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint), updated = clock.now
   FROM {which} AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now`
 
-const takeOver = `UPDATE {task} t SET
-  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN t.attempt >= t.max_attempts
+// takeOver gives a task whose lease ran out a new one, or moves it to POISON.
+var takeOver = strings.NewReplacer("{spent}", dialect.Spent("t."), "{attempt}", dialect.NextAttempt("t."),
+	"{lapses}", dialect.NextLapses("t.")).Replace(`UPDATE {task} t SET
+  state = CASE WHEN {spent} THEN 4 ELSE 1 END,
+  result = CASE WHEN {spent}
     THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
-  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
-  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
-  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  lease_until = CASE WHEN {spent} THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN {spent} THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN {spent} THEN t.attempt ELSE {attempt} END,
+  lapses = {lapses}, started = CAST(:begun AS smallint),
   fence = t.fence + 1, updated = clock.now
   FROM {which} AND t.state + 0 = 1
-RETURNING {columns}, t.payload, clock.now`
+RETURNING {columns}, t.payload, clock.now`)
 
 // A statement finds the rows that it changes by where its search found them, joined to it when the search has more to tell, or, of
 // rows that an earlier statement saw, by id and fence.
@@ -79,7 +82,7 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		return t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", found).Replace(search))
 	}
 	taking := "\n" + strings.Replace(take, "{which}", placed, 1)
-	takingOver := ", " + won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, won.was_until"
+	takingOver := ", " + won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, won.was_attempt, won.was_until"
 	given := `WITH {clock}, pick AS MATERIALIZED (
   SELECT t.id, t.fence
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
@@ -170,7 +173,7 @@ func (c *checkout) each(ctx context.Context, find search) error {
 
 func (c *checkout) args(limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"since": dialect.FromStart, "oldest": int64(0)}
+		"begun": c.r.Begun(), "since": dialect.FromStart, "oldest": int64(0)}
 }
 
 // statement runs one search that takes what it finds.
@@ -270,7 +273,8 @@ func remember(rows, seen []dialect.Row) {
 	for i := range rows {
 		for _, was := range seen {
 			if rows[i].ID == was.ID {
-				rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil = was.WasHolder, was.WasTaken, was.WasUntil
+				rows[i].WasHolder, rows[i].WasTaken = was.WasHolder, was.WasTaken
+				rows[i].WasUntil, rows[i].WasAttempt = was.WasUntil, was.WasAttempt
 			}
 		}
 	}

@@ -58,6 +58,9 @@ SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1 ORDER BY t.id
 ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence`)
+	st.Start = batch(`UPDATE {task} t SET started = 1 FROM ` + given + `
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence`)
 	st.DropLeases = batch(`DELETE FROM {lease} l USING ` + given + ` WHERE l.id = d.id AND l.fence = d.fence`)
 	st.ExpireLeases = t(`DELETE FROM {lease} WHERE lease_until <= {now} - CAST(:age AS bigint) AND id = ANY (ARRAY(
   SELECT id FROM {lease} WHERE lease_until <= {now} - CAST(:age AS bigint) LIMIT :limit))`)

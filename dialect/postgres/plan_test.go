@@ -88,7 +88,7 @@ func planAlike(s *dialect.Session, e *explainer, n int) {
 }
 
 func planQueue(name string, limit int) dialect.Args {
-	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "holder": "plan", "since": make([]int64, 10), "oldest": int64(0)}
+	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "begun": int64(0), "holder": "plan", "since": make([]int64, 10), "oldest": int64(0)}
 }
 
 func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
@@ -107,7 +107,8 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 			}
 			e.checkBatch(s, "take ready", s.Statements.CheckoutBatch["take ready"], n, "state = 0 AND due < 2000000000000000 AND priority = 9")
 			e.checkBatch(s, "take expired", s.Statements.CheckoutBatch["take expired"], n, "state = 1 AND holder = 'gone'")
-			for name, b := range map[string]dialect.Batch{"settle": s.Statements.Settle, "remove": s.Statements.Remove, "extend": s.Statements.Extend} {
+			for name, b := range map[string]dialect.Batch{"settle": s.Statements.Settle, "remove": s.Statements.Remove,
+				"extend": s.Statements.Extend, "start": s.Statements.Start} {
 				e.checkBatch(s, name, b, n, "state = 1 AND holder = 'busy'")
 			}
 		}
@@ -144,7 +145,7 @@ func (e *explainer) checkBatch(s *dialect.Session, name string, b dialect.Batch,
 	}
 	args := dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "holder": "plan"}
+		"lease": int64(60e6), "begun": int64(0), "holder": "plan"}
 	e.check(fmt.Sprintf("%s, %d", name, n), n, n, func() error {
 		_, err := s.QueryBatch(e.t.Context(), e, b, args, n)
 		return err

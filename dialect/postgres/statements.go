@@ -15,11 +15,11 @@ const now = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
 const clock = "clock AS MATERIALIZED (SELECT " + now + " AS now)"
 
 // columns are a row without its payload.
-const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, " +
+const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result"
 
 // stored are the columns of a row. They are named where a row is copied, since a later version may add to them.
-const stored = "id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, " +
+const stored = "id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, lapses, started, queue, reference, kind, " +
 	"holder, headers, payload, result"
 
 // shown are a row without its payload, with its lease as renewed last.

@@ -46,6 +46,7 @@ var wanted = map[string][]string{
 	"remove alike":   {"id"},
 	"held of alike":  {"id"},
 	"extend":         {"id"},
+	"start":          {"id"},
 	"peek":           {"id"},
 	"get":            {"id"},
 	"held":           {"busy"},
@@ -61,17 +62,18 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
+	batches["start"] = st.Start
 	batches["complete"], batches["remove alike"] = st.Complete, st.RemoveAlike
 	batches["held of alike"] = dialect.Batch{SQL: st.Complete.First, Row: st.Complete.Row, Sep: st.Complete.Sep, Max: st.Complete.Max}
 
 	id := uuid.Must(uuid.NewV7())
-	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "holder": "plan", "id": id, "now": int64(1), "reference": "r",
+	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "begun": int64(0), "holder": "plan", "id": id, "now": int64(1), "reference": "r",
 		"priority": 9, "was_due": int64(1)}
 	const n = 100
 	many := dialect.Args{"id": make(dialect.Col[uuid.UUID], n), "fence": make(dialect.Col[int64], n), "state": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "uncount": make(dialect.Col[int64], n),
 		"result": make(dialect.Col[[]byte], n), "was_due": make(dialect.Col[int64], n), "due": make(dialect.Col[*int64], n),
-		"lease": int64(1), "holder": "plan", "queue": "work"}
+		"lease": int64(1), "begun": int64(0), "holder": "plan", "queue": "work"}
 	seen := 0
 	for name, text := range plain {
 		e := &explainer{s: s}

@@ -85,7 +85,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	var out []dialect.Row
 	err = s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
 		out = nil
-		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder}
+		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder, "begun": r.Begun()}
 		add := func(take func(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error)) {
 			if args["limit"] = r.Limit - len(out); err == nil && len(out) < r.Limit {
 				var rows []dialect.Row
@@ -123,7 +123,7 @@ func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args d
 	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take over"], args, len(ids))
 	for i := range rows {
 		r := was[rows[i].ID]
-		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil = r.WasHolder, r.WasTaken, r.WasUntil
+		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil, rows[i].WasAttempt = r.WasHolder, r.WasTaken, r.WasUntil, r.WasAttempt
 	}
 	return rows, err
 }

@@ -12,15 +12,15 @@ import (
 const now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 
 // columns are a whole row. The sizes tell an empty payload from none, which the driver reads alike.
-const columns = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, " +
-	"headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, " + now + " AS now"
+const columns = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, " +
+	"created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, " + now + " AS now"
 
 // listed are a row without its payload.
 var listed = strings.Replace(columns, "payload, length(payload) AS payload_size", "NULL AS payload", 1)
 
 // leased are a row t that is due, as it is when it has been taken, without what all who are taken have in common.
-const leased = "t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.fence + 1 AS fence, t.created, t.headers, " +
-	"t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now"
+const leased = "t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses, t.fence + 1 AS fence, t.created, " +
+	"t.headers, t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now"
 
 // ready are the row ids of the tasks to take next, in order. A bare variable as a limit would have the statement prepared anew for each
 // value that it is given.
@@ -35,8 +35,8 @@ const room = 48
 var padded = fmt.Sprintf("printf('%%-%ds', :holder)", room)
 
 // stored are the columns of a task that a row has.
-const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, taken_by, created, updated, " +
-	"headers, payload, result"
+const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until, taken_by, " +
+	"created, updated, headers, payload, result"
 
 // maxRows keeps a batch far below SQLite's limit of 32766 values in a statement.
 const maxRows = 500
@@ -64,6 +64,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	const into = `INSERT INTO {task} (id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload`
 	// SQLite's clock has milliseconds, in which a task may come, go and come again. The caller's is the same machine's, and finer.
 	const begins = `max({now}, :clock)`
+	spent := dialect.Spent("")
 	const completed = `UPDATE {task} SET state = 2, due = NULL, lease_until = NULL, updated = {now}, result = NULL,
   taken_by = taken_by || '       ' WHERE id `
 	const underOne = `+fence = :fence AND +state = 1`
@@ -113,6 +114,10 @@ RETURNING id, fence, state`, `(:id, :fence, :state, :at, :after, :uncount, :resu
   SELECT t.rowid FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1)
 RETURNING id, fence`, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease
+  FROM (VALUES {rows}) AS d
+ WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
+RETURNING id, fence`, `(:id, :fence)`),
+		Start: batch(`UPDATE {task} SET started = 1
   FROM (VALUES {rows}) AS d
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1
 RETURNING id, fence`, `(:id, :fence)`),
@@ -166,17 +171,19 @@ UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1
 			// be bound and looked up. OR FAIL needs no journal of the statement, to undo it alone: when it fails, the transaction is rolled back.
 			"ready": t(`SELECT ` + leased + ` FROM (` + ready + `) AS d CROSS JOIN {task} AS t ON t.rowid = d.rowid`),
 			"take": t(`UPDATE OR FAIL {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
-  lease_until = :now + :lease, taken_by = ` + padded + `, updated = :now
+  lease_until = :now + :lease, taken_by = ` + padded + `, started = :begun, updated = :now
  WHERE queue = :queue AND priority = :priority AND due IS NOT NULL AND (due, id) <= (:was_due, :id)`),
-			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}
+			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
+  lease_until AS was_until FROM {task}
  WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
-			"take over": batch(`UPDATE {task} SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
-  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE {now} + :lease END,
-  taken_by = CASE WHEN attempt >= max_attempts THEN taken_by ELSE `+padded+` END,
-  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = {now}
+			"take over": batch(`UPDATE {task} SET state = CASE WHEN `+spent+` THEN 4 ELSE 1 END,
+  result = CASE WHEN `+spent+` THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  lease_until = CASE WHEN `+spent+` THEN NULL ELSE {now} + :lease END,
+  taken_by = CASE WHEN `+spent+` THEN taken_by ELSE `+padded+` END,
+  attempt = CASE WHEN `+spent+` THEN attempt ELSE `+dialect.NextAttempt("")+` END,
+  lapses = `+dialect.NextLapses("")+`, started = :begun, fence = fence + 1, updated = {now}
   FROM (VALUES {rows}) AS d
  WHERE {task}.id = +d.column1 AND {task}.fence = +d.column2 AND +{task}.state = 1 AND lease_until <= {now}
 RETURNING {columns}`, `(:id, :fence)`),

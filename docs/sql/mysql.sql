@@ -22,6 +22,8 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
+  lapses TINYINT NOT NULL DEFAULT 0,
+  started TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -44,7 +46,7 @@ CREATE TABLE IF NOT EXISTS dbq_lease (
 CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, fence,
+  priority, attempt, max_attempts, lapses, fence,
   '1970-01-01' + INTERVAL due MICROSECOND AS due,
   '1970-01-01' + INTERVAL (CASE WHEN state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END) MICROSECOND AS lease_until,
   CONVERT(holder USING utf8mb4) AS holder,
@@ -87,6 +89,8 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
+  lapses TINYINT NOT NULL DEFAULT 0,
+  started TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -186,6 +190,11 @@ ON DUPLICATE KEY UPDATE lease_until = IF(dbq_lease.fence <= t.fence, TIMESTAMPDI
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1
   STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = t.id AND l.fence = t.fence;
 
+-- Start. Marks attempts as started, where a lease that runs out must count as an attempt.
+-- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence SET t.started = 1 WHERE t.state = 1;
+SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 AND t.started = 1;
+
 -- DropLeases. Removes the renewals of leases that were settled.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 DELETE l FROM ({rows}) AS d STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence;
@@ -206,7 +215,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 3, due_at = -1, lease_end = -1
 -- Move reenqueue. A failed task is due again, and its attempts start over.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id, queue, state, attempt, fence, holder, updated, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 0, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempt = 0, lapses = 0, updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -228,15 +237,15 @@ DELETE t FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE id IN ({rows}) AND (stat
 UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id SET t.result = d.result;
 
 -- Get. Reads one task.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 9 AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t WHERE {where} ORDER BY t.id{order} LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
@@ -336,10 +345,10 @@ DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= TIMESTAMPDIFF(MICROSEC
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-INSERT IGNORE INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
+INSERT IGNORE INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
 
 -- ListArchive. Lists tasks of the archive.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_archive AS t WHERE {where} ORDER BY t.id LIMIT :limit;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_archive AS t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
 SELECT d.priority FROM (SELECT 0 AS priority FROM DUAL WHERE CASE WHEN :since0 = 0 THEN (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 ORDER BY due_at LIMIT 1) ELSE (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane) WHERE queue = :queue AND lane = 0 AND priority = 0 AND due_at >= :since0 AND fence >= 0 ORDER BY due_at LIMIT 1) END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
@@ -372,7 +381,7 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 30) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
@@ -397,27 +406,33 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence 
 
 -- CheckoutBatch lock expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.started, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch lock ready. Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch take. Leases the tasks that were found.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - 4611686018427387904, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
+  taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))), started = :begun, updated = :now WHERE id IN ({rows});
+
+-- CheckoutBatch take over. Takes over tasks whose lease ran out; on SQLite those whose attempts are spent become POISON.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET due_at = :now - 4611686018427387904, attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
+  lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END, started = :begun, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))), updated = :now WHERE id IN ({rows});
 
 -- CheckoutBatch try lock expired. On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.started, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1 FOR UPDATE NOWAIT;
 
 -- CheckoutBatch try lock ready. On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE NOWAIT;
 
 -- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.

@@ -26,6 +26,8 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
+  lapses NUMBER(3) DEFAULT 0 NOT NULL,
+  started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -68,7 +70,7 @@ END;
 /
 BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR'' WHEN 4 THEN ''POISON'' END AS state,
-  priority, attempt, max_attempts, fence,
+  priority, attempt, max_attempts, lapses, fence,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, ''SECOND'') AS due,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END / 1000000, ''SECOND'') AS lease_until,
   holder,
@@ -131,6 +133,8 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
+  lapses NUMBER(3) DEFAULT 0 NOT NULL,
+  started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -289,6 +293,12 @@ END;
 SELECT t.id, t.fence FROM dbq_task t, dbq_lease l
  WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows});
 
+-- Start. Marks attempts as started, where a lease that runs out must count as an attempt.
+-- At most 500 rows. Their values are arrays.
+-- In what reads before or after the change it is a list of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
+UPDATE dbq_task SET started = 1 WHERE id = :id AND fence = :fence AND state = 1;
+
 -- DropLeases. Removes the renewals of leases that were settled.
 -- At most 500 rows.
 DELETE FROM dbq_lease WHERE id = :id AND fence = :fence;
@@ -312,7 +322,7 @@ UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of :id
 SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task SET state = 0, due = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), attempt = 0, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3 OR state = 4) AND state >= 3;
+UPDATE dbq_task SET state = 0, due = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), attempt = 0, lapses = 0, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. Their values are arrays.
@@ -337,16 +347,16 @@ DELETE FROM dbq_task WHERE id = :id AND (state = 2 OR state = 4 OR (state = 3 AN
 UPDATE dbq_task SET result = :result, result_size = :result_size WHERE id = :id;
 
 -- Get. Reads one task.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
  WHERE t.busy_queue = :queue AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id{order} FETCH FIRST :limit ROWS ONLY;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
@@ -461,11 +471,11 @@ DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= ((TO_NUMBER(TO_CHAR(SY
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
-INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FROM dbq_task t
+INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FROM dbq_task t
  WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
 
 -- ListArchive. Lists tasks of the archive.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
 
 -- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
 SELECT 0 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
@@ -520,6 +530,7 @@ DECLARE
   l_queue VARCHAR2(400 BYTE) := :queue;
   l_holder VARCHAR2(800 BYTE) := :holder;
   l_lease NUMBER(19) := :lease;
+  l_begun NUMBER(1) := :begun;
   CURSOR c_ready (p_priority NUMBER) IS
     SELECT /*+ INDEX(t dbq_task_ready) */ t.id FROM dbq_task t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
      ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
@@ -532,7 +543,7 @@ BEGIN
       FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
       EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
-        UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, updated = l_now
+        UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, updated = l_now
          WHERE id = l_ids(i) AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
       EXIT WHEN l_room < 1;
@@ -550,11 +561,11 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, COALESCE((SELECT l.lease_unt
 SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
 
 -- Checkout taken. Reads what this checkout has leased, by its mark.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, t.was_due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, t.was_due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
  WHERE t.busy_queue = :queue AND t.holder = :holder;
 
 -- Checkout update. Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
-UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, started = :begun, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  WHERE (id, fence) IN (SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
 
 -- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
@@ -564,7 +575,7 @@ UPDATE dbq_task SET state = 4, fence = fence + 1, lease_until = NULL, updated = 
 
 -- CheckoutBatch skip expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.started, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED;
 
 -- CheckoutBatch skip ready. Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.
@@ -574,12 +585,13 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence FROM dbq_task t
 
 -- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
 -- At most 500 rows.
-UPDATE dbq_task SET was_due = -1, attempt = attempt + 1, fence = fence + 1,
+UPDATE dbq_task SET was_due = -1, attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
+  lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END, started = :begun, fence = fence + 1,
   lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND fence = :fence AND state = 1;
 
 -- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
 -- At most 500 rows.
-UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, started = :begun, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  WHERE id = :id AND fence = :fence AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
 
 -- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.

@@ -25,6 +25,8 @@ CREATE TABLE dbq_task (
   priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt smallint NOT NULL DEFAULT 0,
   max_attempts smallint NOT NULL,
+  lapses smallint NOT NULL DEFAULT 0,
+  started smallint NOT NULL DEFAULT 0,
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,
@@ -46,7 +48,7 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1;
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
 CREATE VIEW dbq_tasks AS SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, fence, to_timestamp(due / 1e6) AS due,
+  priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
   to_timestamp(CASE WHEN state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END / 1e6) AS lease_until, holder,
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
   headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result FROM dbq_task t;
@@ -175,6 +177,13 @@ SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint)
 ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence;
 
+-- Start. Marks attempts as started, where a lease that runs out must count as an attempt.
+-- At most 5000 rows.
+UPDATE dbq_task t SET started = 1 FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
+ WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
+RETURNING t.id, t.fence;
+
 -- DropLeases. Removes the renewals of leases that were settled.
 -- At most 5000 rows.
 DELETE FROM dbq_lease l USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
@@ -200,7 +209,7 @@ UPDATE dbq_task t SET state = 3, due = NULL, lease_until = NULL, fence = fence +
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.updated, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now
   FROM dbq_task t WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY t.id FOR UPDATE;
-UPDATE dbq_task t SET state = 0, due = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint), attempt = 0, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3 OR state = 4) AND state >= 3;
+UPDATE dbq_task t SET state = 0, due = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint), attempt = 0, lapses = 0, updated = CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 5000 rows.
@@ -225,13 +234,13 @@ UPDATE dbq_task t SET result = d.result
  WHERE t.id = d.id;
 
 -- Get. Reads one task.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.id = :id;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE {where} ORDER BY t.id{order} LIMIT :limit;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE {where} ORDER BY t.id{order} LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
@@ -339,19 +348,19 @@ DELETE FROM dbq_attempt WHERE ctid = ANY (ARRAY(
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 5000 rows.
-INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, holder, headers, payload, result, archived)
-SELECT id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, queue, reference, kind, holder, headers, payload, result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) FROM dbq_task t
+INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, lapses, started, queue, reference, kind, holder, headers, payload, result, archived)
+SELECT id, fence, due, was_due, lease_until, created, updated, state, priority, attempt, max_attempts, lapses, started, queue, reference, kind, holder, headers, payload, result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[])) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE ON CONFLICT DO NOTHING;
 
 -- ListArchive. Lists tasks of the archive.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id LIMIT :limit;
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- Checkout dead. Tells whether the table has many dead rows, which a search that took long had to pass.
 SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence, t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+  SELECT t.id, t.fence, t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
      AND (t.lease_until <= (SELECT now FROM clock)
@@ -364,15 +373,16 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   RETURNING l.id),
 won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
 UPDATE dbq_task t SET
-  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN t.attempt >= t.max_attempts
+  state = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN 4 ELSE 1 END,
+  result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
     THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
-  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
-  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
-  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.attempt ELSE CASE WHEN (t.started = 1 OR t.lapses >= 99) THEN t.attempt + 1 ELSE t.attempt END END,
+  lapses = CASE WHEN t.started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END, started = CAST(:begun AS smallint),
   fence = t.fence + 1, updated = clock.now
   FROM won, clock WHERE t.ctid = won.place AND t.state + 0 = 1
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, won.was_holder, won.was_taken, won.was_until;
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, won.was_holder, won.was_taken, won.was_attempt, won.was_until;
 
 -- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM dbq_task t
@@ -391,14 +401,14 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint), updated = clock.now
   FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
      AND (t.lease_until <= (SELECT now FROM clock)
@@ -428,15 +438,16 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
   RETURNING l.id),
 won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
 UPDATE dbq_task t SET
-  state = CASE WHEN t.attempt >= t.max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN t.attempt >= t.max_attempts
+  state = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN 4 ELSE 1 END,
+  result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
     THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
-  lease_until = CASE WHEN t.attempt >= t.max_attempts THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
-  holder = CASE WHEN t.attempt >= t.max_attempts THEN t.holder ELSE :holder END,
-  attempt = CASE WHEN t.attempt >= t.max_attempts THEN t.attempt ELSE t.attempt + 1 END,
+  lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
+  holder = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.holder ELSE :holder END,
+  attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.attempt ELSE CASE WHEN (t.started = 1 OR t.lapses >= 99) THEN t.attempt + 1 ELSE t.attempt END END,
+  lapses = CASE WHEN t.started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END, started = CAST(:begun AS smallint),
   fence = t.fence + 1, updated = clock.now
   FROM won, clock WHERE t.id = won.id AND t.fence = won.fence AND t.state + 0 = 1
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now;
 
 -- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
 -- At most 5000 rows.
@@ -446,7 +457,7 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
          unnest(given.id, given.fence) AS d (id, fence), dbq_task t
    WHERE t.id = d.id AND t.fence = d.fence AND coalesce(t.due <= (SELECT now FROM clock), false) FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, updated = clock.now
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint), updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.fence, t.created, t.headers, t.payload, t.result,
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now;

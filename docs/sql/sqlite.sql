@@ -22,6 +22,8 @@ CREATE TABLE dbq_task (
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
+  lapses INTEGER NOT NULL DEFAULT 0,
+  started INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -39,7 +41,7 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1;
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
 CREATE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR' WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, fence,
+  priority, attempt, max_attempts, lapses, fence,
   strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
   strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
   strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
@@ -81,6 +83,8 @@ CREATE TABLE dbq_archive (
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
+  lapses INTEGER NOT NULL DEFAULT 0,
+  started INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -187,6 +191,13 @@ UPDATE dbq_task SET lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1
 RETURNING id, fence;
 
+-- Start. Marks attempts as started, where a lease that runs out must count as an attempt.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+UPDATE dbq_task SET started = 1
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1
+RETURNING id, fence;
+
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
 SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
@@ -203,7 +214,7 @@ UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
 SELECT id, queue, state, attempt, fence, holder, updated, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id;
-UPDATE dbq_task SET state = 0, due = CAST(unixepoch('subsec') * 1000000 AS INTEGER), attempt = 0, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3 OR state = 4) AND state >= 3;
+UPDATE dbq_task SET state = 0, due = CAST(unixepoch('subsec') * 1000000 AS INTEGER), attempt = 0, lapses = 0, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER) WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1) AND (state = 3 OR state = 4) AND state >= 3;
 
 -- Move quarantine. A failed task is not to be retried.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
@@ -226,13 +237,13 @@ DELETE FROM dbq_task WHERE dbq_task.rowid IN (SELECT t.rowid FROM (VALUES {rows}
 UPDATE dbq_task SET result = d.column2 FROM (VALUES {rows}) AS d WHERE dbq_task.id = +d.column1;
 
 -- Get. Reads one task.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE id = :id;
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE id = :id;
 
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE queue = :queue AND state = 1 AND holder = :holder;
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE queue = :queue AND state = 1 AND holder = :holder;
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE {where} ORDER BY id{order} LIMIT :limit;
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE {where} ORDER BY id{order} LIMIT :limit;
 
 -- FindIDs. Finds the tasks that an operator's bulk call changes.
 SELECT id FROM dbq_task WHERE {where} ORDER BY id LIMIT :limit;
@@ -337,11 +348,11 @@ DELETE FROM dbq_attempt WHERE rowid IN (
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, taken_by, created, updated, headers, payload, result, archived) SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.fence, t.due, t.lease_until, t.taken_by, t.created, t.updated, t.headers, t.payload, t.result, CAST(unixepoch('subsec') * 1000000 AS INTEGER) FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1
+INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until, taken_by, created, updated, headers, payload, result, archived) SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.started, t.fence, t.due, t.lease_until, t.taken_by, t.created, t.updated, t.headers, t.payload, t.result, CAST(unixepoch('subsec') * 1000000 AS INTEGER) FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1
  WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ON CONFLICT DO NOTHING;
 
 -- ListArchive. Lists tasks of the archive.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_archive WHERE {where} ORDER BY id LIMIT :limit;
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_archive WHERE {where} ORDER BY id LIMIT :limit;
 
 -- Checkout any. Tells whether there is anything to take, without the writer's lock.
 SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
@@ -359,11 +370,12 @@ UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <
    AND NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = 'pause' AND name = :queue);
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
-SELECT id, fence, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM dbq_task
+SELECT id, fence, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
+  lease_until AS was_until FROM dbq_task
  WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND holder <> :holder LIMIT :limit;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
-SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.fence + 1 AS fence, t.created, t.headers, t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT rowid FROM dbq_task
+SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses, t.fence + 1 AS fence, t.created, t.headers, t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT rowid FROM dbq_task
   WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
 UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
   WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
@@ -387,16 +399,17 @@ LIMIT +:limit) AS d CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 
 -- Checkout take. Leases the tasks that were found.
 UPDATE OR FAIL dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
-  lease_until = :now + :lease, taken_by = printf('%-48s', :holder), updated = :now
+  lease_until = :now + :lease, taken_by = printf('%-48s', :holder), started = :begun, updated = :now
  WHERE queue = :queue AND priority = :priority AND due IS NOT NULL AND (due, id) <= (:was_due, :id);
 
--- CheckoutBatch take over. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
+-- CheckoutBatch take over. Takes over tasks whose lease ran out; on SQLite those whose attempts are spent become POISON.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
-UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts THEN 4 ELSE 1 END,
-  result = CASE WHEN attempt >= max_attempts THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
-  lease_until = CASE WHEN attempt >= max_attempts THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
-  taken_by = CASE WHEN attempt >= max_attempts THEN taken_by ELSE printf('%-48s', :holder) END,
-  attempt = CASE WHEN attempt >= max_attempts THEN attempt ELSE attempt + 1 END, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN 4 ELSE 1 END,
+  result = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  lease_until = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
+  taken_by = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN taken_by ELSE printf('%-48s', :holder) END,
+  attempt = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN attempt ELSE CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END END,
+  lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END, started = :begun, fence = fence + 1, updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER)
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1 AND dbq_task.fence = +d.column2 AND +dbq_task.state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
+RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;

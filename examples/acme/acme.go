@@ -96,7 +96,8 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	var out []dialect.Row
 	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
 		for _, which := range order {
-			args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "limit": r.Limit - len(out)}
+			args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "limit": r.Limit - len(out),
+				"begun": r.Begun()}
 			rows, err := take(ctx, s, c, which, args)
 			if err != nil {
 				return err
@@ -126,7 +127,8 @@ func take(ctx context.Context, s *dialect.Session, c dialect.Conn, which string,
 	taken, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take "+which], args, len(ids))
 	for i := range taken {
 		row := was[taken[i].ID]
-		taken[i].WasDue, taken[i].WasHolder, taken[i].WasTaken, taken[i].WasUntil = row.WasDue, row.WasHolder, row.WasTaken, row.WasUntil
+		taken[i].WasDue, taken[i].WasHolder, taken[i].WasTaken = row.WasDue, row.WasHolder, row.WasTaken
+		taken[i].WasUntil, taken[i].WasAttempt = row.WasUntil, row.WasAttempt
 	}
 	slices.SortFunc(taken, dialect.HandOutOrder)
 	return taken, err

@@ -6,8 +6,8 @@ import (
 )
 
 // stored are the columns of a row, named where it is copied, since a later version may add to them.
-const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, " +
-	"headers, payload, result"
+const stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until, holder, " +
+	"created, updated, headers, payload, result"
 
 // keepingSchema makes the tables beside the tasks: notes that all workers share, the history of attempts, and the archive.
 func keepingSchema(t func(string) string) dialect.Migration {

@@ -12,8 +12,8 @@ const now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 
 // columns are a whole row; a list leaves out the payload. The sizes are there because the driver reads an empty value like none.
 const (
-	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, fence, due, lease_until, holder, created, updated, " +
-		"headers, result, length(result) AS result_size, " + now + " AS now"
+	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, " +
+		"created, updated, headers, result, length(result) AS result_size, " + now + " AS now"
 	columns = listed + ", payload, length(payload) AS payload_size"
 )
 
@@ -33,6 +33,7 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
   state INTEGER NOT NULL CHECK (state IN (` + state.Literals(state.All()...) + `)),
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0, max_attempts INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0,
+  lapses INTEGER NOT NULL DEFAULT 0, started INTEGER NOT NULL DEFAULT 0,
   due INTEGER, lease_until INTEGER, holder TEXT, created INTEGER NOT NULL, updated INTEGER NOT NULL,
   headers TEXT, payload BLOB, result BLOB, UNIQUE (reference, queue)) STRICT`), // nulls are never equal
 		t(`CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL`),

@@ -45,7 +45,8 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		Remove: batch(`DELETE FROM {task} WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`,
 			`(:id, :fence)`),
-		Move: moves(batch),
+		Start: batch(`UPDATE {task} SET started = 1 WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`, `(:id, :fence)`),
+		Move:  moves(batch),
 		SetResult: batch(`WITH d (id, result) AS (VALUES {rows}) UPDATE {task} AS t SET result = d.result FROM d WHERE t.id = d.id`,
 			`(:id, :result)`),
 
@@ -72,19 +73,20 @@ WHERE ` + unpaused),
 			"find ready": t(`SELECT id, due AS was_due FROM {task} WHERE queue = :queue AND due <= {now} AND ` + unpaused + `
 ORDER BY priority, due, id LIMIT :limit`),
 			// What this very checkout took and lost sight of is not up for a second time.
-			"find expired": t(`SELECT id, lease_until AS was_due, holder AS was_holder, updated AS was_taken, lease_until AS was_until FROM {task}
+			"find expired": t(`SELECT id, lease_until AS was_due, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
+  lease_until AS was_until FROM {task}
  WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder AND ` + unpaused + ` ORDER BY lease_until, id LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
-			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
+			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder, started = :begun,
   attempt = attempt + 1, fence = fence + 1, updated = {now}
 WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),
 			// A task whose attempts are spent goes to POISON, whoever crashed, and says why.
-			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now},
+			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now}, lapses = `+dialect.NextLapses("")+`, started = :begun,
   (state, lease_until, holder, attempt, result) = (SELECT
-    iif(spent, 4, 1), iif(spent, NULL, {now} + :lease), iif(spent, holder, :holder), iif(spent, attempt, attempt + 1),
+    iif(spent, 4, 1), iif(spent, NULL, {now} + :lease), iif(spent, holder, :holder), iif(spent, attempt, `+dialect.NextAttempt("")+`),
     iif(spent, CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB), result)
-    FROM (SELECT attempt >= max_attempts AS spent))
+    FROM (SELECT `+dialect.Spent("")+` AS spent))
 WHERE id IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id)`),
 		},
 	}
@@ -97,7 +99,7 @@ func moves(batch func(text, row string) dialect.Batch) map[state.Event]dialect.B
 	set := map[state.Event]string{
 		state.Reject:     "state = 3, due = NULL",
 		state.Revoke:     "state = 3, due = NULL, lease_until = NULL, fence = fence + 1",
-		state.Reenqueue:  "state = 0, due = {now}, attempt = 0",
+		state.Reenqueue:  "state = 0, due = {now}, attempt = 0, lapses = 0",
 		state.Quarantine: "state = 4, due = NULL",
 		state.Restore:    "state = 3, due = NULL",
 	}

@@ -23,6 +23,7 @@ func effects(t *testing.T, s *dialect.Session) {
 	e.ends("Remove", st.Remove, state.None)
 	e.ends("RemoveAlike", st.RemoveAlike, state.None)
 	e.ends("Extend", st.Extend, state.Processing)
+	e.ends("Start", st.Start, state.Processing)
 	e.conditions()
 	e.archive()
 	e.notes()

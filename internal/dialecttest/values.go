@@ -13,7 +13,7 @@ import (
 func One() dialect.Args {
 	return dialect.Args{
 		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
-		"lease": int64(1000), "name": "n", "version": 99, "title": "t", "compatible": 98, "id": uuid.UUID{1},
+		"lease": int64(1000), "begun": int64(0), "name": "n", "version": 99, "title": "t", "compatible": 98, "id": uuid.UUID{1},
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
 	}
 }
@@ -21,7 +21,7 @@ func One() dialect.Args {
 // Two is the same for a batch of two rows.
 func Two() dialect.Args {
 	return dialect.Args{
-		"queue": "q", "holder": "h", "lease": int64(1000),
+		"queue": "q", "holder": "h", "lease": int64(1000), "begun": int64(0),
 		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
 		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil}, "uncount": dialect.Col[int64]{0, 1},
 		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},

@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// When a process dies, the database does not know which of the tasks that it held had begun. So their attempts do not count, but for those
+// that are marked as started before their handler is called. That costs a statement, and is done where it matters:
+//
+//   - for the last attempt of a task: it is not to be made twice;
+//   - for a suspect, a task that has been with workers that died suspectAfter times: it may be what kills them. It is also the only
+//     suspect that runs in its process, so that another one is not blamed for what it does.
+const suspectAfter = 2
+
+func isSuspect(t *dbq.Task) bool { return t.Lapses >= suspectAfter }
+
+func mustMark(j *job) bool { return isSuspect(&j.task) || j.task.Attempt >= j.task.MaxAttempts }
+
+// putOffLeast and putOffMost bound for how long a suspect is handed back while another one runs.
+const putOffLeast, putOffMost = time.Second, time.Minute
+
+// cell holds the one suspect that runs in this process, whatever worker's it is: they would die together.
+var cell struct {
+	mu    sync.Mutex
+	taken bool
+	since time.Time
+}
+
+// enterCell takes the cell, unless it is taken; leave may be called more than once.
+func enterCell() (leave func(), ok bool) {
+	cell.mu.Lock()
+	defer cell.mu.Unlock()
+	if cell.taken {
+		return nil, false
+	}
+	cell.taken, cell.since = true, time.Now()
+	return sync.OnceFunc(func() {
+		cell.mu.Lock()
+		defer cell.mu.Unlock()
+		cell.taken = false
+	}), true
+}
+
+// cellTakenFor is for how long the suspect in the cell has been running.
+func cellTakenFor() time.Duration {
+	cell.mu.Lock()
+	defer cell.mu.Unlock()
+	if !cell.taken {
+		return 0
+	}
+	return time.Since(cell.since)
+}
+
+// handle calls the handler on jobs, or on one suspect of them, and passes on how it ended. It is false when the worker has gone on without
+// it.
+func (r *run) handle(s *slot, jobs []*job) bool {
+	if !slices.ContainsFunc(jobs, mustMark) { // as almost always
+		return r.call(s, jobs)
+	}
+	var others, suspects []*job
+	for _, j := range jobs {
+		if isSuspect(&j.task) {
+			suspects = append(suspects, j)
+		} else {
+			others = append(others, j)
+		}
+	}
+	if len(suspects) > 0 {
+		if leave, ok := enterCell(); ok {
+			defer leave()
+			suspects[0].leave = leave
+			r.putBack(others)
+			others, suspects = suspects[:1], suspects[1:]
+		}
+		r.putOff(suspects)
+	}
+	if others = r.mark(others); len(others) == 0 {
+		return true
+	}
+	return r.call(s, others)
+}
+
+// mark marks the attempts that must count as started, and returns the jobs that may begin.
+func (r *run) mark(jobs []*job) (begin []*job) {
+	var must []*job
+	var leases []dbq.Lease
+	left := r.now().lease
+	for _, j := range jobs {
+		if mustMark(j) {
+			must, leases, left = append(must, j), append(leases, j.currentLease()), min(left, j.left())
+		} else {
+			begin = append(begin, j)
+		}
+	}
+	if len(must) == 0 {
+		return begin
+	}
+	ctx, cancel := context.WithTimeout(r.ending.final, left)
+	marked, _, err := r.cfg.Queue.MarkStarted(ctx, leases)
+	cancel()
+	r.server.note(opStart, err)
+	if err != nil {
+		r.putOff(must)
+		return begin
+	}
+	for _, j := range must {
+		if slices.ContainsFunc(marked, func(l dbq.Lease) bool { return l.Task == j.task.ID }) {
+			begin = append(begin, j)
+			continue
+		}
+		r.held.lose(j)
+		r.leaseLost(j, errNotStarted)
+	}
+	return begin
+}
+
+// putBack lets other handlers of this worker have jobs, or other workers when there is no room.
+func (r *run) putBack(jobs []*job) {
+	for _, j := range jobs {
+		r.waiting.Add(1)
+		select {
+		case r.ready <- j:
+		default:
+			r.waiting.Add(-1)
+			r.release([]*job{j})
+		}
+	}
+}
+
+// putOff hands jobs back for a while. It is longer when a suspect has been running for long.
+func (r *run) putOff(jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	pause := min(max(cellTakenFor(), putOffLeast), putOffMost)
+	for _, j := range jobs {
+		j.backIn = pause
+		r.settler.add(j, dbq.Released(j.currentLease(), pause), nil)
+	}
+}

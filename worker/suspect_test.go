@@ -1,0 +1,131 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// A suspect is marked as started, and is the only one that runs; other tasks run beside it.
+func TestSuspectsRunOneAtATime(t *testing.T) {
+	t.Parallel()
+	for name, batches := range map[string]bool{"single": false, "batches": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			ids := enqueue(t, q, 8, dbq.NewTask{Kind: "plain"})
+			ids = append(ids, enqueue(t, q, 4, dbq.NewTask{Kind: "suspect"})...)
+			exec(t, q, "UPDATE dbq_task SET lapses = 2 WHERE kind = 'suspect'")
+			var suspects atomic.Int64
+			handle := func(_ context.Context, task dbq.Task) ([]byte, error) {
+				if marked := scalar(t, q, fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:])); marked != task.Lapses/2 {
+					return nil, fmt.Errorf("after %d lapses it is marked as %d", task.Lapses, marked)
+				}
+				if task.Kind == "plain" {
+					time.Sleep(10 * time.Millisecond)
+					return nil, nil
+				}
+				defer suspects.Add(-1)
+				if n := suspects.Add(1); n > 1 {
+					return nil, fmt.Errorf("%d suspects run at once", n)
+				}
+				time.Sleep(50 * time.Millisecond)
+				return nil, nil
+			}
+			w := worker.Worker{Queue: q, Concurrency: 6, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour }}
+			if batches {
+				w.BatchSize, w.BatchHandler = 5, worker.BatchFunc(func(ctx context.Context, tasks []dbq.Task) []worker.Outcome {
+					out := make([]worker.Outcome, len(tasks))
+					for i, task := range tasks {
+						if out[i].Result, out[i].Err = handle(ctx, task); task.Kind == "suspect" && len(tasks) > 1 {
+							out[i].Err = fmt.Errorf("it is in a batch of %d", len(tasks))
+						}
+					}
+					return out
+				})
+			} else {
+				w.Handler = worker.HandlerFunc(handle)
+			}
+			if err := w.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, id := range ids {
+				if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
+					t.Errorf("task %d is %v after %d attempts: %s", i, task.State, task.Attempt, task.Result)
+				}
+			}
+		})
+	}
+}
+
+// The last attempt of a task is marked before its handler is called: a crash must not repeat it.
+func TestLastAttemptsAreMarked(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	for _, most := range []int{1, 2} {
+		id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: most})[0]
+		handler := worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+			marked := scalar(t, q, fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:]))
+			if last := task.Attempt == most; last != (marked == 1) {
+				return nil, worker.Poison(fmt.Errorf("attempt %d of %d is marked as %d", task.Attempt, most, marked))
+			} else if !last {
+				return nil, worker.RetryIn(0, fmt.Errorf("once more"))
+			}
+			return nil, nil
+		})
+		for range most {
+			if _, found, err := (&worker.Worker{Queue: q, Handler: handler}).Step(t.Context()); err != nil || !found {
+				t.Fatalf("found a task: %v, %v", found, err)
+			}
+		}
+		if task := get(t, q, id); task.State != dbq.StateCompleted {
+			t.Errorf("the task is %v: %s", task.State, task.Result)
+		}
+	}
+}
+
+// A handler that ignores its end is not in the way of other suspects for ever.
+func TestStuckSuspectLetsOthersRun(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	ids := enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 3})
+	exec(t, q, "UPDATE dbq_task SET lapses = 2")
+	release := make(chan struct{})
+	var calls atomic.Int64
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Timeout: 20 * time.Millisecond, Grace: 20 * time.Millisecond,
+		Backoff: func(int) time.Duration { return time.Hour },
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+			if calls.Add(1) == 1 {
+				<-release
+			}
+			return nil, nil
+		})})
+	eventually(t, "one task fails and the other is completed", func() bool {
+		a, b := get(t, q, ids[0]).State, get(t, q, ids[1]).State
+		return a == dbq.StateError && b == dbq.StateCompleted || a == dbq.StateCompleted && b == dbq.StateError
+	})
+	close(release)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exec(t *testing.T, q *dbq.Queue, text string) {
+	t.Helper()
+	if _, err := q.Client().DB().ExecContext(t.Context(), text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func scalar(t *testing.T, q *dbq.Queue, text string) (n int) {
+	t.Helper()
+	if err := q.Client().DB().QueryRowContext(t.Context(), text).Scan(&n); err != nil {
+		t.Error(err)
+	}
+	return n
+}
