@@ -93,8 +93,8 @@ func (h *held) look() {
 		}
 	}
 	h.mu.Unlock()
-	for _, f := range stuck {
-		h.stuck(f)
+	if len(stuck) > 0 {
+		h.stuck(stuck)
 	}
 }
 

@@ -56,7 +56,7 @@ func (j *job) isLost() bool {
 // held is all that a worker holds, from checkout to settlement.
 type held struct {
 	grace time.Duration // how long a handler may ignore the end of its context
-	stuck func(f *flight)
+	stuck func(fs []*flight)
 	empty chan struct{} // told when nothing is held any more
 
 	mu    sync.Mutex
@@ -73,7 +73,7 @@ type held struct {
 	looking sync.Mutex // held by look
 }
 
-func newHeld(grace time.Duration, stuck func(f *flight)) *held {
+func newHeld(grace time.Duration, stuck func(fs []*flight)) *held {
 	h := &held{grace: grace, stuck: stuck, empty: make(chan struct{}, 1)}
 	h.watch = time.AfterFunc(time.Hour, h.look)
 	h.watch.Stop()

@@ -1,11 +1,7 @@
 package worker
 
 import (
-	"bytes"
 	"context"
-	"runtime"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,13 +152,20 @@ func (r *run) ended(f *flight, out []Outcome) bool {
 	return true
 }
 
-// abandon reports a handler that ignores the end of its context, ends its attempts as far as they are this worker's to end, and puts
-// another goroutine in its place. Up to Concurrency such handlers are replaced; beyond that the worker has fewer until they return, since
+// abandon reports handlers that ignore the end of their context, ends their attempts as far as they are this worker's to end, and puts
+// other goroutines in their place. Up to Concurrency such handlers are replaced; beyond that the worker has fewer until they return, since
 // something must bound them.
-func (r *run) abandon(f *flight) {
+func (r *run) abandon(fs []*flight) {
+	r.stacks.read(r.held.flights(), fs)
+	for _, f := range fs {
+		r.abandonOne(f, r.stacks.of(f))
+	}
+}
+
+func (r *run) abandonOne(f *flight, stack string) {
 	cause := context.Cause(f.ctx)
 	r.log.each(lineStuck, aboutTask(&f.jobs[0].task, "tasks", len(f.jobs), "cause", errorText(cause),
-		"after", seconds(time.Since(f.start)), "stack", stackOf(f.slot.goroutine))...)
+		"after", seconds(time.Since(f.start)), "stack", stack)...)
 	for _, j := range f.jobs {
 		r.observe(Event{Kind: Stuck, Task: j.task, Duration: time.Since(f.start), Err: cause})
 	}
@@ -231,45 +234,5 @@ func (s *slots) change(f func(s *slots)) {
 	f(s)
 	if s.stopping && s.n.Load() == 0 {
 		close(s.drained)
-	}
-}
-
-// goroutineID is the number that stacks show.
-func goroutineID() int {
-	buf := make([]byte, 64)
-	id, _ := parseID(buf[:runtime.Stack(buf, false)])
-	return id
-}
-
-// parseID reads the number out of "goroutine 12 [running]:".
-func parseID(stack []byte) (int, bool) {
-	fields := bytes.Fields(stack[:min(len(stack), 64)])
-	if len(fields) < 2 {
-		return 0, false
-	}
-	id, err := strconv.Atoi(string(fields[1]))
-	return id, err == nil
-}
-
-// maxStacks bounds the text of all goroutines' stacks that is looked through.
-const maxStacks = 16 << 20
-
-// stackOf is where a goroutine is.
-func stackOf(goroutine int) string {
-	for size := 256 << 10; ; size *= 4 {
-		buf := make([]byte, size)
-		n := runtime.Stack(buf, true)
-		if n == size && size < maxStacks {
-			continue
-		}
-		stacks := bytes.Split(buf[:n], []byte("\n\n"))
-		i := slices.IndexFunc(stacks, func(s []byte) bool {
-			id, ok := parseID(s)
-			return ok && id == goroutine
-		})
-		if i < 0 {
-			return "not found"
-		}
-		return string(stacks[i])
 	}
 }

@@ -231,6 +231,7 @@ type run struct {
 	slots     slots
 	hooks     *hooks
 	ending    *ending
+	stacks    stacks // used by held.look alone
 
 	live      atomic.Pointer[live] // what may change while it runs
 	recorder  *recorder
