@@ -73,11 +73,13 @@ type Client struct {
 	sweeps   sweeps
 	// announced are the versions of workers' notes, by their ids.
 	announced sync.Map
-	expired   atomic.Int64 // when it removed renewals that had ended, in nanoseconds
-	forgot    atomic.Int64 // when it looked for workers to forget, in nanoseconds
-	place     place
-	ear       ear
-	doorbell  doorbell
+	// lockedUntil is until when its settlements find out first which rows are free, in nanoseconds; see meetsLocked.
+	lockedUntil atomic.Int64
+	expired     atomic.Int64 // when it removed renewals that had ended, in nanoseconds
+	forgot      atomic.Int64 // when it looked for workers to forget, in nanoseconds
+	place       place
+	ear         ear
+	doorbell    doorbell
 }
 
 // Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme, ErrDSN,

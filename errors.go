@@ -53,11 +53,22 @@ var (
 	// ErrLeaseLost is returned by every settling call and by Extend when the lease is no longer valid: the task was taken
 	// over, revoked, settled or removed. Nothing happened.
 	ErrLeaseLost = errors.New("the lease is lost")
+	// ErrLocked is what Settle reports of a task whose row another transaction has locked. The call changed nothing of
+	// it: settle it again a little later, while the lease lasts. It is ErrConflict too.
+	ErrLocked error = lockedError{}
 	// ErrNotFound is returned by Get, Wait and the operators' calls when no task has the id.
 	ErrNotFound = errors.New("no such task")
 	// ErrWrongState is returned by the operators' calls when the task's state does not allow the event. Nothing happened.
 	ErrWrongState = errors.New("the task's state does not allow it")
 )
+
+type lockedError struct{}
+
+func (lockedError) Error() string {
+	return "another transaction has locked the task: settle it again later"
+}
+
+func (lockedError) Is(target error) bool { return target == ErrConflict }
 
 // ErrInvalid is what every error below is (errors.Is): the input was refused before any SQL, and nothing happened.
 var ErrInvalid = errors.New("invalid input")

@@ -95,23 +95,28 @@ func (s Settlement) Event() state.Event { return s.event }
 type Settled struct {
 	// State is where the task is now; state.None when it was removed.
 	State State
-	// Err is nil, ErrLeaseLost, or ErrMayHaveHappened.
+	// Err is nil, ErrLeaseLost, ErrLocked, or ErrMayHaveHappened.
 	Err error
 }
 
 // Settle ends several attempts, each its own way, in as few statements as the engine allows and in one transaction. It returns
 // what became of each, in order; an error means that nothing was settled, or says ErrMayHaveHappened. At most MaxBulk at once.
+//
+// A task whose row another transaction has locked is passed by and reported as ErrLocked. It delays the others by a tenth
+// of a second on PostgreSQL and by a second on MySQL and MariaDB, and for the next ten seconds by nothing.
 func (q *Queue) Settle(ctx context.Context, ss []Settlement) (out []Settled, err error) {
+	return q.settle(ctx, ss, false)
+}
+
+// settle is Settle. A patient one waits for locked rows as long as ctx allows.
+func (q *Queue) settle(ctx context.Context, ss []Settlement, patient bool) (out []Settled, err error) {
 	defer func(start time.Time) { q.c.observed("settle", q.name, len(ss), start, err) }(time.Now())
 	b, err := q.newSettling(ss)
 	if err != nil || len(ss) == 0 {
 		return nil, q.c.wrap("settle", q.name, uuid.Nil, err)
 	}
-	write := q.c.write
-	if b.statements() > 1 {
-		write = q.c.writeTx
-	}
-	if err = write(ctx, b.run); err == nil {
+	b.patient = patient
+	if err = b.write(ctx); err == nil {
 		q.c.dropLeases(ctx, b.renewed())
 		q.c.rung(q.name, b.wakeup())
 	}
@@ -211,7 +216,7 @@ func (q *Queue) CompleteMany(ctx context.Context, ls []Lease) (lost []Lease, err
 	for i, l := range ls {
 		ss[i] = Completed(l, nil)
 	}
-	out, err := q.Settle(ctx, ss)
+	out, err := q.settle(ctx, ss, true)
 	for i, o := range out {
 		if o.Err != nil {
 			lost = append(lost, ls[i])
@@ -237,7 +242,7 @@ func (q *Queue) Release(ctx context.Context, l Lease, after time.Duration) error
 }
 
 func (q *Queue) settleOne(ctx context.Context, s Settlement) error {
-	out, err := q.Settle(ctx, []Settlement{s})
+	out, err := q.settle(ctx, []Settlement{s}, true)
 	return q.settledOne(s, out, err)
 }
 
@@ -246,6 +251,7 @@ func (q *Queue) settleOneTx(ctx context.Context, tx Tx, s Settlement) error {
 	if err != nil {
 		return q.settledOne(s, nil, err)
 	}
+	b.patient = true // the caller's transaction has the caller's settings
 	conn, err := q.c.txConn(tx)
 	if err == nil {
 		err = b.run(ctx, conn, false)

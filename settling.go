@@ -42,14 +42,22 @@ func compareKin(a, b kin) int {
 
 // settling is a batch of settlements, sorted by id so that two batches never wait for each other in a circle.
 type settling struct {
-	q      *Queue
-	ss     []Settlement
-	update []int // indexes of ss, by id
-	remove []int
-	// alike are those that complete without a result or are removed, by their fence: some engines have faster statements for them.
-	alike map[kin][]int
+	q  *Queue
+	ss []Settlement
+	parts
 	twice map[int]bool // indexes of ss whose lease came before in the same call
 	out   []Settled
+
+	patient bool         // it waits for rows that other transactions have locked
+	passes  bool         // this try passes them by
+	locked  map[int]bool // indexes of ss that it passed by
+}
+
+// parts are indexes of settlements by the statements that they go by, each in the order of the ids.
+type parts struct {
+	update, remove []int
+	// alike are those that complete without a result or are removed, by their fence: some engines have faster statements for them.
+	alike map[kin][]int
 }
 
 func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
@@ -59,7 +67,7 @@ func (q *Queue) newSettling(ss []Settlement) (*settling, error) {
 	if len(ss) > MaxBulk {
 		return nil, checkCount(len(ss), MaxBulk)
 	}
-	b := &settling{q: q, ss: ss, twice: map[int]bool{}, alike: map[kin][]int{}}
+	b := &settling{q: q, ss: ss, twice: map[int]bool{}, parts: parts{alike: map[kin][]int{}}}
 	st := q.c.s.Statements
 	seen := make(map[held]bool, len(ss))
 	for i, s := range ss {
@@ -151,15 +159,21 @@ func (k kin) batch(st dialect.Statements) dialect.Batch {
 // run settles on conn. again says that an earlier try may have happened, so that a row which is where it should be under our
 // fence is our own doing; for those that say Again, an earlier call may.
 func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error {
-	s := b.q.c.s
-	b.out = make([]Settled, len(b.ss))
+	s, p := b.q.c.s, b.parts
+	b.out, b.locked = make([]Settled, len(b.ss)), nil
+	if b.passes {
+		var err error
+		if p, err = b.unlocked(ctx, conn); err != nil {
+			return err
+		}
+	}
 	done := make(map[held]State, len(b.ss))
-	updated, err := s.QueryBatch(ctx, conn, s.Statements.Settle, b.updateArgs(), len(b.update))
+	updated, err := s.QueryBatch(ctx, conn, s.Statements.Settle, b.updateArgs(p.update), len(p.update))
 	if err != nil {
 		return err
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(b.alike), compareKin) {
-		index := b.alike[k]
+	for _, k := range slices.SortedFunc(maps.Keys(p.alike), compareKin) {
+		index := p.alike[k]
 		args := b.leaseArgs(index)
 		args["fence"] = k.fence
 		rows, err := s.QueryBatch(ctx, conn, k.batch(s.Statements), args, len(index))
@@ -174,7 +188,7 @@ func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error
 			done[held{r.ID, k.fence}] = to
 		}
 	}
-	removed, err := s.QueryBatch(ctx, conn, s.Statements.Remove, b.leaseArgs(b.remove), len(b.remove))
+	removed, err := s.QueryBatch(ctx, conn, s.Statements.Remove, b.leaseArgs(p.remove), len(p.remove))
 	if err != nil {
 		return err
 	}
@@ -191,6 +205,8 @@ func (b *settling) run(ctx context.Context, conn dialect.Conn, again bool) error
 		switch {
 		case b.twice[i]:
 			b.out[i].Err = ErrLeaseLost
+		case b.locked[i]:
+			b.out[i].Err = ErrLocked
 		case !ok:
 			b.out[i].Err = ErrLeaseLost
 			if again || st.again {
@@ -248,15 +264,19 @@ func (b *settling) leaseArgs(index []int) dialect.Args {
 	for k, i := range index {
 		id[k], fence[k] = b.ss[i].Lease.Task, b.ss[i].Lease.Fence
 	}
-	return dialect.Args{"id": id, "fence": fence}
+	args := dialect.Args{"id": id, "fence": fence, "lock_wait": nil}
+	if !b.patient {
+		args["lock_wait"] = lockWait.Milliseconds()
+	}
+	return args
 }
 
-func (b *settling) updateArgs() dialect.Args {
-	n := len(b.update)
+func (b *settling) updateArgs(index []int) dialect.Args {
+	n := len(index)
 	to, uncount := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	at, after := make(dialect.Col[*int64], n), make(dialect.Col[*int64], n)
 	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
-	for k, i := range b.update {
+	for k, i := range index {
 		s := b.ss[i]
 		t, _ := state.Find(s.event, state.Holder)
 		to[k], result[k] = int64(t.To), cutResult(s.result)
@@ -270,7 +290,7 @@ func (b *settling) updateArgs() dialect.Args {
 		}
 		at[k] = micros(s.retry.at)
 	}
-	args := b.leaseArgs(b.update)
+	args := b.leaseArgs(index)
 	args["state"], args["uncount"], args["at"], args["after"], args["result"], args["result_size"] = to, uncount, at, after, result, size
 	return args
 }

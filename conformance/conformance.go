@@ -86,9 +86,10 @@ const caseTimeout = 3 * time.Minute
 // groups are the cases in the order in which they are run and printed.
 func groups() [][]Case {
 	return [][]Case{
-		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(), leaseCases(), renewalCases(), completeTxCases(),
-		operateCases(), fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
-		workerCases(), runtimeCases(), logCases(), workerTxCases(), lapseCases(), failoverCases(),
+		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(),
+		append(leaseCases(), lockedCases()...), renewalCases(), completeTxCases(), operateCases(), fleetCases(), keepingCases(),
+		roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(), workerCases(), runtimeCases(),
+		logCases(), workerTxCases(), lapseCases(), failoverCases(),
 	}
 }
 

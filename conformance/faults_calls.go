@@ -247,7 +247,7 @@ func moved(from, to dbq.State) func(in []dbq.Task, s *subject) (bool, string) {
 }
 
 func callSettle(ctx context.Context, q *dbq.Queue, s *subject) error {
-	out, err := q.Settle(ctx, []dbq.Settlement{
+	out, err := settleEach(ctx, q, []dbq.Settlement{
 		dbq.Completed(s.tasks[0].Lease, nil), dbq.CompletedAndDeleted(s.tasks[1].Lease), dbq.Failed(s.tasks[2].Lease, dbq.Park, nil)})
 	for _, o := range out {
 		if err == nil && o.Err != nil {

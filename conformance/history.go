@@ -235,14 +235,14 @@ func (w *witness) extend(ctx context.Context, ls []dbq.Lease, d time.Duration) (
 	return renewed, gone, err
 }
 
-// settle ends attempts; remove says that all of them are CompletedAndDeleted.
+// settle ends attempts; remove says that all of them are CompletedAndDeleted. What others had locked it settles again.
 func (w *witness) settle(ctx context.Context, remove bool, ss ...dbq.Settlement) ([]dbq.Settled, error) {
 	begun := make([]record, len(ss))
 	for i, s := range ss {
 		begun[i] = record{Worker: w.name, Event: s.Event(), Remove: remove, Task: s.Lease.Task, Fence: s.Lease.Fence}
 	}
 	seqs := w.rec.begin(begun...)
-	out, err := w.q.Settle(ctx, ss)
+	out, err := settleEach(ctx, w.q, ss)
 	w.rec.end(seqs, func(i int, r *record) {
 		if r.Outcome = outcomeOf(err); err == nil {
 			r.Outcome = outcomeOf(out[i].Err)

@@ -61,6 +61,9 @@ type Server struct {
 	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, and that nothing tells later: the
 	// statements that follow are each their own, and COMMIT is no error.
 	RollsBack bool
+	// LongLockWaits says that a statement may wait longer than a second for a row that another transaction has locked,
+	// whatever :lock_wait is: batches that settle then ask for Statements.Unlocked first.
+	LongLockWaits bool
 	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
 	Notifies bool
 	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends notifications through

@@ -17,7 +17,7 @@ func (noServer) Driver() driver.Driver                        { return nil }
 
 func TestCallersHaveAPoolOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	p := NewPool(noServer{}, 3, time.Minute)
+	p := NewPool(noServer{}, noServer{}, 3, time.Minute)
 	if p.Caller == p.Write || p.Read != p.Write {
 		t.Error("want the client's pool, and another for its callers")
 	}

@@ -46,7 +46,15 @@ type Statements struct {
 	// fence, and returns their id, fence and new state. The row is due at :at, or :after from now, or parked when both are null.
 	// State ERROR with a due time becomes POISON when attempt >= max_attempts. :uncount is taken off the attempts. A null
 	// :result leaves the old result when :state is CREATED, and clears it otherwise.
+	//
+	// Settle, Complete, Remove and RemoveAlike wait for a row that another transaction has locked no longer than :lock_wait, in
+	// milliseconds, and are an error of class Conflict then, if the statement can bound its own wait; null, as in a caller's
+	// transaction, leaves the session's bound. A dialect that cannot do that sets a bound of about a second for the sessions that its
+	// Open makes, or sets Server.LongLockWaits.
 	Settle Batch
+	// Unlocked locks those rows of :id that no other transaction has locked, passes the others by, and returns their
+	// ids. It is empty where a transaction does not lock single rows.
+	Unlocked Batch
 	// Complete is Settle for rows that become COMPLETED without a result, all under one :fence, which is no column here: :id. It returns their
 	// id. It may be empty; it is worth having where a statement is faster when its rows share all but their id.
 	Complete Batch
@@ -124,7 +132,7 @@ type Statements struct {
 
 // optional are the fields of Statements that a dialect may leave empty.
 var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "DropLeases",
-	"ExpireLeases", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
+	"ExpireLeases", "Unlocked", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
 
 // MayBeEmpty reports whether the core does without the field of this name, as its comment says. Every other one must be filled; what a
 // dialect puts into Checkout and CheckoutBatch is its own business.

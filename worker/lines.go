@@ -37,6 +37,7 @@ var (
 	lineReturned = &line{slog.LevelInfo, "worker: handler that ignored the end of its context returned"}
 	lineRefused  = &line{slog.LevelError, "worker: the database refuses to settle a task"}
 	lineUnsure   = &line{slog.LevelWarn, "worker: unknown whether an attempt was settled"}
+	lineLocked   = &line{slog.LevelWarn, "worker: tasks are settled later, as other transactions have locked them"}
 	lineGaveUp   = &line{slog.LevelError, "worker: gave up settling; tasks are handed out again when leases run out"}
 	lineNoHook   = &line{slog.LevelError, "worker: OnPoison was not called for all tasks, or did not return"}
 	lineHook     = &line{slog.LevelError, "worker: OnPoison panicked"}

@@ -28,6 +28,7 @@ type settler struct {
 	most    int // in one call
 	in      chan settlement
 	stopped chan struct{}
+	aside   aside
 }
 
 type settlement struct {
@@ -106,9 +107,11 @@ func (s *settler) collect(first settlement) []settlement {
 	return batch
 }
 
-// settle settles a batch. What cannot be settled is given up, with one line in the log.
-func (s *settler) settle(batch []settlement) {
-	gone, err := s.flush(batch)
+// settle settles a batch. What cannot be settled is given up.
+func (s *settler) settle(batch []settlement) { s.giveUp(s.flush(batch)) }
+
+// giveUp forgets what cannot be settled, with one line in the log.
+func (s *settler) giveUp(gone []settlement, err error) {
 	if len(gone) == 0 {
 		return
 	}
@@ -120,8 +123,8 @@ func (s *settler) settle(batch []settlement) {
 		"error", errorText(err))
 }
 
-// flush settles a batch, again and again while the database cannot be reached and leases last. It returns what it could not settle, and
-// why.
+// flush settles a batch, again and again while the database cannot be reached and leases last, and puts aside what is locked. It returns
+// what it could not settle, and why.
 func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 	for pause := settlePause; ; pause = min(pause*2, settleMaxPause) {
 		ss := make([]dbq.Settlement, len(batch))
@@ -157,13 +160,22 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 }
 
 func (s *settler) report(batch []settlement, out []dbq.Settled) {
-	jobs := make([]*job, len(batch))
+	jobs := make([]*job, 0, len(batch))
+	var locked []settlement
 	for i := range batch {
-		jobs[i] = batch[i].job
+		if isLocked(out[i]) {
+			locked = append(locked, batch[i])
+		} else {
+			jobs = append(jobs, batch[i].job)
+		}
 	}
+	s.putAside(locked)
 	s.held.remove(jobs...)
 	for i := range batch {
 		st := &batch[i]
+		if isLocked(out[i]) {
+			continue
+		}
 		s.r.report(st, out[i])
 		if err := out[i].Err; err != nil {
 			if errors.Is(err, dbq.ErrMayHaveHappened) {

@@ -207,6 +207,7 @@ func (r *run) start(ctx context.Context) (stop func()) {
 		r.held.close() // first: it may have an attempt to settle
 		r.settler.stop()
 		settling.Wait()
+		r.settler.aside.running.Wait() // leases are renewed until then
 		stopBeat()
 		r.hooks.close()
 		r.recorder.stop()

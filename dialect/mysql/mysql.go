@@ -59,7 +59,7 @@ const (
 // settings are what Probe asks for, of its session. A variable that a product does not have is missing from the answer.
 const settings = `SHOW VARIABLES WHERE Variable_name IN ('version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
   'wsrep_on', 'wsrep_sync_wait', 'group_replication_single_primary_mode', 'group_replication_group_name', 'group_replication_consistency',
-  'autocommit', 'sql_mode', 'character_set_client', 'transaction_read_only', 'tx_read_only')`
+  'autocommit', 'innodb_lock_wait_timeout', 'sql_mode', 'character_set_client', 'transaction_read_only', 'tx_read_only')`
 
 // Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ COMMITTED is refused,
 // and so is a caller's pool whose sessions are not as Open makes them where it matters; the error says what to change in its DSN.
@@ -106,6 +106,9 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 		Product: "MySQL", Version: version, Precision: time.Microsecond, ExplicitTx: true, RollsBack: true,
 		MaxPayload: min(100<<20, (packet-besidePayloads)/2),
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
+	}
+	if seconds, err := strconv.Atoi(vars[lockWait]); err != nil || seconds > 2 { // a caller's pool
+		s.LongLockWaits = true
 	}
 	least := [2]int{8, 0}
 	switch { // what is asked first matters: all of these speak MySQL's protocol

@@ -16,6 +16,10 @@ import (
 )
 
 const (
+	// lockWait is how many whole seconds a statement waits for a row that another transaction has locked. The client's
+	// own sessions have the least there is, since a batch that waits holds up all that is in it; those of transactions
+	// that the program begins have the server's.
+	lockWait     = "innodb_lock_wait_timeout"
 	defaultConns = 16
 	dialTimeout  = 10 * time.Second
 )
@@ -34,7 +38,12 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	connector, err := newNodes(cfg, addresses)
+	callers, err := newNodes(cfg, addresses)
+	if err != nil {
+		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+	}
+	cfg.Params[lockWait] = "1"
+	client, err := newNodes(cfg, addresses)
 	if err != nil {
 		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
 	}
@@ -42,7 +51,7 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	if len(addresses) > 1 {
 		lifetime = nodeLifetime
 	}
-	pool := dialect.NewPool(connector, conns, lifetime)
+	pool := dialect.NewPool(client, callers, conns, lifetime)
 	pool.Begin = []string{begin}
 	pool.Caution = caution(cfg.TLSConfig)
 	return pool, nil

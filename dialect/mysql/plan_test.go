@@ -41,7 +41,7 @@ var ways = map[string]string{
 	"win after": "PRIMARY", "extend after": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY",
-	"complete": "PRIMARY", "complete first": "PRIMARY",
+	"complete": "PRIMARY", "complete first": "PRIMARY", "unlocked": "PRIMARY",
 }
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's statistics are from when
@@ -71,7 +71,7 @@ func planEach(t *testing.T, s *dialect.Session) {
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
-	batches["complete"] = st.Complete
+	batches["complete"], batches["unlocked"] = st.Complete, st.Unlocked
 	for _, name := range []string{"settle", "complete", "remove"} {
 		b := batches[name]
 		batches[name+" first"] = dialect.Batch{SQL: b.First, Row: b.Row, Sep: b.Sep, Max: b.Max}

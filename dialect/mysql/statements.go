@@ -123,7 +123,11 @@ VALUES {rows}`),
 			Row: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
-		Move:   moves(t),
+		// By ids alone, so that nothing but these rows is locked.
+		Unlocked: dialect.Batch{SQL: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows}) ORDER BY id FOR UPDATE SKIP LOCKED`),
+			Row: `:id`, Sep: ", ", Max: maxRows},
+		Move: moves(t),
 		SetResult: dialect.Batch{
 			SQL: t(`UPDATE ({rows}) AS d STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = d.id SET t.result = d.result`),
 			Row: `SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result`, Sep: " UNION ALL ", Max: maxRows,

@@ -33,7 +33,8 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	return dialect.NewPool(&connector{dsn: text}, conns, 0), nil
+	c := &connector{dsn: text}
+	return dialect.NewPool(c, c, conns, 0), nil
 }
 
 // config reads a DSN and writes go-ora's.

@@ -121,7 +121,8 @@ func inspect(f found) (dialect.Server, error) {
 		return dialect.Server{}, fmt.Errorf("%w: the database's role is %q: use the primary", dialect.ErrDSN, f.role)
 	}
 	s := dialect.Server{
-		Product: "Oracle", Version: f.version, MaxPayload: 100 << 20, ExplicitTx: true,
+		LongLockWaits: true, // an UPDATE waits for as long as the lock lasts: there is no setting that bounds it
+		Product:       "Oracle", Version: f.version, MaxPayload: 100 << 20, ExplicitTx: true,
 		Precision:  time.Millisecond, // a server on Windows has no better clock
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.CAS, Update},
 	}

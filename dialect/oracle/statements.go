@@ -100,8 +100,11 @@ END;`),
 			// of other types or maximum lengths prevent it.
 			Sizes: []int{100, 50, 20, 10, 5, 2, 1}, Apart: "payload", Long: inlineBytes,
 		},
-		Settle:    settle,
-		Remove:    change(`DELETE FROM {task}` + byKey),
+		Settle: settle,
+		Remove: change(`DELETE FROM {task}` + byKey),
+		Unlocked: dialect.Batch{SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id FROM {task} t
+ WHERE t.id IN ({rows}) FOR UPDATE SKIP LOCKED`),
+			Row: `:id`, Sep: ", ", Max: maxRows},
 		Start:     change(`UPDATE {task} SET started = 1` + byKey),
 		Move:      moves(t),
 		SetResult: dialect.Batch{SQL: t(`UPDATE {task} SET result = :result, result_size = :result_size WHERE id = :id`), Max: maxRows, Repeat: true},

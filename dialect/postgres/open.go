@@ -30,7 +30,8 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	return dialect.NewPool(newConnector(*cfg, chooses), conns, 0), nil
+	connector := newConnector(*cfg, chooses)
+	return dialect.NewPool(connector, connector, conns, 0), nil
 }
 
 // config reads a DSN and adds what dbq sets by itself; chooses says that the DSN leaves open how statements are sent. pgx is given the DSN without its passwords, so that none of its errors can repeat one.

@@ -81,7 +81,7 @@ func planAlike(s *dialect.Session, e *explainer, n int) {
 		ids, _ := e.rows(n, "state = 1 AND holder = 'busy'")
 		// Dead entries of rows that were changed and rolled back before count as visits.
 		e.check(fmt.Sprintf("%s, %d", name, n), n, 2*n, func() error {
-			_, err := s.QueryBatch(e.t.Context(), e, b, dialect.Args{"id": ids, "fence": int64(1)}, n)
+			_, err := s.QueryBatch(e.t.Context(), e, b, dialect.Args{"id": ids, "fence": int64(1), "lock_wait": int64(1000)}, n)
 			return err
 		})
 	}
@@ -145,7 +145,7 @@ func (e *explainer) checkBatch(s *dialect.Session, name string, b dialect.Batch,
 	}
 	args := dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "begun": int64(0), "holder": "plan"}
+		"lease": int64(60e6), "begun": int64(0), "holder": "plan", "lock_wait": int64(1000)}
 	e.check(fmt.Sprintf("%s, %d", name, n), n, n, func() error {
 		_, err := s.QueryBatch(e.t.Context(), e, b, args, n)
 		return err

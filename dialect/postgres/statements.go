@@ -28,8 +28,14 @@ var shown = strings.Replace(columns, "t.lease_until", "CASE WHEN t.state = 1 THE
 // alike are the rows of a batch that is settled under one fence. The list comes out of a sub-select, which hides its length like OFFSET 0:
 // the primary key is used whatever the planner knows about the table.
 const alike = `
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[]) WHERE ` + boundWait + `) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
 RETURNING t.id`
+
+// boundWait is true, and bounds the wait of its transaction for a locked row. It is evaluated once, before any row is
+// locked.
+const boundWait = `CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+       ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL END`
 
 // maxRows in one statement; more would hold its locks for long.
 const maxRows = 5000
@@ -96,17 +102,21 @@ UPDATE {task} t SET
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = clock.now,
   result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END
   FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state, CAST(:at AS bigint[]) AS at,
-       CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
+       CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount, CAST(:result AS bytea[]) AS result
+         WHERE ` + boundWait + ` OFFSET 0) AS given,
        unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state`),
 		Complete: batch(`UPDATE {task} t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT {now}), result = NULL` + alike),
-		Remove: batch(`DELETE FROM {task} t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+		Remove: batch(`DELETE FROM {task} t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
+         WHERE ` + boundWait + ` OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`),
 		RemoveAlike: batch(`DELETE FROM {task} t ` + alike),
-		Move:        moves(batch),
+		Unlocked: batch(`SELECT t.id FROM {task} t WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+   FOR UPDATE SKIP LOCKED`),
+		Move: moves(batch),
 		SetResult: batch(`UPDATE {task} t SET result = d.result
   FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given, unnest(given.id, given.result) AS d (id, result)
  WHERE t.id = d.id`),

@@ -168,6 +168,11 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
   t.attempt = t.attempt - d.uncount, t.lease_end = -1, t.updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
   t.result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END;
 
+-- Unlocked. Locks the tasks of a batch that no other transaction has locked: these alone are settled then.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows}) ORDER BY id FOR UPDATE SKIP LOCKED;
+
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 -- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.

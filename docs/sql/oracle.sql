@@ -266,6 +266,11 @@ UPDATE dbq_task SET
   result = CASE WHEN :state = 0 AND :result_size IS NULL THEN result ELSE :result END WHERE id = :id AND fence = :fence AND state = 1;
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows});
 
+-- Unlocked. Locks the tasks of a batch that no other transaction has locked: these alone are settled then.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id FROM dbq_task t
+ WHERE t.id IN ({rows}) FOR UPDATE SKIP LOCKED;
+
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 500 rows. Their values are arrays.
 -- In what reads before or after the change it is a list of (:id, :fence)

@@ -142,20 +142,31 @@ UPDATE dbq_task t SET
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = clock.now,
   result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END
   FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state, CAST(:at AS bigint[]) AS at,
-       CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
+       CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount, CAST(:result AS bytea[]) AS result
+         WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+       ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL END OFFSET 0) AS given,
        unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result) AS d (id, fence, state, at, after, uncount, result)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence, t.state;
 
+-- Unlocked. Locks the tasks of a batch that no other transaction has locked: these alone are settled then.
+-- At most 5000 rows.
+SELECT t.id FROM dbq_task t WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+   FOR UPDATE SKIP LOCKED;
+
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 5000 rows.
 UPDATE dbq_task t SET state = 2, due = NULL, lease_until = NULL, updated = (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)), result = NULL
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[]) WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+       ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL END) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
 RETURNING t.id;
 
 -- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- At most 5000 rows.
-DELETE FROM dbq_task t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+DELETE FROM dbq_task t USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
+         WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+       ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL END OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence;
@@ -163,7 +174,9 @@ RETURNING t.id, t.fence;
 -- RemoveAlike. Ends attempts and removes the tasks, if their common fence is still valid.
 -- At most 5000 rows.
 DELETE FROM dbq_task t 
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[])) AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[]) WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+       ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL END) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint) AND t.state + 0 = 1
 RETURNING t.id;
 
 -- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.

@@ -231,7 +231,7 @@ func (e world) ends(field string, b dialect.Batch, to state.State) {
 		n := len(ids)
 		args := dialect.Args{"id": ids, "fence": column(n, fence), "lease": time.Hour.Microseconds(), "state": column(n, int64(to)),
 			"at": column[*int64](n, nil), "after": column[*int64](n, nil), "uncount": column(n, int64(0)),
-			"result": column[[]byte](n, nil), "result_size": column[*int64](n, nil)}
+			"result": column[[]byte](n, nil), "result_size": column[*int64](n, nil), "lock_wait": nil}
 		return e.change(b, bound(field, args), n)
 	}
 	e.want(name+" of one under another fence", run(ids[:1], 2), 0)

@@ -21,7 +21,7 @@ func One() dialect.Args {
 // Two is the same for a batch of two rows.
 func Two() dialect.Args {
 	return dialect.Args{
-		"queue": "q", "holder": "h", "lease": int64(1000), "begun": int64(0),
+		"queue": "q", "holder": "h", "lease": int64(1000), "begun": int64(0), "lock_wait": int64(1000),
 		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
 		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil}, "uncount": dialect.Col[int64]{0, 1},
 		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},

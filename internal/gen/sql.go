@@ -36,6 +36,7 @@ var comments = map[string]string{
 	"Complete":       "Ends attempts that completed without a result, if their common fence is still valid.",
 	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
 	"RemoveAlike":    "Ends attempts and removes the tasks, if their common fence is still valid.",
+	"Unlocked":       "Locks the tasks of a batch that no other transaction has locked: these alone are settled then.",
 	"Extend":         "Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.",
 	"Start":          "Marks attempts as started, where a lease that runs out must count as an attempt.",
 	"DropLeases":     "Removes the renewals of leases that were settled.",
