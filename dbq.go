@@ -224,8 +224,9 @@ func (c *Client) Conflicts() int64 { return c.conflict.Load() }
 // from renewing leases, however many are open and however long. Of a client made by New it is the pool that was given,
 // of which a worker keeps some for itself; see Reserve.
 //
-// On SQLite it is the one connection that writes. A transaction keeps all other writes of the client waiting; do not write by other than
-// the Tx calls while it is open, or the two wait for each other.
+// On SQLite it is the one connection that writes. A transaction keeps all other writes of the client waiting. In a
+// goroutine that has one open, write by the Tx calls alone: another call waits for the transaction's end, which waits
+// for the call, until busy_timeout is over (ErrWriterBusy).
 func (c *Client) DB() *sql.DB {
 	if c.s.Pool.Caller != nil {
 		return c.s.Pool.Caller

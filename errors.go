@@ -33,6 +33,9 @@ var (
 	// ErrUnavailable means that the database could not be reached or would not serve, also after a few tries. Nothing
 	// happened: the call can be repeated.
 	ErrUnavailable = errors.New("the database cannot be reached")
+	// ErrWriterBusy means that SQLite's one writing connection was in use for as long as the DSN's busy_timeout, such
+	// as by a transaction of Client.DB that the caller itself has open. Nothing happened. It is ErrUnavailable too.
+	ErrWriterBusy = dialect.ErrWriterBusy
 	// ErrConflict means that the engine broke off each of many tries because of other transactions. Nothing happened.
 	ErrConflict = errors.New("too many conflicts with other transactions")
 	// ErrMayHaveHappened means that a connection was lost at a moment at which nobody can tell whether the change was made,
@@ -177,7 +180,7 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 
 func withSentinel(class dialect.Class, err error) error {
 	if s, ok := sentinels[class]; ok && !errors.Is(err, s) {
-		if errors.Is(err, ErrNoDatabase) { // it says enough
+		if errors.Is(err, ErrNoDatabase) || errors.Is(err, ErrWriterBusy) { // it says enough
 			return &alsoError{err, s}
 		}
 		return fmt.Errorf("%w: %w", s, err)

@@ -76,6 +76,8 @@ func (c *Client) repeat(ctx context.Context, try func() (maybe bool, err error))
 		var pause time.Duration
 		class := c.s.Class(err)
 		switch {
+		case errors.Is(err, dialect.ErrWriterBusy): // it has waited long enough
+			return outcome(maybe, err)
 		case class == dialect.Conflict && conflicts < conflictTries:
 			pause = min(conflictPause<<min(conflicts, 10), maxConflictPause)
 			conflicts++

@@ -19,8 +19,8 @@ const (
 
 func workerTransactions(t *T) {
 	c := t.Open()
-	if c.Server().OneWriter { // one after the other, and the renewals after them
-		t.inTransactions(c, 10, 20*time.Second, func() time.Duration { return time.Second })
+	if c.Server().OneWriter { // one after the other, and renewals wait with them
+		t.inTransactions(c, 10, 2*time.Second, func() time.Duration { return time.Second })
 		return
 	}
 	t.inTransactions(c, 20, poolLease, busyFirst(c.DB().Stats().MaxOpenConnections))

@@ -18,6 +18,9 @@ type Pool struct {
 	// Caution is what an operator should know about how the DSN connects; the client logs it when it opens. It is empty
 	// for most.
 	Caution string
+	// Patience is for a pool with one connection: how long the client's own statements wait for it before they fail
+	// with ErrWriterBusy. Zero is as long as their contexts last.
+	Patience time.Duration
 	// Begin is what begins a transaction of Write, when its sessions need less than Statements.Begin.
 	Begin []string
 	// Share runs a change that is its own transaction, and may let several callers share a commit. Each must get what

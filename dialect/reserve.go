@@ -193,7 +193,7 @@ func keptFor(ctx context.Context, db *sql.DB) *reserve {
 func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err error) {
 	r := keptFor(ctx, s.Pool.Write)
 	if r == nil {
-		if conn, err = s.Pool.Write.Conn(ctx); err != nil {
+		if conn, err = s.Pool.Writer(ctx); err != nil {
 			return nil, nil, &TxError{Err: err}
 		}
 		return conn, func() { _ = conn.Close() }, nil
@@ -208,14 +208,15 @@ func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err er
 // Reading runs f with what reads: a connection that is kept for ctx, or the reading pool. Whatever f's error, nothing
 // happened, and it comes back as a TxError.
 func (s *Session) Reading(ctx context.Context, f func(c Conn) error) (err error) {
-	if r := keptFor(ctx, s.Pool.Read); r != nil {
-		var k kept
-		if k, err = r.take(ctx); err == nil {
-			defer r.put(k)
-			err = f(stdConn{k.conn})
-		}
-	} else {
+	if keptFor(ctx, s.Pool.Read) == nil && (s.Pool.Patience == 0 || s.Pool.Read != s.Pool.Write) {
 		err = f(stdConn{s.Pool.Read})
+	} else {
+		conn, done, failed := s.conn(ctx)
+		if failed != nil {
+			return failed
+		}
+		defer done()
+		err = f(stdConn{conn})
 	}
 	if err != nil {
 		return &TxError{Err: err}

@@ -375,6 +375,9 @@ func (s *Session) Class(err error) Class {
 	if err == nil {
 		return Unknown
 	}
+	if errors.Is(err, ErrWriterBusy) {
+		return Unavailable
+	}
 	class := s.Dialect.Classify(err)
 	var tx *TxError
 	if errors.As(err, &tx) {

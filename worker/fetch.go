@@ -89,7 +89,7 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 	}()
 	start, lease := time.Now(), r.now().lease
 	defer func() { r.lastCheckout.Store(int64(time.Since(start))) }()
-	tasks, spent, err := r.cfg.Queue.ForWorker(r.cfg.ID).CheckoutAndSpent(ctx, want, lease)
+	tasks, spent, err := r.checkOutInTime(ctx, want, lease)
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		r.held.mayHold(lease)
 	}

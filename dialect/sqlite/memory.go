@@ -29,7 +29,7 @@ func openMemory(ctx context.Context, query url.Values, busy time.Duration) (dial
 		db.Close()
 		return dialect.Pool{}, err
 	}
-	return dialect.Pool{Write: db, Read: db}, nil
+	return dialect.Pool{Write: db, Read: db, Patience: max(busy, leastPatience)}, nil
 }
 
 // memory connects to one database in memory, and keeps it alive by a connection of its own, which is never used.

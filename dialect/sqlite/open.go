@@ -22,7 +22,11 @@ import (
 // the power fails, but not when a process dies.
 var durability = []string{"full", "normal", "extra"}
 
-const defaultBusyTimeout = 10 * time.Second
+const (
+	defaultBusyTimeout = 10 * time.Second
+	// leastPatience is how long a write waits for its own process at least: there is one writing connection for all.
+	leastPatience = time.Second
+)
 
 // checkpointPages is how long the WAL grows before a commit carries it over into the database, which syncs both files: 16 MB. A queue writes
 // the same pages over and over, and all but their last versions are left out.
@@ -32,7 +36,8 @@ const checkpointPages = 4000
 // exist and be on a local disk. A file that Open makes has the mode 0600. Parameters:
 //
 //	synchronous=full|normal|extra   full is the default: what was acknowledged survives a power failure
-//	busy_timeout=10s                how long a write waits for another process's
+//	busy_timeout=10s                how long a write waits for another process's, and for a transaction of Client.DB,
+//	                                at least a second
 //
 // Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:") has one
 // connection for everything and lives as long as its client.
@@ -73,7 +78,9 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
-	return dialect.Pool{Write: write, Read: read, Share: (&together{db: write}).share}, nil
+	pool := dialect.Pool{Write: write, Read: read, Patience: max(busy, leastPatience)}
+	pool.Share = (&together{pool: pool}).share
+	return pool, nil
 }
 
 // openError says why a file cannot be opened, where SQLite's own words do not.

@@ -33,7 +33,7 @@ func newSharers(t *testing.T) *sharers {
 	t.Parallel()
 	s := &sharers{t: t, path: filepath.Join(t.TempDir(), "shared.db")}
 	s.pool = openFile(t, s.path, "")
-	s.all = &together{db: s.pool.Write}
+	s.all = &together{pool: s.pool}
 	s.exec("CREATE TABLE t (id TEXT PRIMARY KEY, size INTEGER) STRICT")
 	one, err := s.pool.Write.Conn(t.Context())
 	if err != nil {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"slices"
@@ -25,7 +24,7 @@ const (
 // Each gets what he would have got alone: when anything in the transaction fails, it is rolled back, and all of them run their statements by
 // themselves.
 type together struct {
-	db *sql.DB
+	pool dialect.Pool
 
 	mu      sync.Mutex
 	led     bool      // somebody has the connection for those who wait here, or waits for it
@@ -159,7 +158,7 @@ func (t *together) hasCompany() bool {
 // run runs f on the writing connection. It has no grace for a context that ends: a short statement is not cut off, and one that waits for another
 // process's lock has done nothing.
 func (t *together) run(ctx context.Context, f func(on *conn) error) error {
-	one, err := t.db.Conn(ctx)
+	one, err := t.pool.Writer(ctx)
 	if err != nil {
 		return &dialect.TxError{Err: err}
 	}

@@ -1,0 +1,75 @@
+package dbq_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// On SQLite a call that would wait for a transaction of its own caller's ends with an error that names the cure.
+func TestAWriteBesideItsCallersTransactionEnds(t *testing.T) {
+	t.Parallel()
+	for name, dsn := range map[string]string{
+		"file":   "sqlite:" + filepath.Join(t.TempDir(), "q.db") + "?busy_timeout=0",
+		"memory": "sqlite::memory:?busy_timeout=0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := dbq.Open(t.Context(), dsn, dbq.WithMigrate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			q := c.Queue("q")
+			if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+				t.Fatal(err)
+			}
+			tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+			if err != nil || len(tasks) != 1 {
+				t.Fatalf("got %v, %v", tasks, err)
+			}
+			besideATransaction(t, c, q, tasks[0])
+			if err := q.Complete(t.Context(), tasks[0].Lease, nil); err != nil {
+				t.Errorf("after the transaction: %v", err)
+			}
+			if stats, err := c.Stats(t.Context()); err != nil || len(stats) != 1 {
+				t.Errorf("got %v, %v, want one queue, in which nothing happened but the completion", stats, err)
+			}
+		})
+	}
+}
+
+func besideATransaction(t *testing.T, c *dbq.Client, q *dbq.Queue, task dbq.Task) {
+	tx, err := c.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := q.EnqueueTx(t.Context(), tx, dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func(context.Context) error{
+		"enqueue":  func(ctx context.Context) error { _, err := q.Enqueue(ctx, dbq.NewTask{}); return err },
+		"complete": func(ctx context.Context) error { return q.Complete(ctx, task.Lease, nil) },
+		"many": func(ctx context.Context) error {
+			_, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 100))
+			return err
+		},
+	} {
+		err := call(t.Context())
+		if !errors.Is(err, dbq.ErrWriterBusy) || !errors.Is(err, dbq.ErrUnavailable) ||
+			errors.Is(err, dbq.ErrMayHaveHappened) || !strings.Contains(err.Error(), "EnqueueTx") {
+			t.Errorf("%s: got %v, want ErrWriterBusy with the cure", name, err)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := call(soon); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, dbq.ErrWriterBusy) {
+			t.Errorf("%s, whose context ends before: got %v", name, err)
+		}
+		cancel()
+	}
+}
