@@ -34,8 +34,20 @@ func (e environment) inherited(dsn string) []string {
 	}
 	return slices.DeleteFunc(all, func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")
-		return !slices.Contains(e.also, name) && (opensDatabase(name) || dsn != "" && strings.Contains(value, dsn))
+		return !slices.Contains(e.also, name) && (opensDatabase(name) || holds(value, dsn))
 	})
+}
+
+// holds reports whether a variable's value has the DSN in it. A file's path has no password and may be as short as a piece of PATH: it is
+// looked for as a word of its own.
+func holds(value, dsn string) bool {
+	switch {
+	case dsn == "":
+		return false
+	case isFile(dsn):
+		return slices.Contains(strings.Fields(value), dsn)
+	}
+	return strings.Contains(value, dsn)
 }
 
 // opensDatabase reports whether a variable is a setting of dbq or of a database's client.

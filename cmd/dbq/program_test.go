@@ -99,6 +99,19 @@ func TestProgramsGetNoDatabaseSecrets(t *testing.T) {
 	u.run("work", "-q", "q", "--env", "A=B", "--", "true").fails(exitUsage, "--env")
 }
 
+// The path of a file is a short word, and no secret: what only has its letters in it is passed on.
+func TestAShortPathHidesNothingElse(t *testing.T) {
+	u := newUser(t)
+	u.env = append(u.env, "DBQ_DSN=bin", "DATABASE=bin", "TOOLS=/opt/bin:/usr/local/bin")
+	u.run("migrate").ok()
+	id := u.run("enqueue", "-q", "q").id()
+	u.run(sh("env", "--until-empty", "--quiet")...).ok()
+	got := "\n" + u.run("show", id, "--result").ok()
+	if !strings.Contains(got, "\nPATH=") || !strings.Contains(got, "\nTOOLS=/opt/bin") || strings.Contains(got, "\nDATABASE=") {
+		t.Errorf("the program was given %s", got)
+	}
+}
+
 func TestDSNFile(t *testing.T) {
 	u := newUser(t)
 	u.write("dsn", "\n  sqlite:own.db \n")
