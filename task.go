@@ -58,8 +58,8 @@ type Task struct {
 	Priority    int       `json:"priority"`
 	Attempt     int       `json:"attempt"` // attempts begun, this one included
 	MaxAttempts int       `json:"max_attempts"`
-	// Lapses is how many leases of workers have ended before the attempt is known to have started, since the last one that counted as an
-	// attempt: each dialect.LapsesPerAttempt do. A lapse is no attempt.
+	// Lapses is how many leases of workers have run out before the attempt was known to have started. Such an attempt
+	// does not count, but for each hundredth, with which Lapses start over.
 	Lapses  int               `json:"lapses,omitempty"`
 	Fence   int64             `json:"fence"` // grows with every change of owner
 	Payload []byte            `json:"payload,omitempty"`

@@ -64,6 +64,13 @@ func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
 		}),
 		settle("extend", func(ctx context.Context) error { _, err := q.Extend(ctx, l, long); return err }),
 		settle("extendMany", func(ctx context.Context) error { _, _, err := q.ExtendMany(ctx, []dbq.Lease{l}, long); return err }),
+		settle("markStarted", func(ctx context.Context) error {
+			_, lost, err := q.MarkStarted(ctx, []dbq.Lease{l})
+			if err == nil && len(lost) > 0 {
+				err = dbq.ErrLeaseLost
+			}
+			return err
+		}),
 		{name: "completeTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error { return q.CompleteTx(ctx, tx, l, nil) }},
 		{name: "completeAndDeleteTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
 			return q.CompleteAndDeleteTx(ctx, tx, l)

@@ -16,17 +16,21 @@ import (
 func lapseCases() []Case {
 	return append(inGroup("Lease",
 		Case{Name: "UnstartedDoesNotCount", run: lapseUncounted,
-			Law: "When a worker's lease runs out before its attempt is marked as started, the attempt does not count, but for each hundredth time."},
+			Law: "When a worker's lease runs out before its attempt is marked as started, the attempt does not count, " +
+				"but for each hundredth time."},
 		Case{Name: "StartedCounts", run: lapseStarted,
-			Law: "When a worker's lease runs out after its attempt was marked as started, the attempt counts; a lease that is lost cannot be marked."}),
+			Law: "When a worker's lease runs out after its attempt was marked as started, the attempt counts; " +
+				"a lease that is lost cannot be marked."}),
 		inGroup("Worker",
 			Case{Name: "KillerIsAlone", alone: true, run: workerKiller,
-				Law: "A task that kills its worker process goes to POISON after at most two more deaths than it has attempts, and no task beside it loses one."})...)
+				Law: "A task that kills its worker process goes to POISON after at most two more deaths than it has attempts, " +
+					"and no task beside it loses one."})...)
 }
 
 // lapsed makes it so that a task's leases have lapsed n times.
 func (t *T) lapsed(c *dbq.Client, q *dbq.Queue, n int) {
-	_, err := c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET lapses = %d WHERE queue = '%s'", t.prefix, n, q.Name()))
+	_, err := c.DB().ExecContext(t.ctx,
+		fmt.Sprintf("UPDATE %stask SET lapses = %d WHERE queue = '%s'", t.prefix, n, q.Name()))
 	t.Must(err)
 }
 
@@ -122,7 +126,8 @@ const killer = "killer"
 
 // childMortal runs a worker of which some handlers kill it, until its standard input ends.
 func childMortal(ctx context.Context, w *witness, s childSpec) error {
-	return (&worker.Worker{Queue: w.q, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease, PollMax: 100 * time.Millisecond, Grace: patience,
+	return (&worker.Worker{Queue: w.q, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
+		PollMax: 100 * time.Millisecond, Grace: patience,
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
 			if task.Kind == killer {
 				time.Sleep(s.Pause / 2) // others begin
@@ -145,7 +150,7 @@ func workerKiller(t *T) {
 	deaths := 0
 	for ended := false; !ended; {
 		p := t.start(childSpec{Do: "mortal", Name: fmt.Sprintf("process %d", deaths), Queue: q.Name(), Batch: []int{10},
-			Lease: time.Second, Pause: 100 * time.Millisecond})
+			Lease: 2 * time.Second, Pause: 100 * time.Millisecond})
 		t.eventually("the process ends, or the work", func() bool {
 			ended = t.mortalEnded(c, ids)
 			return ended || p.gone()

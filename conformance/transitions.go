@@ -63,9 +63,8 @@ func situations() []situation {
 		{"PROCESSING-last-attempt", state.Processing, nil, true, leased(1, long)},
 		{"PROCESSING-expired", state.Processing, []state.When{state.IfExpired}, false, leased(0, short)},
 		{"PROCESSING-expired-spent", state.Processing, []state.When{state.IfSpent}, true, leased(1, short)},
-		{"PROCESSING-lapsed", state.Processing, []state.When{state.IfLapsed}, false, func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
-			return leased(0, short)(t, q.ForWorker("w"), nt)
-		}},
+		{"PROCESSING-lapsed", state.Processing, []state.When{state.IfLapsed}, false,
+			func(t *T, q *dbq.Queue, nt dbq.NewTask) uuid.UUID { return leased(0, short)(t, q.ForWorker("w"), nt) }},
 		{"COMPLETED", state.Completed, nil, false, settled(func(l dbq.Lease) dbq.Settlement {
 			return dbq.Completed(l, []byte("done"))
 		})},

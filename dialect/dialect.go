@@ -33,10 +33,11 @@ type Dialect interface {
 
 	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing
 	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases, and
-	// a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the rows that it leased for sure. With r.Expired it takes tasks whose
-	// lease ran out first, without it when it finds nothing else, or when there is room left, and turns those whose attempts are spent into POISON rows, which it returns too, both with who held them and as which attempt; an attempt that
-	// is not known to have started is a lapse (LapsesPerAttempt). A queue
-	// with a note of the kind "pause" (NotePause) hands out nothing. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
+	// a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the rows
+	// that it leased for sure. With r.Expired it takes tasks whose lease ran out first, without it when it finds nothing
+	// else, or when there is room left, and turns those whose attempts are spent into POISON rows, which it returns too,
+	// both with who held them and as which attempt. An attempt that is not known to have started is a lapse, see
+	// LapsesPerAttempt. A queue with a note of the kind "pause" (NotePause) hands out nothing. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
 	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
@@ -122,7 +123,7 @@ type CheckoutRequest struct {
 	Lease    time.Duration // from the database's now on
 	Holder   string        // fresh for each call, and no other client's: a token used twice would return earlier batches again
 	Expired  bool          // look for leases that ran out, too
-	Started  bool          // the caller begins each task at once: what is leased is started = 1, otherwise 0; see LapsesPerAttempt
+	Started  bool          // the caller begins each task at once; see Begun
 }
 
 // A Driver ties DSN schemes to a Dialect. All fields but Products and Note are required.

@@ -2,15 +2,16 @@ package dialect
 
 import "fmt"
 
-// LapsesPerAttempt is how many lapses in a row count as an attempt, so that a task whose leases end again and again before its worker
-// has begun it is not handed out for ever.
+// LapsesPerAttempt is how many lapses in a row count as an attempt, so that a task whose leases end again and again
+// before its worker has begun it is not handed out for ever.
 //
-// A lease that runs out is an attempt that counts when the row says that it had started: its checkout asked for that
-// (CheckoutRequest.Started), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt does not count.
+// When a lease runs out, its attempt counts if the row says that it had started: its checkout asked for that
+// (CheckoutRequest.Started), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt does
+// not count.
 const LapsesPerAttempt = 100
 
-// Counts is the SQL condition on a row whose lease ran out that its attempt counts. The prefix of its columns is one such as "t.", or
-// empty.
+// Counts is the SQL condition on a row whose lease ran out that its attempt counts. The prefix of its columns is one
+// such as "t.", or empty.
 func Counts(prefix string) string {
 	return fmt.Sprintf("(%[1]sstarted = 1 OR %[1]slapses >= %[2]d)", prefix, LapsesPerAttempt-1)
 }
@@ -20,19 +21,20 @@ func Spent(prefix string) string {
 	return fmt.Sprintf("%[1]sattempt >= %[1]smax_attempts AND %[2]s", prefix, Counts(prefix))
 }
 
-// NextAttempt and NextLapses are SQL expressions for the new values of a row that is taken over, in terms of the old ones.
+// NextAttempt and NextLapses are SQL expressions for the new values of a row that is taken over, in terms of the old
+// ones.
 func NextAttempt(prefix string) string {
 	return fmt.Sprintf("CASE WHEN %[2]s THEN %[1]sattempt + 1 ELSE %[1]sattempt END", prefix, Counts(prefix))
 }
 
 // NextLapses is described at NextAttempt. Lapses start over when they have counted as an attempt.
 func NextLapses(prefix string) string {
-	return fmt.Sprintf("CASE WHEN %[1]sstarted = 1 THEN %[1]slapses WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END",
-		prefix, LapsesPerAttempt-1)
+	const next = "CASE WHEN %[1]sstarted = 1 THEN %[1]slapses WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END"
+	return fmt.Sprintf(next, prefix, LapsesPerAttempt-1)
 }
 
-// TakeOver is Counts, Spent and NextLapses for a dialect that takes over row by row: whether the attempt of a row whose lease ran out
-// counts and was its last. A row that is not spent is changed as it is in the database: its attempt and its lapses.
+// TakeOver is Spent, NextAttempt and NextLapses for a dialect that decides row by row: it reports whether a row whose
+// lease ran out has no attempt left. Else it changes the row's attempt and lapses as the database does.
 func (r *Row) TakeOver() (spent bool) {
 	counts := r.Started == 1 || r.Lapses >= LapsesPerAttempt-1
 	r.WasAttempt = r.Attempt

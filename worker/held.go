@@ -19,7 +19,7 @@ type job struct {
 	state  jobState
 	flight *flight       // while it is running
 	began  time.Time     // when its handler was called; set before that, and not changed
-	leave  func()        // of a suspect: another one may run; set before that, and not changed
+	end    func()        // of a suspect: another one may run; set before that, and not changed
 	backIn time.Duration // it is handed back for so long, and UntilEmpty waits for it; set before that, and not changed
 	linked bool          // in the list of what is held
 	before *job

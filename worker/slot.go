@@ -170,8 +170,8 @@ func (r *run) abandonOne(f *flight, stack string) {
 		r.observe(Event{Kind: Stuck, Task: j.task, Duration: time.Since(f.start), Err: cause})
 	}
 	for _, j := range f.jobs {
-		if j.leave != nil {
-			j.leave()
+		if j.end != nil {
+			j.end()
 		}
 		switch {
 		case cause == ErrTimeout && !j.isLost(): //nolint:errorlint // it is the cause itself

@@ -9,12 +9,13 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// When a process dies, the database does not know which of the tasks that it held had begun. So their attempts do not count, but for those
-// that are marked as started before their handler is called. That costs a statement, and is done where it matters:
+// When a process dies, the database does not know which of the tasks that it held had begun. So their attempts do not
+// count, but for those that are marked as started before their handler is called. That costs a statement, and is done
+// where it matters:
 //
 //   - for the last attempt of a task: it is not to be made twice;
-//   - for a suspect, a task that has been with workers that died suspectAfter times: it may be what kills them. It is also the only
-//     suspect that runs in its process, so that another one is not blamed for what it does.
+//   - for a suspect, a task that has been with workers that died suspectAfter times: it may be what kills them. It is
+//     also the only suspect that runs in its process, so that another one is not blamed for what it does.
 const suspectAfter = 2
 
 func isSuspect(t *dbq.Task) bool { return t.Lapses >= suspectAfter }
@@ -24,40 +25,40 @@ func mustMark(j *job) bool { return isSuspect(&j.task) || j.task.Attempt >= j.ta
 // putOffLeast and putOffMost bound for how long a suspect is handed back while another one runs.
 const putOffLeast, putOffMost = time.Second, time.Minute
 
-// cell holds the one suspect that runs in this process, whatever worker's it is: they would die together.
-var cell struct {
+// soleSuspect says whether a suspect runs in this process, whatever worker's it is: they would die together.
+var soleSuspect struct {
 	mu    sync.Mutex
-	taken bool
+	runs  bool
 	since time.Time
 }
 
-// enterCell takes the cell, unless it is taken; leave may be called more than once.
-func enterCell() (leave func(), ok bool) {
-	cell.mu.Lock()
-	defer cell.mu.Unlock()
-	if cell.taken {
+// beginSuspect notes that a suspect runs, unless one does. end may be called more than once.
+func beginSuspect() (end func(), ok bool) {
+	soleSuspect.mu.Lock()
+	defer soleSuspect.mu.Unlock()
+	if soleSuspect.runs {
 		return nil, false
 	}
-	cell.taken, cell.since = true, time.Now()
+	soleSuspect.runs, soleSuspect.since = true, time.Now()
 	return sync.OnceFunc(func() {
-		cell.mu.Lock()
-		defer cell.mu.Unlock()
-		cell.taken = false
+		soleSuspect.mu.Lock()
+		defer soleSuspect.mu.Unlock()
+		soleSuspect.runs = false
 	}), true
 }
 
-// cellTakenFor is for how long the suspect in the cell has been running.
-func cellTakenFor() time.Duration {
-	cell.mu.Lock()
-	defer cell.mu.Unlock()
-	if !cell.taken {
+// suspectRunsFor is for how long a suspect has been running; zero when none is.
+func suspectRunsFor() time.Duration {
+	soleSuspect.mu.Lock()
+	defer soleSuspect.mu.Unlock()
+	if !soleSuspect.runs {
 		return 0
 	}
-	return time.Since(cell.since)
+	return time.Since(soleSuspect.since)
 }
 
-// handle calls the handler on jobs, or on one suspect of them, and passes on how it ended. It is false when the worker has gone on without
-// it.
+// handle calls the handler on jobs, or on one suspect of them, and passes on how it ended. It is false when the worker
+// has gone on without it.
 func (r *run) handle(s *slot, jobs []*job) bool {
 	if !slices.ContainsFunc(jobs, mustMark) { // as almost always
 		return r.call(s, jobs)
@@ -71,10 +72,10 @@ func (r *run) handle(s *slot, jobs []*job) bool {
 		}
 	}
 	if len(suspects) > 0 {
-		if leave, ok := enterCell(); ok {
-			defer leave()
-			suspects[0].leave = leave
-			r.putBack(others)
+		if end, ok := beginSuspect(); ok {
+			defer end()
+			suspects[0].end = end
+			r.release(others) // to come again, and not to wait for it
 			others, suspects = suspects[:1], suspects[1:]
 		}
 		r.putOff(suspects)
@@ -119,25 +120,12 @@ func (r *run) mark(jobs []*job) (begin []*job) {
 	return begin
 }
 
-// putBack lets other handlers of this worker have jobs, or other workers when there is no room.
-func (r *run) putBack(jobs []*job) {
-	for _, j := range jobs {
-		r.waiting.Add(1)
-		select {
-		case r.ready <- j:
-		default:
-			r.waiting.Add(-1)
-			r.release([]*job{j})
-		}
-	}
-}
-
 // putOff hands jobs back for a while. It is longer when a suspect has been running for long.
 func (r *run) putOff(jobs []*job) {
 	if len(jobs) == 0 {
 		return
 	}
-	pause := min(max(cellTakenFor(), putOffLeast), putOffMost)
+	pause := min(max(suspectRunsFor(), putOffLeast), putOffMost)
 	for _, j := range jobs {
 		j.backIn = pause
 		r.settler.add(j, dbq.Released(j.currentLease(), pause), nil)

@@ -23,8 +23,8 @@ func TestSuspectsRunOneAtATime(t *testing.T) {
 			exec(t, q, "UPDATE dbq_task SET lapses = 2 WHERE kind = 'suspect'")
 			var suspects atomic.Int64
 			handle := func(_ context.Context, task dbq.Task) ([]byte, error) {
-				if marked := scalar(t, q, fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:])); marked != task.Lapses/2 {
-					return nil, fmt.Errorf("after %d lapses it is marked as %d", task.Lapses, marked)
+				if marked := isMarked(t, q, task); marked != (task.Kind == "suspect") {
+					return nil, fmt.Errorf("after %d lapses it is marked: %v", task.Lapses, marked)
 				}
 				if task.Kind == "plain" {
 					time.Sleep(10 * time.Millisecond)
@@ -70,9 +70,9 @@ func TestLastAttemptsAreMarked(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: most})[0]
 		handler := worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
-			marked := scalar(t, q, fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:]))
-			if last := task.Attempt == most; last != (marked == 1) {
-				return nil, worker.Poison(fmt.Errorf("attempt %d of %d is marked as %d", task.Attempt, most, marked))
+			marked := isMarked(t, q, task)
+			if last := task.Attempt == most; last != marked {
+				return nil, worker.Poison(fmt.Errorf("attempt %d of %d is marked: %v", task.Attempt, most, marked))
 			} else if !last {
 				return nil, worker.RetryIn(0, fmt.Errorf("once more"))
 			}
@@ -122,10 +122,12 @@ func exec(t *testing.T, q *dbq.Queue, text string) {
 	}
 }
 
-func scalar(t *testing.T, q *dbq.Queue, text string) (n int) {
+// isMarked reports whether a task's attempt is marked as started.
+func isMarked(t *testing.T, q *dbq.Queue, task dbq.Task) (marked bool) {
 	t.Helper()
-	if err := q.Client().DB().QueryRowContext(t.Context(), text).Scan(&n); err != nil {
+	text := fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:])
+	if err := q.Client().DB().QueryRowContext(t.Context(), text).Scan(&marked); err != nil {
 		t.Error(err)
 	}
-	return n
+	return marked
 }

@@ -81,7 +81,8 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - {ages}, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), started = :begun, updated = :now WHERE id IN ({rows})`),
 		// MySQL assigns from left to right: each comes after what is computed from it.
-		"take over": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET due_at = :now - {ages}, attempt = ` + dialect.NextAttempt("") + `,
+		"take over": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET due_at = :now - {ages},
+  attempt = ` + dialect.NextAttempt("") + `,
   lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
@@ -346,7 +347,8 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 		ids[i] = row.ID
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder, "begun": c.r.Begun()}
+	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
+		"begun": c.r.Begun()}
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(ids))
 	return err
 }

@@ -92,7 +92,8 @@ END;`),
 		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.started, t.payload_size, {now} AS now FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED`),
 			Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
-		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `, attempt = ` + dialect.NextAttempt("") + `,
+		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `,
+  attempt = ` + dialect.NextAttempt("") + `,
   lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1,
   lease_until = {now} + :lease, holder = :holder, updated = {now} WHERE id = :id AND fence = :fence AND state = 1`),
 		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, updated = {now}, result_size = :result_size, result = :result
@@ -214,7 +215,8 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["taken"], dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder})
 	for i := range rows {
 		was := c.before[rows[i].ID]
-		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil, rows[i].WasAttempt = was.WasHolder, was.WasTaken, was.WasUntil, was.WasAttempt
+		rows[i].WasHolder, rows[i].WasTaken = was.WasHolder, was.WasTaken
+		rows[i].WasUntil, rows[i].WasAttempt = was.WasUntil, was.WasAttempt
 	}
 	late := func(r dialect.Row) int {
 		if (r.WasDue == takenOver) == c.r.Expired {

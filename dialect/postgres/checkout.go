@@ -33,7 +33,8 @@ const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS J
 
 // expired is a search for leases that ran out, among the few tasks in work that were taken since :oldest, but not for those that this very
 // checkout took a moment ago for a very short time.
-const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt, ` + renewed + ` AS was_until FROM {task} t
+const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
+       ` + renewed + ` AS was_until FROM {task} t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND ` + over + `
      AND ` + unpaused + ` LIMIT :limit {lock}`
@@ -44,7 +45,8 @@ const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken,
 // It does not send back what this call sets itself; see took. It keeps when the task had become due, which RETURNING could not tell
 // before PostgreSQL 18.
 const take = `UPDATE {task} t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint), updated = clock.now
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint),
+  updated = clock.now
   FROM {which} AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now`
@@ -82,7 +84,8 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		return t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", found).Replace(search))
 	}
 	taking := "\n" + strings.Replace(take, "{which}", placed, 1)
-	takingOver := ", " + won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, won.was_attempt, won.was_until"
+	takingOver := ", " + won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, " +
+		"won.was_attempt, won.was_until"
 	given := `WITH {clock}, pick AS MATERIALIZED (
   SELECT t.id, t.fence
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,

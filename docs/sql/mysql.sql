@@ -426,7 +426,8 @@ UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - 46116860184
 
 -- CheckoutBatch take over. Takes over tasks whose lease ran out; on SQLite those whose attempts are spent become POISON.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY) SET due_at = :now - 4611686018427387904, attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
+UPDATE dbq_task FORCE INDEX (PRIMARY) SET due_at = :now - 4611686018427387904,
+  attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
   lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END, started = :begun, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))), updated = :now WHERE id IN ({rows});
 

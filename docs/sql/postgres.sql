@@ -373,7 +373,8 @@ SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS no
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence, t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+  SELECT t.id, t.fence, t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
+       coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
      AND (t.lease_until <= (SELECT now FROM clock)
@@ -414,14 +415,16 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
      ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint), updated = clock.now
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint),
+  updated = clock.now
   FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
+       coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
      AND (t.lease_until <= (SELECT now FROM clock)
@@ -470,7 +473,8 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
          unnest(given.id, given.fence) AS d (id, fence), dbq_task t
    WHERE t.id = d.id AND t.fence = d.fence AND coalesce(t.due <= (SELECT now FROM clock), false) FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
-  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint), updated = clock.now
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint),
+  updated = clock.now
   FROM pick, clock WHERE t.id = pick.id AND t.fence = pick.fence AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now;
