@@ -114,7 +114,7 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 		return nil, err
 	}
 	if pool.Caution != "" {
-		c.cfg.logger.Warn("dbq: the connection is less protected than it could be", "caution", pool.Caution)
+		c.cfg.logger.Warn("dbq: caution about the connection", "caution", pool.Caution)
 	}
 	server := c.Server()
 	c.strategy = c.cfg.strategy

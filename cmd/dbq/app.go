@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -45,7 +46,8 @@ func (a *app) verb(f func(ctx context.Context, args []string) error) func(*cobra
 
 // options are the client's options that the global flags ask for.
 func (a *app) options() []dbq.Option {
-	opts := []dbq.Option{dbq.WithLogger(newLogger(a))}
+	// A command says what it did, or in one line why not; only a worker has a log.
+	opts := []dbq.Option{dbq.WithLogger(slog.New(slog.DiscardHandler))}
 	if a.prefix != "" {
 		opts = append(opts, dbq.WithPrefix(a.prefix))
 	}

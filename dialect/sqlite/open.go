@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"runtime"
@@ -28,6 +29,12 @@ const (
 	leastPatience = time.Second
 )
 
+// The values of the parameter mode.
+const (
+	readOnly  = "ro"
+	readWrite = "rw"
+)
+
 // checkpointPages is how long the WAL grows before a commit carries it over into the database, which syncs both files: 16 MB. A queue writes
 // the same pages over and over, and all but their last versions are left out.
 const checkpointPages = 4000
@@ -38,26 +45,39 @@ const checkpointPages = 4000
 //	synchronous=full|normal|extra   full is the default: what was acknowledged survives a power failure
 //	busy_timeout=10s                how long a write waits for another process's, and for a transaction of Client.DB,
 //	                                at least a second
+//	mode=ro                         only read: every change is denied. The default is rw
 //
 // Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:") has one
 // connection for everything and lives as long as its client.
+//
+// A file that this process can read and not write is opened as with mode=ro, and the pool's Caution says so. A reader needs no
+// right but to read the file and those beside it. It sees all that was committed; when nobody has the file open, it reads
+// without locks, so that a writer that begins meanwhile may spoil a call.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	path, query, busy, err := split(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
+	asked := query.Get("mode") == readOnly
+	query.Del("mode")
 	if path == ":memory:" {
 		return openMemory(ctx, query, busy)
+	}
+	if asked {
+		return openReadOnly(ctx, path, query, "")
+	}
+	if onlyReadable(path) {
+		return openReadOnly(ctx, path, query, readOnlyCaution)
 	}
 	if err := private(path); err != nil {
 		return dialect.Pool{}, err
 	}
+	plain := maps.Clone(query)
 	query.Add("_pragma", "journal_mode(WAL)")
 	query.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
-	uri := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
 	query.Set("_txlock", "immediate")
 	query.Add("_pragma", "temp_store(MEMORY)")
-	writing, err := connect(uri+query.Encode(), busy)
+	writing, err := connect(fileURI(path, query), busy)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
@@ -66,11 +86,16 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	// The writer makes the file and its WAL mode; readers could not.
 	if err := write.PingContext(ctx); err != nil {
 		write.Close()
+		if cannotOpen(err) && readable(path) { // the files beside it cannot be made, or not be written
+			if pool, err := openReadOnly(ctx, path, plain, readOnlyCaution); err == nil {
+				return pool, nil
+			}
+		}
 		return dialect.Pool{}, openError(path, err)
 	}
 	query.Del("_txlock")
 	query.Add("_pragma", "query_only(1)")
-	reading, err := connect(uri+query.Encode(), 0)
+	reading, err := connect(fileURI(path, query), 0)
 	if err != nil {
 		write.Close()
 		return dialect.Pool{}, err
@@ -147,11 +172,16 @@ func split(dsn string) (path string, query url.Values, busy time.Duration, err e
 			if err != nil || busy < 0 || busy > time.Hour {
 				return "", nil, 0, fmt.Errorf("%w: busy_timeout=%s, use a duration such as 10s", dialect.ErrDSN, value)
 			}
+		case "mode":
+			if value != readOnly && value != readWrite {
+				return "", nil, 0, fmt.Errorf("%w: mode=%s, use %s or %s", dialect.ErrDSN, value, readOnly, readWrite)
+			}
 		default:
-			return "", nil, 0, fmt.Errorf("%w: unknown parameter %q, known are busy_timeout and synchronous", dialect.ErrDSN, name)
+			return "", nil, 0, fmt.Errorf("%w: unknown parameter %q, known are busy_timeout, mode and synchronous",
+				dialect.ErrDSN, name)
 		}
 	}
-	return path, url.Values{"_pragma": {
+	return path, url.Values{"mode": {params.Get("mode")}, "_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		fmt.Sprintf("synchronous(%s)", strings.ToUpper(sync)),
 	}}, busy, nil

@@ -47,7 +47,8 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 		"sqlite:q.db?busy_timeout=10":     "busy_timeout=10, use a duration",
 		"sqlite:q.db?busy_timeout=-1s":    "busy_timeout=-1s",
 		"sqlite:q.db?busy_timeout=2h":     "busy_timeout=2h",
-		"sqlite:q.db?mode=ro":             `unknown parameter "mode"`,
+		"sqlite:q.db?cache=shared":        `unknown parameter "cache"`,
+		"sqlite:q.db?mode=memory":         "use ro or rw",
 		"sqlite:q.db?_pragma=foreign_key": `unknown parameter "_pragma"`,
 		"sqlite:q.db?a=%zz":               "cannot be read",
 	})

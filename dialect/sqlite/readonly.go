@@ -1,0 +1,115 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/dbq-go/dbq/dialect"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// readOnlyCaution is what an operator should know about a file that is opened without the right to write.
+const readOnlyCaution = "the SQLite file, or its folder, is not writable: all but reading is denied; " +
+	"mode=ro in the DSN says that it is meant"
+
+// openReadOnly makes one pool of readers, for a monitor: every change is denied.
+func openReadOnly(ctx context.Context, path string, query url.Values, caution string) (dialect.Pool, error) {
+	query = maps.Clone(query)
+	query["_pragma"] = append(query["_pragma"][:len(query["_pragma"]):len(query["_pragma"])], "query_only(1)")
+	query.Set("mode", "ro")
+	shared, err := connect(fileURI(path, query), 0)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	query.Set("immutable", "1")
+	alone, err := connect(fileURI(path, query), 0)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	db := sql.OpenDB(reader{connector: shared, alone: alone, path: path})
+	db.SetMaxOpenConns(max(4, runtime.NumCPU()))
+	db.SetMaxIdleConns(-1) // each call looks anew whether somebody writes
+	if err := db.PingContext(ctx); err != nil {
+		db.Close()
+		return dialect.Pool{}, openError(path, err)
+	}
+	return dialect.Pool{Write: db, Read: db, Caution: caution}, nil
+}
+
+// reader connects to a file that it cannot write. Beside a process that writes it shares that one's WAL and its index.
+// Where nobody has the file open, these are not there and a reader may not be able to make them: then the file itself
+// is all there is, and is read without locks. A process that begins to write meanwhile may spoil such a call.
+type reader struct {
+	connector
+	alone connector
+	path  string
+}
+
+func (r reader) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := r.connector.Connect(ctx)
+	if err == nil {
+		if err = touch(ctx, c); err == nil {
+			return c, nil
+		}
+		c.Close()
+	}
+	if !cannotOpen(err) {
+		return nil, err
+	}
+	if wal, statErr := os.Stat(r.path + "-wal"); statErr == nil && wal.Size() > 0 {
+		return nil, fmt.Errorf("the last writer left a WAL that only one who may write can read; "+
+			"open it once as its owner, such as by dbq stats: %w", err)
+	}
+	if c, err = r.alone.Connect(ctx); err != nil {
+		return nil, err
+	}
+	if err = touch(ctx, c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// touch reads from the file: to connect alone does not.
+func touch(ctx context.Context, c driver.Conn) error {
+	_, err := c.(*conn).ExecContext(ctx, "PRAGMA schema_version", nil)
+	return err
+}
+
+// cannotOpen reports whether SQLite could not open a file, or not as it has to, which may be one beside the database.
+func cannotOpen(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CANTOPEN || e.Code()&0xff == sqlite3.SQLITE_READONLY)
+}
+
+// onlyReadable reports whether a file is there that this process can read and not write.
+func onlyReadable(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+		return false
+	}
+	return (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) && readable(path)
+}
+
+func readable(path string) bool {
+	f, err := os.Open(path)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil
+}
+
+func fileURI(path string, query url.Values) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
+}
