@@ -51,29 +51,42 @@ func (l *looks) due(queue string, now time.Time) bool {
 	return true
 }
 
+// CheckedOut is what a checkout brought.
+type CheckedOut struct {
+	// Tasks are leased, in the order in which they are to be handled.
+	Tasks []Task
+	// Spent are tasks that the checkout moved to POISON because the lease of their last attempt ran out. They count towards n, and there
+	// is nothing to settle about them.
+	Spent []Task
+	// More is whether due tasks may have been left because of WithMaxCheckoutBytes, so that another checkout at once is worth it.
+	More bool
+}
+
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's now:
 // those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out, before the
 // others, and moves those of them whose attempts are spent to POISON. None due is no tasks and no error. A client whose checkouts find due
 // tasks looks for leases that have run out once in a second, and again at once while a look brings n; a checkout that finds no due task looks each time, on PostgreSQL, MySQL and MariaDB once in a
 // second when it begins where an earlier one found that nothing is left before (docs/design.md).
 //
+// It leases fewer than n when their payloads together exceed WithMaxCheckoutBytes, but at least one. So less than n does not mean that
+// nothing else is due: no tasks do, and CheckoutAndSpent tells.
+//
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
 // then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
 // ErrMayHaveHappened means that it could not find out, and that tasks may be held by nobody until their leases run out.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
-	tasks, spent, err := q.CheckoutAndSpent(ctx, n, lease)
-	if len(spent) > 0 { // the caller does not see them
+	out, err := q.CheckoutAndSpent(ctx, n, lease)
+	if len(out.Spent) > 0 { // the caller does not see them
 		q.c.cfg.logger.Error("dbq: tasks went to POISON as the lease of their last attempt ran out",
-			"queue", q.name, "tasks", len(spent), "first", spent[0].ID.String())
+			"queue", q.name, "tasks", len(out.Spent), "first", out.Spent[0].ID.String())
 	}
-	return tasks, err
+	return out.Tasks, err
 }
 
-// CheckoutAndSpent is Checkout that also returns the tasks that it moved to POISON because the lease of their last attempt ran out.
-// They count towards n, and there is nothing to settle about them.
-func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration) (tasks, spent []Task, err error) {
+// CheckoutAndSpent is Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it short.
+func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration) (out CheckedOut, err error) {
 	c := q.c
-	defer func(start time.Time) { c.observed("checkout", q.name, len(tasks), start, err) }(time.Now())
+	defer func(start time.Time) { c.observed("checkout", q.name, len(out.Tasks), start, err) }(time.Now())
 	err = checkQueueName(q.name)
 	if err == nil && q.worker != "" {
 		err = checkText(q.worker, 1, MaxWorkerID, ErrOption, "worker's id")
@@ -85,20 +98,21 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		err = checkLeaseTime(lease)
 	}
 	if err != nil {
-		return nil, nil, c.wrap("checkout", q.name, uuid.Nil, err)
+		return CheckedOut{}, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
 	var (
 		rows  []dialect.Row
 		until time.Time
 		lost  error // why nobody knows what became of the checkout
 	)
+	limit := c.reaches.limit(q.name, n)
 	err = c.repeat(ctx, func() (bool, error) {
-		r := dialect.CheckoutRequest{Strategy: c.strategy, Queue: q.name, Limit: n, Lease: lease, Holder: c.checkoutToken(q.worker),
-			Expired: c.looks.due(q.name, time.Now()), Started: q.worker == ""}
+		r := dialect.CheckoutRequest{Strategy: c.strategy, Queue: q.name, Limit: limit, Bytes: int64(c.cfg.maxCheckoutBytes),
+			Lease: lease, Holder: c.checkoutToken(q.worker), Expired: c.looks.due(q.name, time.Now()), Started: q.worker == ""}
 		until = time.Now().Add(lease - c.s.Server.Precision) // read before the call: never later than the database's
 		var err error
 		rows, err = c.s.Dialect.Checkout(ctx, c.s, r)
-		if r.Expired && allTakenOver(rows, n) {
+		if r.Expired && allTakenOver(rows, limit) {
 			c.looks.again(q.name)
 		}
 		if c.s.Class(err) != dialect.Ambiguous {
@@ -113,20 +127,21 @@ func (q *Queue) CheckoutAndSpent(ctx context.Context, n int, lease time.Duration
 		err = outcome(true, lost)
 	}
 	if err != nil {
-		return nil, nil, c.wrap("checkout", q.name, uuid.Nil, err)
+		return CheckedOut{}, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
 	if slices.ContainsFunc(rows, wasTakenOver) {
 		c.expireAfterTakeover(ctx, lease)
 	}
-	tasks, spent = q.tasks(rows, until)
-	return tasks, spent, nil
+	out.Tasks, out.Spent = q.tasks(rows, until)
+	out.More = c.reaches.found(q.name, n, limit, len(rows), len(rows) > 0 && rows[0].Cut)
+	return out, nil
 }
 
 // lookPauses are before each look for what a lost checkout holds: a commit can still be under way when its connection is gone, and what
 // it does comes to light a while later.
 var lookPauses = []time.Duration{0, 10 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond, 270 * time.Millisecond}
 
-// allTakenOver reports whether a checkout of n found n leases that had run out.
+// allTakenOver reports whether a checkout of n found n leases that had run out, or as many as fitted.
 func allTakenOver(rows []dialect.Row, n int) bool {
 	found := 0
 	for _, r := range rows {
@@ -134,7 +149,7 @@ func allTakenOver(rows []dialect.Row, n int) bool {
 			found++
 		}
 	}
-	return found >= n
+	return found >= n || found == len(rows) && found > 0 && rows[0].Cut
 }
 
 func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }

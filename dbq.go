@@ -70,6 +70,7 @@ type Client struct {
 	retried  atomic.Int64
 	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
+	reaches  reaches
 	sweeps   sweeps
 	// announced are the versions of workers' notes, by their ids.
 	announced sync.Map
@@ -196,13 +197,16 @@ func (c *Client) Dialect() string { return c.s.Dialect.Name() }
 // Strategy is how this client checks out.
 func (c *Client) Strategy() dialect.Strategy { return c.strategy }
 
-// MaxPayload is the largest payload in bytes that this client takes.
+// MaxPayload is the largest payload in bytes that this client enqueues.
 func (c *Client) MaxPayload() int {
 	if c.cfg.maxPayload > 0 {
 		return c.cfg.maxPayload
 	}
 	return c.s.Server.MaxPayload
 }
+
+// MaxCheckoutBytes is how many bytes of payload a checkout of this client brings; see WithMaxCheckoutBytes.
+func (c *Client) MaxCheckoutBytes() int { return c.cfg.maxCheckoutBytes }
 
 // Name is who this client says it is when it holds leases; see WithName.
 func (c *Client) Name() string { return c.cfg.name }

@@ -38,8 +38,11 @@ type config struct {
 	name        string
 	maxPayload  int
 	maxAttempts int
-	migrate     bool
-	logger      *slog.Logger
+
+	maxCheckoutBytes int
+
+	migrate bool
+	logger  *slog.Logger
 
 	withoutNotify bool
 	observe       []func(Event)
@@ -106,13 +109,31 @@ func WithMaxAttempts(n int) Option {
 	})
 }
 
-// WithMaxPayload lowers the largest payload, in bytes. The default is what the server can take.
+// WithMaxPayload lowers the largest payload, in bytes, that this client enqueues. The default is what the server can take. It does not
+// bound what is read: a larger task, which another client enqueued, is handed out like any other; see WithMaxCheckoutBytes.
 func WithMaxPayload(bytes int) Option {
 	return once("WithMaxPayload", func(c *config) error {
 		if bytes < 1 {
 			return fmt.Errorf("%w: a largest payload of %d bytes", ErrOption, bytes)
 		}
 		c.maxPayload = bytes
+		return nil
+	})
+}
+
+// DefaultMaxCheckoutBytes is how many bytes of payload a checkout brings when the client does not say otherwise.
+const DefaultMaxCheckoutBytes = 32 << 20
+
+// WithMaxCheckoutBytes bounds the payloads that one checkout brings, in bytes together. A checkout then leases fewer tasks than it may, the
+// first of those that are due, and leaves the others to the next one. A task whose payload is larger by itself comes alone, so that it is
+// not stuck: the bound is then its size. Headers and results, of 4,000 bytes each at most, do not count. The default is
+// DefaultMaxCheckoutBytes.
+func WithMaxCheckoutBytes(bytes int) Option {
+	return once("WithMaxCheckoutBytes", func(c *config) error {
+		if bytes < 1 {
+			return fmt.Errorf("%w: checkouts of %d bytes at most, it must be at least 1", ErrOption, bytes)
+		}
+		c.maxCheckoutBytes = bytes
 		return nil
 	})
 }
@@ -160,6 +181,8 @@ func newConfig(dsn string, opts []Option) (config, error) {
 		maxAttempts: DefaultMaxAttempts,
 		logger:      slog.Default(),
 		clock:       time.Now,
+
+		maxCheckoutBytes: DefaultMaxCheckoutBytes,
 	}
 	if dsn != "" {
 		c.target = dialect.TargetOf(dsn)

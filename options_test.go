@@ -25,7 +25,7 @@ func TestDefaults(t *testing.T) {
 	if c.names != (dialect.Names{Prefix: "dbq_"}) || c.maxAttempts != DefaultMaxAttempts || c.migrate || c.strategy != "" || c.maxPayload != 0 {
 		t.Errorf("got %+v", c)
 	}
-	if c.logger == nil || c.clock == nil || c.name == "" {
+	if c.logger == nil || c.clock == nil || c.name == "" || c.maxCheckoutBytes != DefaultMaxCheckoutBytes {
 		t.Errorf("got %+v", c)
 	}
 	if err := checkText(c.name, 1, maxName, ErrOption, "name"); err != nil {
@@ -45,13 +45,13 @@ func TestOptions(t *testing.T) {
 	clock := func() time.Time { return time.Unix(1, 0) }
 	c, err := newConfig("", []Option{
 		WithPrefix("q_"), WithSchema("jobs"), WithStrategy(dialect.CAS), WithName("me"), WithMaxAttempts(3), WithMaxPayload(7), WithMigrate(),
-		WithLogger(slog.Default()), WithClock(clock),
+		WithLogger(slog.Default()), WithClock(clock), WithMaxCheckoutBytes(8),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.names != (dialect.Names{Schema: "jobs", Prefix: "q_"}) || c.strategy != dialect.CAS || c.name != "me" || c.maxAttempts != 3 ||
-		c.maxPayload != 7 || !c.migrate || c.logger != slog.Default() || !c.clock().Equal(clock()) {
+		c.maxPayload != 7 || c.maxCheckoutBytes != 8 || !c.migrate || c.logger != slog.Default() || !c.clock().Equal(clock()) {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -75,6 +75,7 @@ func TestRefusedOptions(t *testing.T) {
 		"attempts none":           WithMaxAttempts(0),
 		"attempts too many":       WithMaxAttempts(MaxMaxAttempts + 1),
 		"payload none":            WithMaxPayload(0),
+		"checkout bytes none":     WithMaxCheckoutBytes(0),
 		"no logger":               WithLogger(nil),
 		"no clock":                WithClock(nil),
 	} {
@@ -94,7 +95,7 @@ func TestAnOptionGivenTwiceIsRefused(t *testing.T) {
 	for name, opt := range map[string]Option{
 		"WithPrefix": WithPrefix("q_"), "WithSchema": WithSchema("jobs"), "WithStrategy": WithStrategy(dialect.CAS), "WithName": WithName("me"),
 		"WithMaxAttempts": WithMaxAttempts(3), "WithMaxPayload": WithMaxPayload(7), "WithLogger": WithLogger(slog.Default()),
-		"WithClock": WithClock(time.Now),
+		"WithClock": WithClock(time.Now), "WithMaxCheckoutBytes": WithMaxCheckoutBytes(7),
 	} {
 		if _, err := newConfig("", []Option{opt, opt}); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), name+" is given twice") {
 			t.Errorf("%s twice: got %v, want ErrOption", name, err)

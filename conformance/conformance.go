@@ -86,7 +86,7 @@ const caseTimeout = 3 * time.Minute
 // groups are the cases in the order in which they are run and printed.
 func groups() [][]Case {
 	return [][]Case{
-		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), checkoutCases(),
+		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), append(checkoutCases(), bytesCases()...),
 		append(leaseCases(), lockedCases()...), renewalCases(), completeTxCases(), operateCases(), fleetCases(), keepingCases(),
 		roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(), workerCases(), runtimeCases(),
 		logCases(), workerTxCases(), lapseCases(), failoverCases(),

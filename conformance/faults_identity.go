@@ -245,7 +245,8 @@ func cutBetweenParts(t *T) {
 		r := rule{atAsk: k}
 		p.set(r)
 		ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
-		tasks, spent, err := c.Queue(q.Name()).CheckoutAndSpent(ctx, 10, long)
+		out, err := c.Queue(q.Name()).CheckoutAndSpent(ctx, 10, long)
+		tasks, spent := out.Tasks, out.Spent
 		fired := p.heal()
 		cancel()
 		c.Close()

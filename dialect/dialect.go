@@ -37,7 +37,9 @@ type Dialect interface {
 	// that it leased for sure. With r.Expired it takes tasks whose lease ran out first, without it when it finds nothing
 	// else, or when there is room left, and turns those whose attempts are spent into POISON rows, which it returns too,
 	// both with who held them and as which attempt. An attempt that is not known to have started is a lapse, see
-	// LapsesPerAttempt. A queue with a note of the kind "pause" (NotePause) hands out nothing. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
+	// LapsesPerAttempt. A queue with a note of the kind "pause" (NotePause) hands out nothing. When
+	// the payloads of due tasks exceed r.Bytes, it leases the first of them that fit, in order, at least one, and marks the
+	// rows with Cut; see Budget. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
 	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
@@ -120,6 +122,7 @@ type CheckoutRequest struct {
 	Strategy Strategy
 	Queue    string
 	Limit    int           // at least 1
+	Bytes    int64         // of all payloads together, of which one larger task is an exception when it comes alone; 0 is no bound
 	Lease    time.Duration // from the database's now on
 	Holder   string        // fresh for each call, and no other client's: a token used twice would return earlier batches again
 	Expired  bool          // look for leases that ran out, too

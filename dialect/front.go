@@ -97,9 +97,9 @@ func (l Look) Found(rows []Row, took time.Duration, dead Dead, now func() (int64
 	slow := f.slow
 	f.mu.Unlock()
 	switch {
-	case len(rows) == l.limit && (slow || l.limit >= frontLeast):
+	case (len(rows) == l.limit || isCut(rows)) && (slow || l.limit >= frontLeast):
 		f.put(rows, l.Since, slow)
-	case l.Ahead:
+	case l.Ahead || isCut(rows):
 	case slow: // it went through all that was due
 		if len(rows) > 0 {
 			f.pass(rows[0].Now)

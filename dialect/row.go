@@ -38,6 +38,7 @@ type Row struct {
 	Result      []byte      `db:"result"`
 	WasDue      int64       `db:"was_due"` // checkout: when the row became due
 	Now         int64       `db:"now"`     // the database's clock when the row was read
+	Cut         bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
 
 	// Of a row whose lease had run out when checkout took it over: who had held it, since when, until when, and as which attempt.
 	WasHolder  *string `db:"was_holder"`
@@ -46,6 +47,7 @@ type Row struct {
 	WasAttempt int     `db:"was_attempt"`
 
 	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
+	// PayloadSize is there as well where a search leaves large payloads out; see FillPayloads.
 	PayloadSize *int64 `db:"payload_size"`
 	ResultSize  *int64 `db:"result_size"`
 }

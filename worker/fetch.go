@@ -34,8 +34,8 @@ func (r *run) fetch(ctx context.Context) error {
 			return nil
 		}
 		bell.look()
-		found, err := r.checkOut(ctx, want)
-		more := bell.found(found, err == nil && found == want)
+		found, cut, err := r.checkOut(ctx, want)
+		more := bell.found(found, err == nil && found == want) || cut
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -76,12 +76,13 @@ func (r *run) fetchBeside(ctx context.Context, more <-chan struct{}) {
 		if want < r.now().batch || ctx.Err() != nil || r.paused() {
 			continue
 		}
-		_, _ = r.checkOut(ctx, want) // fetch meets an error, too
+		_, _, _ = r.checkOut(ctx, want) // fetch meets an error, too
 	}
 }
 
-// checkOut checks out as many tasks as are missing and hands them to the handlers. It returns how many it found.
-func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
+// checkOut checks out as many tasks as are missing and hands them to the handlers. It returns how many it found, and whether their
+// payloads have cut it short.
+func (r *run) checkOut(ctx context.Context, want int) (found int, cut bool, err error) {
 	r.coming.Add(int64(want))
 	defer func() {
 		r.coming.Add(int64(-want))
@@ -89,7 +90,8 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 	}()
 	start, lease := time.Now(), r.now().lease
 	defer func() { r.lastCheckout.Store(int64(time.Since(start))) }()
-	tasks, spent, err := r.checkOutInTime(ctx, want, lease)
+	out, err := r.checkOutInTime(ctx, want, lease)
+	tasks, spent := out.Tasks, out.Spent
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		r.held.mayHold(lease)
 	}
@@ -106,7 +108,7 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 	if ctx.Err() == nil {
 		r.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
 	}
-	return len(tasks) + len(spent), err
+	return len(tasks) + len(spent), out.More, err
 }
 
 // handOver makes jobs ready for the handlers. When there is no room, as after an operator has asked for larger batches
@@ -114,6 +116,7 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, err error) {
 func (r *run) handOver(ctx context.Context, jobs []job) {
 	for i := range jobs {
 		r.waiting.Add(1)
+		r.waitingBytes.Add(int64(len(jobs[i].task.Payload)))
 		select {
 		case r.ready <- &jobs[i]:
 			continue
@@ -122,13 +125,23 @@ func (r *run) handOver(ctx context.Context, jobs []job) {
 		select {
 		case r.ready <- &jobs[i]:
 		case <-ctx.Done():
-			r.waiting.Add(-1)
+			r.started(&jobs[i])
 			for k := range jobs[i:] {
 				r.release([]*job{&jobs[i+k]})
 			}
 			return
 		}
 	}
+}
+
+// started notes that jobs do not wait for a handler any more.
+func (r *run) started(jobs ...*job) {
+	bytes := 0
+	for _, j := range jobs {
+		bytes += len(j.task.Payload)
+	}
+	r.waiting.Add(int64(-len(jobs)))
+	r.waitingBytes.Add(int64(-bytes))
 }
 
 // supply is what fetch knows about the pace of things.
@@ -197,7 +210,7 @@ func (r *run) handBack(n int, now time.Time) {
 				default:
 				}
 			}
-			r.waiting.Add(-1)
+			r.started(j)
 			r.release([]*job{j})
 		default:
 			return
@@ -205,11 +218,15 @@ func (r *run) handBack(n int, now time.Time) {
 	}
 }
 
-// wanted is how many tasks are missing, at most a batch; 0 is too few to ask for.
+// wanted is how many tasks are missing, at most a batch; 0 is too few to ask for. While the payloads that wait for handlers are as much as a
+// checkout may bring, nothing is missing.
 func (r *run) wanted() int {
 	each, batch := 1, r.now().batch
 	if r.cfg.BatchHandler != nil {
 		each = r.cfg.BatchSize
+	}
+	if r.waitingBytes.Load() >= int64(r.cfg.Queue.Client().MaxCheckoutBytes()) {
+		return 0
 	}
 	target := int(r.idle.Load())*each + int(r.prefetch.Load())
 	want := target - int(r.waiting.Load()) - int(r.coming.Load())

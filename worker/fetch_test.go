@@ -39,7 +39,7 @@ func TestWhoWaitsForACheckoutIsToldWhenItFindsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.idle.Store(10)
-	if _, err := r.checkOut(t.Context(), 10); err != nil {
+	if _, _, err := r.checkOut(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -72,7 +72,7 @@ func TestWhatThereIsNoRoomForIsHandedBackAtTheEnd(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if found, err := r.checkOut(ctx, room+3); err != nil || found != room+3 {
+	if found, _, err := r.checkOut(ctx, room+3); err != nil || found != room+3 {
 		t.Fatal(found, err)
 	}
 	if len(r.ready) != room || len(r.settler.in) != 3 {

@@ -13,7 +13,7 @@ import (
 
 // checkOutInTime is a checkout that has ended before the first of the worker's leases does. While one is overdue it
 // finds nothing.
-func (r *run) checkOutInTime(ctx context.Context, want int, lease time.Duration) (tasks, spent []dbq.Task, err error) {
+func (r *run) checkOutInTime(ctx context.Context, want int, lease time.Duration) (out dbq.CheckedOut, err error) {
 	q := r.cfg.Queue.ForWorker(r.cfg.ID)
 	if !q.Client().Server().OneWriter {
 		return q.CheckoutAndSpent(ctx, want, lease)
@@ -25,14 +25,14 @@ func (r *run) checkOutInTime(ctx context.Context, want int, lease time.Duration)
 	inTime, cancel := context.WithDeadline(ctx, first)
 	defer cancel()
 	if inTime.Err() != nil {
-		return nil, nil, ctx.Err()
+		return out, ctx.Err()
 	}
-	tasks, spent, err = q.CheckoutAndSpent(inTime, want, lease)
+	out, err = q.CheckoutAndSpent(inTime, want, lease)
 	cut := errors.Is(err, context.DeadlineExceeded) && inTime.Err() != nil && ctx.Err() == nil
 	if cut && !errors.Is(err, dbq.ErrMayHaveHappened) {
-		return nil, nil, nil
+		return dbq.CheckedOut{}, nil
 	}
-	return tasks, spent, err
+	return out, err
 }
 
 // firstEnd is when the first lease of what the worker still holds ends, by this process's clock; some is false when it

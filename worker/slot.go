@@ -51,7 +51,7 @@ func (r *run) next(s *slot) bool {
 		jobs = r.fill(jobs)
 	}
 	s.jobs = jobs
-	r.waiting.Add(int64(-len(jobs)))
+	r.started(jobs...)
 	r.tellHungry()
 	return r.handle(s, jobs) || r.enter() // nobody took its place, perhaps
 }

@@ -172,9 +172,10 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	stop := r.start(ctx)
 	defer stop()
 	defer r.stopHanding() // ends what was started in the place of a handler that ignores its context
-	tasks, spent, err := r.cfg.Queue.ForWorker(r.cfg.ID).CheckoutAndSpent(ctx, n, r.now().lease)
-	r.foundCrashed(tasks, spent)
-	r.spent(spent)
+	out, err := r.cfg.Queue.ForWorker(r.cfg.ID).CheckoutAndSpent(ctx, n, r.now().lease)
+	tasks := out.Tasks
+	r.foundCrashed(tasks, out.Spent)
+	r.spent(out.Spent)
 	if err != nil || len(tasks) == 0 {
 		return t, false, err
 	}
@@ -252,6 +253,8 @@ type run struct {
 	idle   atomic.Int64  // handlers that wait for a task
 	// waiting is how many tasks wait for handlers: those in ready, and those that a handler has been given that is still counted as idle.
 	waiting atomic.Int64
+	// waitingBytes are the payloads of these.
+	waitingBytes atomic.Int64
 	// prefetch is how many tasks should wait for handlers.
 	prefetch atomic.Int64
 	coming   atomic.Int64 // tasks that checkouts under way ask for

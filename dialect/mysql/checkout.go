@@ -49,9 +49,12 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
 		"due": t("SELECT d.priority FROM (" + eachPriority(
 			`SELECT {p} AS priority FROM DUAL WHERE CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END <= {now}`) +
 			") AS d WHERE " + unpaused),
-		"ready":       t(`SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
-		"see ready":   t(`SELECT t.id, t.fence, t.due_at AS was_due ` + ready),
-		"see expired": t(`SELECT t.id, t.fence, t.priority, ` + renewed + ` AS was_until ` + expired),
+		// The server reads every column that a statement names, also where CASE leaves it out: a large payload from pages of its own.
+		"ready": t(`SELECT {columns}, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
+  t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
+		"ready sizes": t(`SELECT {columns}, t.payload_size, t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
+		"see ready":   t(`SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due ` + ready),
+		"see expired": t(`SELECT t.id, t.fence, t.priority, t.payload_size, ` + renewed + ` AS was_until ` + expired),
 		"oldest": t(`SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated FROM (` + eachPriority(
 			`(SELECT updated AS taken FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority = {p} AND due_at >= :oldest - {ages} ORDER BY due_at LIMIT 1)`) +
 			`) AS x`),
@@ -73,6 +76,7 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
   FROM ` + listed + ` AND t.state = 1 FOR UPDATE`
 	)
 	st.CheckoutBatch = map[string]dialect.Batch{
+		"payloads": by(`SELECT id, payload FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
 		// Read again under lock what was seen without one, and only what is still the same.
 		"lock ready":       pair(lockReady + ` SKIP LOCKED`),
 		"lock expired":     pair(lockExpired + ` SKIP LOCKED`),
@@ -162,6 +166,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
+	budget dialect.Budget
 	rows   []dialect.Row
 	missed bool // candidates were seen that others took
 
@@ -175,21 +180,20 @@ func (c *checkout) anyExpired(ctx context.Context) bool {
 	return err != nil || len(rows) > 0
 }
 
-func (c *checkout) room() int { return c.r.Limit - len(c.rows) }
-
 // finder locks due tasks of one priority and returns them as they were.
 type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error)
 
 // parts takes leases that ran out and due tasks, in the order asked for.
 func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder) error {
-	c.rows, c.found = nil, nil
+	c.rows, c.found, c.budget = nil, nil, c.r.Budget()
+	defer func() { c.budget.Mark(c.rows); c.budget.Mark(c.found) }()
 	ready := func() error {
 		for _, p := range due {
-			if c.room() <= 0 {
+			if c.budget.Spent() {
 				return nil
 			}
 			began := time.Now()
-			rows, err := find(ctx, conn, p, c.room())
+			rows, err := find(ctx, conn, p, c.budget.Rows)
 			if err != nil {
 				return err
 			}
@@ -214,12 +218,23 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 }
 
 func (c *checkout) readyArgs(priority, limit int) dialect.Args {
-	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "since": c.look.Since[priority]}
+	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "since": c.look.Since[priority], "share": c.budget.Share()}
 }
 
-// skipLocked locks the next tasks that nobody else has locked.
+// skipLocked locks the next tasks that nobody else has locked, and returns those that fit. While the queue's payloads are small they come with
+// what locks them; others are read when it is known which of them fit.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-	return c.s.Query(ctx, conn, c.s.Statements.Checkout["ready"], c.readyArgs(priority, limit))
+	name, small, whole := "ready sizes", c.s.Small(c.r.Queue), c.r.Budget()
+	if small.Were() {
+		name = "ready"
+	}
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout[name], c.readyArgs(priority, limit))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	small.Found(rows, whole.Share())
+	rows = c.budget.Fit(rows)
+	return rows, c.s.FillPayloads(ctx, conn, c.s.Statements.CheckoutBatch["payloads"], rows)
 }
 
 // seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first round, and then,
@@ -237,6 +252,7 @@ func (c *checkout) seenReady(round int) finder {
 		if len(seen) > limit {
 			seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
 		}
+		seen = c.budget.Fit(seen)
 		rows, err := c.lock(ctx, conn, "lock ready", seen)
 		c.missed = c.missed || len(rows) < len(seen)
 		return rows, err
@@ -278,10 +294,11 @@ func pairsOf(rows []dialect.Row) dialect.Args {
 
 // expired takes over leases that ran out, and buries tasks whose attempts are spent.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
-	seen, err := c.seeExpired(c.room(), func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })
+	seen, err := c.seeExpired(c.budget.Rows, func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })
 	if err != nil || len(seen) == 0 {
 		return err
 	}
+	seen = c.budget.Fit(seen)
 	rows, err := c.lock(ctx, conn, "lock expired", seen)
 	if err != nil {
 		return err
@@ -310,6 +327,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		spent[i].Fence++
 	}
 	c.rows = append(c.rows, spent...)
+	c.budget.Spend(spent)
 	return c.lease(ctx, conn, "take over", again)
 }
 
@@ -334,6 +352,7 @@ func (c *checkout) lease(ctx context.Context, conn dialect.Conn, name string, ro
 		row.Fence++
 	}
 	c.rows = append(c.rows, rows...)
+	c.budget.Spend(rows)
 	return nil
 }
 

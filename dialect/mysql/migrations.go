@@ -60,6 +60,7 @@ func columnsOfTask() string {
   taken_by VARBINARY(800) NOT NULL DEFAULT '%s',
   created BIGINT NOT NULL,
   updated BIGINT NOT NULL,
+  payload_size INT UNSIGNED,
   headers BLOB,
   payload LONGBLOB,
   result BLOB,

@@ -35,12 +35,13 @@ func planTable(t *testing.T, s *dialect.Session) {
 
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
-	"due": "lane", "ready": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane", "held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
+	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
+	"held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "take over": "PRIMARY",
 	"bury": "PRIMARY", "start": "PRIMARY", "start after": "PRIMARY",
 	"win after": "PRIMARY", "extend after": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY",
-	"peek": "PRIMARY", "insert after": "PRIMARY",
+	"peek": "PRIMARY", "insert after": "PRIMARY", "payloads": "PRIMARY",
 	"complete": "PRIMARY", "complete first": "PRIMARY", "unlocked": "PRIMARY",
 }
 
@@ -94,7 +95,8 @@ func planEach(t *testing.T, s *dialect.Session) {
 	if got, want := len(plain)+len(batches), len(ways); got != want {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
 	}
-	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r"}
+	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "share": int64(100),
+		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r"}
 	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		e := &explainer{db: s.Pool.Write}

@@ -72,12 +72,13 @@ BEGIN
     CLOSE c_ready;
   END LOOP;
 END;`),
-		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
-		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence, ` + renewed + ` AS was_until FROM {task} t
+		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence, t.payload_size ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
+		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence, t.payload_size, ` + renewed + ` AS was_until FROM {task} t
  WHERE t.busy_queue = :queue AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
 		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun, updated = {now}
  WHERE (id, fence) IN (SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
-		"taken": t(`SELECT {columns}, t.payload, t.payload_size, t.was_due, {now} AS now FROM {task} t
+		"taken": t(`SELECT {columns}, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
+  t.was_due, {now} AS now FROM {task} t
  WHERE t.busy_queue = :queue AND t.holder = :holder`),
 		"queue lock": t(queueLock),
 		"queue free": t(queueUnlock),
@@ -87,7 +88,7 @@ END;`),
 		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun, updated = {now}
  WHERE id = :id AND fence = :fence AND due <= {now}`),
 		// Read again under lock what was seen without one, and only what is still the same.
-		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence FROM {task} t
+		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED`), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
 		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.started, t.payload_size, {now} AS now FROM {task} t
  WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED`),
@@ -119,22 +120,24 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	}
 	switch r.Strategy {
 	case dialect.SkipLocked:
-		err = s.Tx(ctx, c.within(c.block))
+		err = c.take(ctx, due, c.block, func(ready part) error { return s.Tx(ctx, c.within(ready)) })
 	case dialect.Advisory:
 		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
 			Args: dialect.Args{"queue": r.Queue}}
-		err = s.LockedTx(ctx, lock, c.within(c.block))
+		err = c.take(ctx, due, c.block, func(ready part) error { return s.LockedTx(ctx, lock, c.within(ready)) })
 	case dialect.CAS:
+		c.sized = true
 		err = c.untilSome(ctx, func(round int) part { return c.seenReady(due, round) })
 	case Update:
-		err = c.untilSome(ctx, func(int) part { return c.update(due) })
+		update := c.update(due)
+		err = c.take(ctx, due, update, func(ready part) error { return c.untilSome(ctx, func(int) part { return ready }) })
 	default:
 		return nil, fmt.Errorf("oracle: no strategy %q", r.Strategy)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.rows, nil
+	return c.budget.Mark(c.rows), nil
 }
 
 // checkout is one call of Checkout.
@@ -145,6 +148,8 @@ type checkout struct {
 	left    int  // room for more
 	claimed int  // tasks that were tried, of which others may have taken some
 	missed  bool // others took all that were tried
+	budget  dialect.Budget
+	sized   bool // it knows how large payloads are before it leases them
 	// before are the tasks whose lease ran out, as they were.
 	before map[uuid.UUID]dialect.Row
 }
@@ -181,13 +186,13 @@ func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) er
 // within makes a transaction of leases that ran out and due tasks, in the order asked for, and reads what it leased.
 func (c *checkout) within(ready part) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
-		c.rows, c.left, c.claimed, c.before = nil, c.r.Limit, 0, nil
+		c.rows, c.left, c.claimed, c.before, c.budget = nil, c.r.Limit, 0, nil, c.r.Budget()
 		if c.r.Expired {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
 		}
-		if c.left > 0 {
+		if c.left > 0 && !c.budget.Cut {
 			if err := ready(ctx, conn); err != nil {
 				return err
 			}
@@ -210,29 +215,6 @@ func (c *checkout) within(ready part) part {
 	}
 }
 
-// taken are the tasks under the checkout's mark, in the order in which they are handed out: those of leases that ran out by the order asked for.
-func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["taken"], dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder})
-	for i := range rows {
-		was := c.before[rows[i].ID]
-		rows[i].WasHolder, rows[i].WasTaken = was.WasHolder, was.WasTaken
-		rows[i].WasUntil, rows[i].WasAttempt = was.WasUntil, was.WasAttempt
-	}
-	late := func(r dialect.Row) int {
-		if (r.WasDue == takenOver) == c.r.Expired {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(rows, func(a, b dialect.Row) int {
-		if d := late(a) - late(b); d != 0 {
-			return d
-		}
-		return dialect.HandOutOrder(a, b)
-	})
-	return rows, err
-}
-
 // block locks and leases the next tasks that nobody else has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
 	_, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["ready"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder,
@@ -246,7 +228,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {
 			limit := c.left
-			if limit < 1 {
+			if limit < 1 || c.budget.Cut {
 				return nil
 			}
 			args := dialect.Args{"queue": c.r.Queue, "priority": p, "limit": limit}
@@ -260,6 +242,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 			if len(seen) > limit {
 				seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
 			}
+			seen = c.budget.Fit(seen)
 			c.claimed += len(seen)
 			if len(seen) == 0 {
 				continue
@@ -272,6 +255,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 				return err
 			}
 			c.left -= len(rows)
+			c.budget.Spend(rows)
 		}
 		return nil
 	}
@@ -299,7 +283,7 @@ func (c *checkout) update(due []int) part {
 // expired takes over leases that ran out, and buries tasks whose attempts are spent.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder})
-	if err != nil || len(seen) == 0 {
+	if seen = c.budget.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
 	rows, err := c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["skip expired"], keys(seen), len(seen))
@@ -338,6 +322,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	}
 	c.rows = append(c.rows, spent...)
 	c.left -= len(rows)
+	c.budget.Spend(rows)
 	return c.write(ctx, conn, "take expired", again)
 }
 

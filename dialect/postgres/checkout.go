@@ -25,7 +25,7 @@ const (
 // It tells where each row is, and the update goes there: whatever PostgreSQL believes about the table, it need not look for the rows
 // again. A row that somebody has changed in between is elsewhere, and is left out.
 const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid FROM {task} t
+    SELECT t.id, t.fence, t.due, t.ctid, ` + size + ` AS size FROM {task} t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND ` + unpaused + `
@@ -33,11 +33,26 @@ const ready = `SELECT {found} FROM generate_series(0, 9) AS p (priority) CROSS J
 
 // expired is a search for leases that ran out, among the few tasks in work that were taken since :oldest, but not for those that this very
 // checkout took a moment ago for a very short time.
-const expired = `SELECT {found}, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
-       ` + renewed + ` AS was_until FROM {task} t
+const expired = `SELECT {found}, ` + size + ` AS {size}, t.holder AS was_holder,
+       t.updated AS was_taken, t.attempt AS was_attempt, ` + renewed + ` AS was_until
+  FROM {task} t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND ` + over + `
      AND ` + unpaused + ` LIMIT :limit {lock}`
+
+// The bytes of payload in a checkout are bounded; see dialect.Budget. octet_length finds the size of a payload in its row, also when
+// the payload is stored beside the table or compressed.
+//
+// A running sum makes the statement cost a few percent more. While a queue's payloads are small, "ready" only checks that they still
+// are: when it meets one that is larger than an equal share of the bytes, it takes nothing, and "ready within" follows.
+const (
+	size     = `coalesce(octet_length(t.payload), 0)`
+	sums     = `sum(size) OVER (ROWS UNBOUNDED PRECEDING)`
+	fits     = `total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)`
+	allSmall = ` WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint))`
+	within   = `pick AS MATERIALIZED (
+  SELECT * FROM (SELECT e.*, ` + sums + ` AS total FROM ended AS e) AS e WHERE ` + fits + `), `
+)
 
 // take changes rows that are still due. Without coalesce the planner would see that they are in the index of those that are due, and might
 // walk it all to find them.
@@ -68,7 +83,7 @@ RETURNING {columns}, t.payload, clock.now`)
 // A statement finds the rows that it changes by where its search found them, joined to it when the search has more to tell, or, of
 // rows that an earlier statement saw, by id and fence.
 const (
-	placed = "clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick))"
+	placed = "clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick%s))"
 	told   = "won, clock WHERE t.ctid = won.place"
 	seen   = "pick, clock WHERE t.id = pick.id AND t.fence = pick.fence"
 	taken  = "won, clock WHERE t.id = won.id AND t.fence = won.fence"
@@ -81,23 +96,29 @@ func addCheckout(st *dialect.Statements, t func(string) string, batch func(strin
 		return t("WITH " + clock + ", pick AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", lock, "{found}", found).Replace(search) + ")" + update)
 	}
 	look := func(search, found string) string {
-		return t("WITH " + clock + "\n" + strings.NewReplacer("{lock}", "", "{found}", found).Replace(search))
+		fill := strings.NewReplacer("{lock}", "", "{found}", found, "{size}", "payload_size")
+		return t("WITH " + clock + "\n" + fill.Replace(search))
 	}
-	taking := "\n" + strings.Replace(take, "{which}", placed, 1)
-	takingOver := ", " + won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, " +
-		"won.was_attempt, won.was_until"
+	taking := func(which string) string {
+		return "\n" + strings.Replace(take, "{which}", fmt.Sprintf(placed, which), 1)
+	}
+	takingOver := won + strings.Replace(takeOver, "{which}", told, 1) + ", won.was_holder, won.was_taken, won.was_attempt, won.was_until,\n" +
+		"  (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut"
 	given := `WITH {clock}, pick AS MATERIALIZED (
   SELECT t.id, t.fence
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
          unnest(given.id, given.fence) AS d (id, fence), {task} t
    WHERE t.id = d.id AND t.fence = d.fence AND {still} FOR UPDATE OF t SKIP LOCKED)`
 	st.Checkout = map[string]string{
-		"ready":   pick(ready, "x.ctid AS place", taking, "FOR UPDATE SKIP LOCKED"),
-		"expired": pick(expired, "t.id, t.fence, t.ctid AS place", takingOver, "FOR UPDATE SKIP LOCKED"),
+		"ready": pick(ready, "x.ctid AS place, x.size", taking(allSmall), "FOR UPDATE SKIP LOCKED"),
+		"ready within": pick(ready, "x.ctid AS place, x.size, "+sums+" AS total",
+			taking(` WHERE `+fits)+`, (SELECT NOT bool_and(`+fits+`) FROM pick) AS cut`, "FOR UPDATE SKIP LOCKED"),
+		"expired": t("WITH " + clock + ", ended AS MATERIALIZED (\n  " + strings.NewReplacer("{lock}", "FOR UPDATE SKIP LOCKED",
+			"{size}", "size", "{found}", "t.id, t.fence, t.ctid AS place").Replace(expired) + "),\n" + within + takingOver),
 		// The table is named by its number, which is the same whether a client names its schema or the search path does.
 		"queue lock": t(`SELECT pg_advisory_xact_lock(hashtextextended(
   'dbq checkout ' || CAST(CAST('{task}' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0))`),
-		"see ready":   look(ready, "x.id, x.fence"),
+		"see ready":   look(ready, "x.id, x.fence, x.size AS payload_size"),
 		"see expired": look(expired, "t.id, t.fence"),
 		"dead":        t(`SELECT {now} AS now WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint)`),
 		"oldest": t(`WITH {clock} SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM {task} t
@@ -132,15 +153,16 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 
 // checkout is one call of Checkout.
 type checkout struct {
-	s    *dialect.Session
-	r    dialect.CheckoutRequest
-	rows []dialect.Row
+	s      *dialect.Session
+	r      dialect.CheckoutRequest
+	rows   []dialect.Row
+	budget dialect.Budget
 	// ahead says that it began at the queue's front: another checkout looks from the start, and for leases that ran out, when the front is old.
 	ahead bool
 }
 
-// A search leases up to limit tasks by one of the searches "ready" and "expired".
-type search func(ctx context.Context, name string, limit int) ([]dialect.Row, error)
+// A search leases tasks within the budget by one of the searches "ready" and "expired".
+type search func(ctx context.Context, name string) ([]dialect.Row, error)
 
 // parts runs the two searches in the order asked for: leases that ran out come first when they are to be looked for, and otherwise
 // only when nothing else was found.
@@ -149,14 +171,15 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 	if c.r.Expired {
 		order = []string{"expired", "ready"}
 	}
-	c.rows = nil
+	c.rows, c.budget = nil, c.r.Budget()
 	for _, name := range order {
-		if len(c.rows) >= c.r.Limit || (len(c.rows) > 0 || c.ahead) && !c.r.Expired {
+		if c.budget.Spent() || (len(c.rows) > 0 || c.ahead) && !c.r.Expired {
 			break
 		}
-		rows, err := find(ctx, name, c.r.Limit-len(c.rows))
+		rows, err := find(ctx, name)
+		c.budget.Spend(rows)
 		slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING has no order
-		c.rows = append(c.rows, rows...)
+		c.rows = c.budget.Mark(append(c.rows, rows...))
 		if err != nil {
 			return err
 		}
@@ -176,12 +199,13 @@ func (c *checkout) each(ctx context.Context, find search) error {
 
 func (c *checkout) args(limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"begun": c.r.Begun(), "since": dialect.FromStart, "oldest": int64(0)}
+		"begun": c.r.Begun(), "since": dialect.FromStart, "oldest": int64(0),
+		"bytes": c.budget.Bytes, "used": c.budget.Used, "share": c.budget.Share()}
 }
 
 // statement runs one search that takes what it finds.
-func (c *checkout) statement(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
-	take := func(args dialect.Args) (rows []dialect.Row, err error) {
+func (c *checkout) statement(ctx context.Context, name string) ([]dialect.Row, error) {
+	take := func(name string, args dialect.Args) (rows []dialect.Row, err error) {
 		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name], args))
 			return err
@@ -193,9 +217,9 @@ func (c *checkout) statement(ctx context.Context, name string, limit int) (rows 
 	}
 	ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Ask(ctx, text, args) }
 	if name == "ready" {
-		return c.fromFront(limit, ask, take)
+		return c.fromFront(ask, take)
 	}
-	return c.amongWorking(limit, ask, take)
+	return c.amongWorking(ask, take)
 }
 
 // took gives rows what take does not send back: all that this call has set. Rows that were taken over have come whole.
@@ -219,22 +243,23 @@ func (c *checkout) advisory(ctx context.Context) error {
 		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["queue lock"], lock); err != nil {
 			return err
 		}
-		return c.parts(ctx, func(ctx context.Context, name string, limit int) ([]dialect.Row, error) {
+		return c.parts(ctx, func(ctx context.Context, name string) ([]dialect.Row, error) {
 			ask := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
-			take := func(args dialect.Args) ([]dialect.Row, error) {
+			take := func(name string, args dialect.Args) ([]dialect.Row, error) {
 				return c.took(ask(c.s.Statements.Checkout[name], args))
 			}
 			if name == "ready" {
-				return c.fromFront(limit, ask, take)
+				return c.fromFront(ask, take)
 			}
-			return c.amongWorking(limit, ask, take)
+			return c.amongWorking(ask, take)
 		})
 	})
 }
 
 // compareAndSet reads candidates and takes those whose fence is still the same. It begins with the first, in order; when others took
 // these, it goes on with a random window, so that workers do not race for the same rows again.
-func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (rows []dialect.Row, err error) {
+func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
+	limit := c.budget.Rows
 	for round := range rounds {
 		seen, err := c.s.Ask(ctx, c.s.Statements.Checkout["see "+name], c.args(limit*windows))
 		if err != nil || len(seen) == 0 {
@@ -243,7 +268,7 @@ func (c *checkout) compareAndSet(ctx context.Context, name string, limit int) (r
 		if round > 0 && len(seen) > limit {
 			seen = seen[rand.IntN(len(seen)-limit+1):]
 		}
-		seen = seen[:min(limit, len(seen))]
+		seen = c.budget.Fit(seen[:min(limit, len(seen))])
 		// By id, so that two of these never wait for each other in a circle.
 		slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
 		args := c.args(limit)

@@ -67,7 +67,7 @@ func plans(t *testing.T, dsn string) {
 
 // planTaking holds the checkouts that take what their search finds, and may visit some rows more.
 func planTaking(s *dialect.Session, e *explainer, n, more int) {
-	for name, visits := range map[string]int{"ready": n, "expired": inWork + ranOut + n} {
+	for name, visits := range map[string]int{"ready": n, "ready within": n, "expired": inWork + ranOut + n} {
 		e.check(fmt.Sprintf("%s, %d", name, n), n, visits+more, func() error {
 			_, err := s.Query(e.t.Context(), e, s.Statements.Checkout[name], planQueue("work", n))
 			return err
@@ -88,7 +88,8 @@ func planAlike(s *dialect.Session, e *explainer, n int) {
 }
 
 func planQueue(name string, limit int) dialect.Args {
-	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "begun": int64(0), "holder": "plan", "since": make([]int64, 10), "oldest": int64(0)}
+	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "begun": int64(0), "holder": "plan", "since": make([]int64, 10),
+		"oldest": int64(0), "bytes": int64(1 << 30), "used": int64(0), "share": int64(1 << 20)}
 }
 
 func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
@@ -126,7 +127,7 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 			return err
 		})
 		// Nothing is due in this queue, and its 20,000 future tasks are in all priorities.
-		for _, name := range []string{"ready", "see ready", "expired", "see expired"} {
+		for _, name := range []string{"ready", "ready within", "see ready", "expired", "see expired"} {
 			e.check("empty poll, "+name, 0, 0, func() error {
 				_, err := s.Query(t.Context(), e, s.Statements.Checkout[name], planQueue("later", 100))
 				return err

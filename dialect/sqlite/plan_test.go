@@ -48,6 +48,7 @@ var wanted = map[string][]string{
 	"extend":         {"id"},
 	"start":          {"id"},
 	"peek":           {"id"},
+	"payloads":       {"id"},
 	"get":            {"id"},
 	"held":           {"busy"},
 	"find reference": {"reference"},
@@ -68,7 +69,7 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 
 	id := uuid.Must(uuid.NewV7())
 	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "begun": int64(0), "holder": "plan", "id": id, "now": int64(1), "reference": "r",
-		"priority": 9, "was_due": int64(1)}
+		"share": int64(100), "priority": 9, "was_due": int64(1)}
 	const n = 100
 	many := dialect.Args{"id": make(dialect.Col[uuid.UUID], n), "fence": make(dialect.Col[int64], n), "state": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "uncount": make(dialect.Col[int64], n),

@@ -85,11 +85,14 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	var out []dialect.Row
 	err = s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
 		out = nil
+		budget := r.Budget()
+		defer func() { budget.Mark(out) }()
 		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder, "begun": r.Begun()}
-		add := func(take func(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error)) {
-			if args["limit"] = r.Limit - len(out); err == nil && len(out) < r.Limit {
+		add := func(take taker) {
+			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Spent() {
 				var rows []dialect.Row
-				rows, err = take(ctx, s, c, args)
+				rows, err = take(ctx, s, c, args, &budget)
+				budget.Spend(rows)
 				out = append(out, rows...)
 			}
 		}
@@ -110,9 +113,12 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	return out, nil
 }
 
-func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
+// A taker leases tasks within a budget.
+type taker func(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error)
+
+func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error) {
 	seen, err := s.Query(ctx, c, s.Statements.Checkout["expired"], args)
-	if err != nil || len(seen) == 0 {
+	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return nil, err
 	}
 	ids, fences, was := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen)), make(map[uuid.UUID]dialect.Row, len(seen))
@@ -128,10 +134,18 @@ func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args d
 	return rows, err
 }
 
-func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
+func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error) {
 	rows, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
 	if err != nil || len(rows) == 0 {
 		return nil, err
+	}
+	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
+	rows = b.Fit(rows)
+	if err := s.FillPayloads(ctx, c, s.Statements.CheckoutBatch["payloads"], rows); err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, nil
 	}
 	now, holder := rows[0].Now, args["holder"].(string)
 	until := now + args["lease"].(int64)
@@ -139,7 +153,6 @@ func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dia
 		r := &rows[i]
 		r.Queue, r.State, r.Holder, r.LeaseUntil, r.Updated = args["queue"].(string), state.Processing, &holder, &until, now
 	}
-	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
 	args["now"] = now
 	var taken int64
 	for i, r := range rows {

@@ -20,7 +20,8 @@ var listed = strings.Replace(columns, "payload, length(payload) AS payload_size"
 
 // leased are a row t that is due, as it is when it has been taken, without what all who are taken have in common.
 const leased = "t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses, t.fence + 1 AS fence, t.created, " +
-	"t.headers, t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now"
+	"t.headers, CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size, " +
+	"t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now"
 
 // ready are the row ids of the tasks to take next, in order. A bare variable as a limit would have the statement prepared anew for each
 // value that it is given.
@@ -173,11 +174,12 @@ UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1
 			"take": t(`UPDATE OR FAIL {task} SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
   lease_until = :now + :lease, taken_by = ` + padded + `, started = :begun, updated = :now
  WHERE queue = :queue AND priority = :priority AND due IS NOT NULL AND (due, id) <= (:was_due, :id)`),
-			"expired": t(`SELECT id, fence, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
+			"expired": t(`SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
   lease_until AS was_until FROM {task}
  WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
+			"payloads": batch(`SELECT t.id, t.payload FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`, `(:id)`),
 			"take over": batch(`UPDATE {task} SET state = CASE WHEN `+spent+` THEN 4 ELSE 1 END,
   result = CASE WHEN `+spent+` THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
   lease_until = CASE WHEN `+spent+` THEN NULL ELSE {now} + :lease END,

@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
   created BIGINT NOT NULL,
   updated BIGINT NOT NULL,
+  payload_size INT UNSIGNED,
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
@@ -97,6 +98,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
   created BIGINT NOT NULL,
   updated BIGINT NOT NULL,
+  payload_size INT UNSIGNED,
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
@@ -145,17 +147,17 @@ DROP TABLE IF EXISTS dbq_migration;
 
 -- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
- :reused * created, :headers, :payload)
+ :reused * created, :payload_size, :headers, :payload)
 -- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before.
 -- In what reads before or after the change it is a list of :id
 INSERT IGNORE INTO dbq_task
-  (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence, headers, payload)
+  (id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence, payload_size, headers, payload)
 VALUES {rows};
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 
 -- InsertAlike. Adds new tasks without a reference that share all but their ids and payloads.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :headers, :payload)
-INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due_at, created, updated, headers, payload) VALUES {rows};
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :payload_size, :headers, :payload)
+INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload_size, headers, payload) VALUES {rows};
 
 -- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount,
@@ -350,7 +352,7 @@ DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= TIMESTAMPDIFF(MICROSEC
 
 -- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
-INSERT IGNORE INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, taken_by, created, updated, headers, payload, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
+INSERT IGNORE INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, taken_by, created, updated, payload_size, headers, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end, taken_by, created, updated, payload_size, headers, payload, result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM dbq_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) FOR UPDATE;
 
 -- ListArchive. Lists tasks of the archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_archive AS t WHERE {where} ORDER BY t.id LIMIT :limit;
@@ -386,16 +388,21 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 30) WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
+  t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- Checkout ready sizes. Is ready for a queue whose payloads are not known to be small: it locks tasks and leaves the payloads out.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload_size, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
-SELECT t.id, t.fence, t.priority, COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) AS was_until FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+SELECT t.id, t.fence, t.priority, t.payload_size, COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) AS was_until FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue AND t.lane = 9 AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND t.due_at >= :oldest - 4611686018427387904
    AND COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note AS n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit;
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
-SELECT t.id, t.fence, t.due_at AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY t.due_at, t.id LIMIT :limit;
 
 -- Checkout turn. Strategy skip-locked: a large checkout waits for others of its queue, a second at most.
@@ -418,6 +425,10 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 AND t.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+
+-- CheckoutBatch payloads. Reads the large payloads of the tasks that fit.
+-- At most 500 rows. {rows} is a list, with ", " in between, of :id
+SELECT id, payload FROM dbq_task FORCE INDEX (PRIMARY) WHERE id IN ({rows});
 
 -- CheckoutBatch take. Leases the tasks that were found.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id

@@ -372,14 +372,17 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
-WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT t.id, t.fence, t.ctid AS place, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
-       coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), ended AS MATERIALIZED (
+  SELECT t.id, t.fence, t.ctid AS place, coalesce(octet_length(t.payload), 0) AS size, t.holder AS was_holder,
+       t.updated AS was_taken, t.attempt AS was_attempt, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until
+  FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
      AND (t.lease_until <= (SELECT now FROM clock)
        OR (t.id, t.fence) IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until <= (SELECT now FROM clock)))
-     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED), free AS (
+     AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED),
+pick AS MATERIALIZED (
+  SELECT * FROM (SELECT e.*, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM ended AS e) AS e WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)), free AS (
   INSERT INTO dbq_lease AS l (id, fence, lease_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint) FROM pick, clock ORDER BY pick.id
   ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until
@@ -396,7 +399,8 @@ UPDATE dbq_task t SET
   lapses = CASE WHEN t.started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END, started = CAST(:begun AS smallint),
   fence = t.fence + 1, updated = clock.now
   FROM won, clock WHERE t.ctid = won.place AND t.state + 0 = 1
-RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, won.was_holder, won.was_taken, won.was_attempt, won.was_until;
+RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, clock.now, won.was_holder, won.was_taken, won.was_attempt, won.was_until,
+  (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut;
 
 -- Checkout oldest. Tells when the oldest task in work was taken: leases that ran out are looked for from there on.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) SELECT least(clock.now - CAST(:late AS bigint), (SELECT t.updated FROM dbq_task t
@@ -408,8 +412,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
-  SELECT x.ctid AS place FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
+  SELECT x.ctid AS place, x.size FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
@@ -417,14 +421,30 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
 UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
   lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint),
   updated = clock.now
-  FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick)) AND coalesce(t.due <= clock.now, false)
+  FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint)))) AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now;
 
+-- Checkout ready within. Is ready for a queue whose payloads are not known to be small: it leases those that fit.
+WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now), pick AS MATERIALIZED (
+  SELECT x.ctid AS place, x.size, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size FROM dbq_task t
+     WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
+       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+       AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+     ORDER BY t.due, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) AS x LIMIT :limit)
+UPDATE dbq_task t SET state = 1, due = NULL, was_due = t.due, attempt = t.attempt + 1, fence = t.fence + 1,
+  lease_until = clock.now + CAST(:lease AS bigint), holder = :holder, started = CAST(:begun AS smallint),
+  updated = clock.now
+  FROM clock WHERE t.ctid = ANY (ARRAY(SELECT place FROM pick WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size))) AND coalesce(t.due <= clock.now, false)
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
+  t.was_due, clock.now, (SELECT NOT bool_and(total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)) FROM pick) AS cut;
+
 -- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
-       coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
+SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size, t.holder AS was_holder,
+       t.updated AS was_taken, t.attempt AS was_attempt, coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until
+  FROM dbq_task t
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint) AND t.holder <> :holder
      AND (t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM dbq_lease l WHERE l.lease_until > (SELECT now FROM clock))
      AND (t.lease_until <= (SELECT now FROM clock)
@@ -433,8 +453,8 @@ SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.attempt 
 
 -- Checkout see ready. Strategy cas: reads candidates without locks.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-SELECT x.id, x.fence FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
-    SELECT t.id, t.fence, t.due, t.ctid FROM dbq_task t
+SELECT x.id, x.fence, x.size AS payload_size FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size FROM dbq_task t
      WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= (SELECT now FROM clock)
        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
        AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)

@@ -370,12 +370,12 @@ UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <
    AND NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = 'pause' AND name = :queue);
 
 -- Checkout expired. Takes over tasks whose lease ran out; those whose attempts are spent become POISON.
-SELECT id, fence, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
+SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
   lease_until AS was_until FROM dbq_task
  WHERE queue = :queue AND state = 1 AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND holder <> :holder LIMIT :limit;
 
 -- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
-SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses, t.fence + 1 AS fence, t.created, t.headers, t.payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT rowid FROM dbq_task
+SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses, t.fence + 1 AS fence, t.created, t.headers, CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size, t.result, length(t.result) AS result_size, t.due AS was_due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT rowid FROM dbq_task
   WHERE queue = :queue AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
 UNION ALL SELECT * FROM (SELECT rowid FROM dbq_task
   WHERE queue = :queue AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +:limit)
@@ -401,6 +401,10 @@ LIMIT +:limit) AS d CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 UPDATE OR FAIL dbq_task SET state = 1, due = NULL, attempt = attempt + 1, fence = fence + 1,
   lease_until = :now + :lease, taken_by = printf('%-48s', :holder), started = :begun, updated = :now
  WHERE queue = :queue AND priority = :priority AND due IS NOT NULL AND (due, id) <= (:was_due, :id);
+
+-- CheckoutBatch payloads. Reads the large payloads of the tasks that fit.
+-- At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+SELECT t.id, t.payload FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- CheckoutBatch take over. Takes over tasks whose lease ran out; on SQLite those whose attempts are spent become POISON.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)

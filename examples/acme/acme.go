@@ -95,14 +95,19 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	}
 	var out []dialect.Row
 	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
+		budget := r.Budget()
 		for _, which := range order {
-			args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "limit": r.Limit - len(out),
+			if budget.Spent() {
+				break
+			}
+			args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "limit": budget.Rows,
 				"begun": r.Begun()}
-			rows, err := take(ctx, s, c, which, args)
+			rows, err := take(ctx, s, c, which, args, &budget)
 			if err != nil {
 				return err
 			}
-			out = append(out, rows...)
+			budget.Spend(rows)
+			out = budget.Mark(append(out, rows...))
 		}
 		return nil
 	})
@@ -112,10 +117,10 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	return out, nil
 }
 
-// take finds tasks, leases them, and puts them in order again: what a statement returns has none.
-func take(ctx context.Context, s *dialect.Session, c dialect.Conn, which string, args dialect.Args) ([]dialect.Row, error) {
+// take finds tasks, leases the first of them whose payloads fit, and puts them in order again: what a statement returns has none.
+func take(ctx context.Context, s *dialect.Session, c dialect.Conn, which string, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error) {
 	found, err := s.Query(ctx, c, s.Statements.Checkout["find "+which], args)
-	if err != nil || len(found) == 0 {
+	if found = b.Fit(found); err != nil || len(found) == 0 {
 		return nil, err
 	}
 	var ids dialect.Col[uuid.UUID]

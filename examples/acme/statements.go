@@ -70,11 +70,11 @@ WHERE ` + unpaused),
 		NextQueue: t(`SELECT queue FROM {task} WHERE queue > :queue ORDER BY queue LIMIT 1`),
 
 		Checkout: map[string]string{
-			"find ready": t(`SELECT id, due AS was_due FROM {task} WHERE queue = :queue AND due <= {now} AND ` + unpaused + `
+			"find ready": t(`SELECT id, due AS was_due, length(payload) AS payload_size FROM {task} WHERE queue = :queue AND due <= {now} AND ` + unpaused + `
 ORDER BY priority, due, id LIMIT :limit`),
 			// What this very checkout took and lost sight of is not up for a second time.
-			"find expired": t(`SELECT id, lease_until AS was_due, holder AS was_holder, updated AS was_taken, attempt AS was_attempt,
-  lease_until AS was_until FROM {task}
+			"find expired": t(`SELECT id, lease_until AS was_due, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
+  attempt AS was_attempt, lease_until AS was_until FROM {task}
  WHERE queue = :queue AND state = 1 AND lease_until <= {now} AND holder <> :holder AND ` + unpaused + ` ORDER BY lease_until, id LIMIT :limit`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{

@@ -1,0 +1,69 @@
+package dialect
+
+import (
+	"slices"
+	"testing"
+)
+
+// sized are rows with payloads of these sizes, the even ones with the payload itself.
+func sized(sizes ...int64) []Row {
+	rows := make([]Row, len(sizes))
+	for i, n := range sizes {
+		if rows[i].PayloadSize = &n; i%2 == 0 {
+			rows[i].Payload, rows[i].PayloadSize = make([]byte, n), nil
+		}
+	}
+	return rows
+}
+
+func TestBudgetFit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		used  int64
+		sizes []int64
+		fit   int
+		cut   bool
+	}{
+		{"nothing", 0, nil, 0, false},
+		{"exactly", 0, []int64{4, 6}, 2, false},
+		{"one too many", 0, []int64{4, 6, 1}, 2, true},
+		{"empty payloads after the last", 0, []int64{4, 6, 0, 0, 1, 0}, 4, true},
+		{"a large one alone", 0, []int64{11, 1}, 1, true},
+		{"a large one behind another", 0, []int64{1, 11}, 1, true},
+		{"a large one behind empty ones", 0, []int64{0, 0, 11, 1}, 3, true},
+		{"nothing that is left", 10, []int64{1}, 0, true},
+		{"a large one when something was leased", 1, []int64{11}, 0, true},
+	} {
+		b := CheckoutRequest{Limit: 20, Bytes: 10}.Budget()
+		b.Used = c.used
+		got := b.Fit(sized(c.sizes...))
+		if len(got) != c.fit || b.Cut != c.cut || b.Used != c.used || b.Rows != 20 {
+			t.Errorf("%s: %d fit, want %d, and then %+v", c.name, len(got), c.fit, b)
+		}
+	}
+}
+
+func TestBudgetSpend(t *testing.T) {
+	b := CheckoutRequest{Limit: 3, Bytes: 10}.Budget()
+	if got := b.Share(); got != 3 {
+		t.Errorf("the share of 3 rows in 10 bytes is %d, want 3", got)
+	}
+	rows := sized(4, 3)
+	b.Spend(rows)
+	if b.Rows != 1 || b.Used != 7 || b.Cut || b.Spent() || b.Share() != 3 {
+		t.Errorf("after 2 of 3 rows and 7 of 10 bytes: %+v", b)
+	}
+	left := sized(5)
+	left[0].Cut = true
+	b.Spend(left)
+	if !b.Cut || !b.Spent() || b.Share() != 0 {
+		t.Errorf("after a row that left others: %+v", b)
+	}
+	if !slices.ContainsFunc(b.Mark(rows), func(r Row) bool { return r.Cut }) {
+		t.Error("no row is marked")
+	}
+	huge := int64(1 << 40)
+	if b := (CheckoutRequest{Limit: 1}).Budget(); len(b.Fit([]Row{{PayloadSize: &huge}, {PayloadSize: &huge}})) != 2 {
+		t.Error("a request without a bound has one")
+	}
+}

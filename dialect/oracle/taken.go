@@ -1,0 +1,57 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// errLarge undoes a transaction that took payloads larger than an equal share of what a checkout may bring.
+var errLarge = errors.New("oracle: large payloads were taken")
+
+// take leases due tasks by ready, which cannot stop at a large payload. When it meets one, nothing is leased, and then the tasks that fit
+// are, by what sees them first.
+func (c *checkout) take(ctx context.Context, due []int, ready part, by func(ready part) error) error {
+	err := by(ready)
+	if errors.Is(err, errLarge) {
+		c.sized = true
+		err = by(c.seenReady(due, 0))
+	}
+	return err
+}
+
+// taken are the tasks under the checkout's mark, in the order in which they are handed out: those of leases that ran out by the order
+// asked for. Unless their sizes are known to fit it is errLarge when one is larger than an equal share, and no such payload is read.
+func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
+	whole := c.r.Budget()
+	share := whole.Share()
+	if c.sized {
+		share = math.MaxInt64
+	}
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["taken"],
+		dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder, "share": share})
+	for i := range rows {
+		if size := rows[i].PayloadSize; size != nil && *size > share {
+			return nil, errLarge
+		}
+		was := c.before[rows[i].ID]
+		rows[i].WasHolder, rows[i].WasTaken = was.WasHolder, was.WasTaken
+		rows[i].WasUntil, rows[i].WasAttempt = was.WasUntil, was.WasAttempt
+	}
+	late := func(r dialect.Row) int {
+		if (r.WasDue == takenOver) == c.r.Expired {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(rows, func(a, b dialect.Row) int {
+		if d := late(a) - late(b); d != 0 {
+			return d
+		}
+		return dialect.HandOutOrder(a, b)
+	})
+	return rows, err
+}

@@ -1,0 +1,52 @@
+package worker_test
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// A checkout that its payloads cut short is no empty queue: the worker asks again at once, though it may wait an hour. And what waits for
+// handlers is bounded in bytes, too.
+func TestWorkerBytes(t *testing.T) {
+	t.Parallel()
+	const size, fit, tasks = 1000, 3, 40
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate(), dbq.WithMaxCheckoutBytes(fit*size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	q := c.Queue("q")
+	enqueue(t, q, tasks, dbq.NewTask{Payload: make([]byte, size)})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var done, most atomic.Int64
+	w := worker.Worker{Queue: q, Concurrency: 1, PollMin: time.Hour, PollMax: time.Hour,
+		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+			stats, err := c.Stats(ctx)
+			if err != nil {
+				return nil, err
+			}
+			ahead := tasks - stats[0].Count[dbq.StateCreated] - done.Load() - 1
+			most.Store(max(most.Load(), ahead))
+			if done.Add(1) == tasks {
+				cancel()
+			}
+			return nil, nil
+		})}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if done.Load() != tasks {
+		t.Errorf("%d of %d tasks were handled", done.Load(), tasks)
+	}
+	// A checkout begins while less than its bytes wait, and another one may be under way.
+	if n := most.Load(); n > 3*fit {
+		t.Errorf("%d tasks of %d bytes waited for the handler at once, want at most %d", n, size, 3*fit)
+	}
+}
