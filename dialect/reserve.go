@@ -128,6 +128,7 @@ func (r *reserve) take(ctx context.Context) (k kept, err error) {
 			k.close()
 			return kept{fresh, time.Now()}, nil
 		}
+		k.since = time.Now() // the pool has none to spare: not to wait for it with each call
 	}
 	if k.conn != nil && reset(ctx, k.conn) {
 		return k, nil

@@ -183,6 +183,27 @@ func TestAReservedConnectionIsExchangedForAnother(t *testing.T) {
 	})
 }
 
+// While the pool has no other connection to spare, that is asked now and then, and does not hold up each call.
+func TestABusyPoolIsAskedForAFreshConnectionNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := bounded(t, &mortal{}, 2)
+		ctx, _, release := s.Reserve(t.Context())
+		defer release()
+		exhaust(t, s)
+		time.Sleep(2 * reserveLife)
+		began := time.Now()
+		for range 100 {
+			if err := s.Do(ctx, run("WORK")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > freshWait {
+			t.Errorf("100 calls waited %v for connections, want %v at most", took, freshWait)
+		}
+	})
+}
+
 func TestReserveWaitsOnlySoLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
