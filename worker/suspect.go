@@ -86,14 +86,15 @@ func (r *run) handle(s *slot, jobs []*job) bool {
 	return r.call(s, others)
 }
 
-// mark marks the attempts that must count as started, and returns the jobs that may begin.
+// mark marks the attempts that must count as started, and returns the jobs that may begin. What cannot begin in time is
+// not marked, or handed back.
 func (r *run) mark(jobs []*job) (begin []*job) {
 	var must []*job
 	var leases []dbq.Lease
 	left := r.now().lease
 	for _, j := range jobs {
-		if mustMark(j) {
-			must, leases, left = append(must, j), append(leases, j.currentLease()), min(left, j.left())
+		if l := j.left(); l > 0 && mustMark(j) {
+			must, leases, left = append(must, j), append(leases, j.currentLease()), min(left, l)
 		} else {
 			begin = append(begin, j)
 		}
@@ -110,12 +111,15 @@ func (r *run) mark(jobs []*job) (begin []*job) {
 		return begin
 	}
 	for _, j := range must {
-		if slices.ContainsFunc(marked, func(l dbq.Lease) bool { return l.Task == j.task.ID }) {
+		switch {
+		case !slices.ContainsFunc(marked, func(l dbq.Lease) bool { return l.Task == j.task.ID }):
+			r.held.lose(j)
+			r.leaseLost(j, errNotStarted)
+		case j.left() <= 0:
+			r.putOff([]*job{j}) // its mark would count as an attempt
+		default:
 			begin = append(begin, j)
-			continue
 		}
-		r.held.lose(j)
-		r.leaseLost(j, errNotStarted)
 	}
 	return begin
 }

@@ -3,11 +3,14 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -112,6 +115,59 @@ func TestStuckSuspectLetsOthersRun(t *testing.T) {
 	close(release)
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// slow is SQLite whose first answers to checkouts that found something come when the leases are over.
+type slow struct {
+	sqlite.Dialect
+	answers *atomic.Int64
+	by      time.Duration
+}
+
+func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	rows, err := d.Dialect.Checkout(ctx, s, r)
+	if len(rows) > 0 && d.answers.Add(-1) >= 0 {
+		time.Sleep(d.by)
+	}
+	return rows, err
+}
+
+// Tasks that a starved database hands out too late to be begun lose no attempt.
+func TestSlowDatabasePoisonsNothing(t *testing.T) {
+	t.Parallel()
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	const lease = 1500 * time.Millisecond
+	answers := new(atomic.Int64)
+	answers.Store(3)
+	c, err := dbq.New(t.Context(), pool.Write, slow{answers: answers, by: lease * 3 / 2}, dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	q := c.Queue("q")
+	ids := append(enqueue(t, q, 5, dbq.NewTask{MaxAttempts: 1}), enqueue(t, q, 5, dbq.NewTask{MaxAttempts: 2})...)
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 10, Lease: lease, PollMax: 50 * time.Millisecond,
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })})
+	eventually(t, "all tasks have ended", func() bool {
+		for _, id := range ids {
+			if !get(t, q, id).Ended() {
+				return false
+			}
+		}
+		return true
+	})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
+			t.Errorf("task %d is %v after attempt %d and %d lapses: %s", i, task.State, task.Attempt, task.Lapses, task.Result)
+		}
 	}
 }
 
