@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
 )
 
 // onLeases runs f with a way to open clients on each server that has a table of renewals, and one to make all that is in it two hours older,
@@ -32,7 +33,7 @@ func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age fu
 				return c
 			}
 			f(t, open, func(c *dbq.Client) {
-				if _, err := c.DB().ExecContext(t.Context(), "UPDATE dbq_lease SET lease_until = lease_until - 7200000000"); err != nil {
+				if _, err := c.DB().ExecContext(t.Context(), "UPDATE dbq_lease SET lease_until = lease_until - 7200000000, keep_until = keep_until - 7200000000"); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -65,6 +66,48 @@ func TestTakeoversLeaveNothing(t *testing.T) {
 				t.Errorf("round %d: there are %d rows, %v; want that of the last takeover", round, left, err)
 			}
 			age(c)
+		}
+	})
+}
+
+// lapsed enqueues a task, and leases it in a queue until the lease has run out.
+func lapsed(t *testing.T, q *dbq.Queue) (id uuid.UUID) {
+	t.Helper()
+	id, err := q.Enqueue(t.Context(), dbq.NewTask{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := q.Checkout(t.Context(), 1, dbq.MaxLease)
+	if err == nil && len(tasks) == 1 {
+		_, err = q.Extend(t.Context(), tasks[0].Lease, dbq.MinLease)
+	}
+	if err != nil || len(tasks) != 1 {
+		t.Fatal(len(tasks), err)
+	}
+	time.Sleep(dbq.MinLease + 10*time.Millisecond) // by the database's clock
+	return id
+}
+
+// takenOver reports whether a checkout takes the task over.
+func takenOver(t *testing.T, q *dbq.Queue, id uuid.UUID) bool {
+	t.Helper()
+	tasks, err := q.Checkout(t.Context(), 1, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(tasks) == 1 && tasks[0].ID == id
+}
+
+// A lease that was shortened stays short also when its renewal ended long ago.
+func TestAShortenedLeaseStaysShort(t *testing.T) {
+	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
+		c := open()
+		id := lapsed(t, c.Queue("q"))
+		age(c)
+		other := open()
+		lapsed(t, other.Queue("other")) // it renews a lease, and removes what is old
+		if !takenOver(t, other.Queue("q"), id) {
+			t.Error("the task is not taken over, although its lease has run out")
 		}
 	})
 }

@@ -22,8 +22,9 @@ const renewed = `COALESCE((SELECT l.lease_until FROM {lease} AS l FORCE INDEX (P
 const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,\n" +
 	"  CASE WHEN t.state = 1 THEN " + renewed + " END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result"
 
+// A row counts until keep_until: a renewal may end before the lease in the task's row, which would be valid again without it.
 const leaseTable = `CREATE TABLE IF NOT EXISTS {lease} (
-  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL
+  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
 ) ENGINE = InnoDB`
 
 func addLeases(st *dialect.Statements, t func(string) string) {
@@ -34,20 +35,22 @@ func addLeases(st *dialect.Statements, t func(string) string) {
 	pairs := func(sql, after string) dialect.Batch {
 		return dialect.Batch{SQL: t(sql), After: t(after), Row: lease, Sep: " UNION ALL ", Max: maxRows}
 	}
-	st.Extend = pairs(`INSERT INTO {lease} (id, fence, lease_until)
-SELECT t.id, t.fence, {now} + :lease FROM `+listed+` AND t.state = 1
+	st.Extend = pairs(`INSERT INTO {lease} (id, fence, lease_until, keep_until)
+SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease) FROM `+listed+` AND t.state = 1
 ON DUPLICATE KEY UPDATE lease_until = IF({lease}.fence <= t.fence, {now} + :lease, {lease}.lease_until),
+  keep_until = IF({lease}.fence <= t.fence, GREATEST(t.lease_end, {now} + :lease), {lease}.keep_until),
   fence = GREATEST({lease}.fence, t.fence)`,
 		`SELECT t.id, t.fence FROM `+listed+` AND t.state = 1
   STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = t.id AND l.fence = t.fence`)
 	st.Start = pairs(`UPDATE `+listed+` SET t.started = 1 WHERE t.state = 1`,
 		`SELECT t.id, t.fence FROM `+listed+` AND t.state = 1 AND t.started = 1`)
 	st.DropLeases = pairs(`DELETE l FROM ({rows}) AS d STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence`, "")
-	st.ExpireLeases = t(`DELETE FROM {lease} WHERE lease_until <= {now} - :age LIMIT :limit`)
-	st.CheckoutBatch["win"] = pairs(`INSERT INTO {lease} (id, fence, lease_until)
-SELECT d.id, d.fence + 1, :now + :lease FROM ({rows}) AS d
+	st.ExpireLeases = t(`DELETE FROM {lease} WHERE keep_until <= {now} - :age LIMIT :limit`)
+	st.CheckoutBatch["win"] = pairs(`INSERT INTO {lease} (id, fence, lease_until, keep_until)
+SELECT d.id, d.fence + 1, :now + :lease, :now + :lease FROM ({rows}) AS d
 ON DUPLICATE KEY UPDATE fence = IF(`+won+`, d.fence + 1, {lease}.fence),
-  lease_until = IF(`+won+` OR {lease}.fence = d.fence + 1, :now + :lease, {lease}.lease_until)`,
+  lease_until = IF(`+won+` OR {lease}.fence = d.fence + 1, :now + :lease, {lease}.lease_until),
+  keep_until = IF(`+won+` OR {lease}.fence = d.fence + 1, :now + :lease, {lease}.keep_until)`,
 		`SELECT l.id FROM ({rows}) AS d STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence + 1`)
 }
 

@@ -21,8 +21,9 @@ const renewed = `COALESCE((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id
 const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,\n" +
 	"  CASE WHEN t.state = 1 THEN " + renewed + " END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size"
 
+// A row counts until keep_until: a renewal may end before the lease in the task's row, which would be valid again without it.
 const leaseTable = `CREATE TABLE {lease} (
-  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL,
+  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16`
 
@@ -39,22 +40,24 @@ END;`), Row: t(row), After: t(after), ReadRow: readRow, Sep: "\n  ", Max: maxTas
 		}
 	}
 	st.Extend = block(`BEGIN
-    UPDATE {lease} SET fence = :fence, lease_until = l_now + :lease
+    UPDATE {lease} SET fence = :fence, lease_until = l_now + :lease,
+      keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM {task} t WHERE t.id = :id)
      WHERE id = :id AND fence <= :fence AND EXISTS (SELECT 1 FROM {task} t WHERE t.id = :id AND t.fence = :fence AND t.state = 1);
     IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO {lease} (id, fence, lease_until)
-      SELECT t.id, t.fence, l_now + :lease FROM {task} t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
+      INSERT INTO {lease} (id, fence, lease_until, keep_until)
+      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease) FROM {task} t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
     END IF;
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;`, `SELECT t.id, t.fence FROM {task} t, {lease} l
  WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows})`, `OR t.id = :id AND t.fence = :fence`)
 	st.DropLeases = dialect.Batch{SQL: t(`DELETE FROM {lease} WHERE id = :id AND fence = :fence`), Max: maxRows, Repeat: true}
-	st.ExpireLeases = t(`DELETE FROM {lease} WHERE lease_until <= {now} - :age AND ROWNUM <= :limit`)
+	st.ExpireLeases = t(`DELETE FROM {lease} WHERE keep_until <= {now} - :age AND ROWNUM <= :limit`)
 	st.CheckoutBatch["win"] = block(`BEGIN
-    UPDATE {lease} SET fence = :fence + 1, lease_until = l_now + :lease
+    UPDATE {lease} SET fence = :fence + 1, lease_until = l_now + :lease, keep_until = l_now + :lease
      WHERE id = :id AND (fence < :fence OR lease_until <= l_now);
     IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO {lease} (id, fence, lease_until) VALUES (:id, :fence + 1, l_now + :lease);
+      INSERT INTO {lease} (id, fence, lease_until, keep_until)
+      VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
     END IF;
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;`, `SELECT l.id FROM {lease} l WHERE 1 = 0 {rows}`, `OR l.id = :id AND l.fence = :fence + 1`)

@@ -22,9 +22,11 @@ const over = `(t.id, t.fence) NOT IN (SELECT l.id, l.fence FROM {lease} l WHERE 
 // won are those of pick that no renewal holds. Each gets its next lease in {lease} as well. IS TRUE keeps the planner from making a nested
 // loop of the list, which is hashed as it is.
 const won = `free AS (
-  INSERT INTO {lease} AS l (id, fence, lease_until)
-  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint) FROM pick, clock ORDER BY pick.id
-  ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until
+  INSERT INTO {lease} AS l (id, fence, lease_until, keep_until)
+  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
+    FROM pick, clock ORDER BY pick.id
+  ON CONFLICT (id) DO UPDATE
+  SET fence = excluded.fence, lease_until = excluded.lease_until, keep_until = excluded.keep_until
    WHERE l.fence < excluded.fence - 1 OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
 won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
@@ -40,11 +42,13 @@ const nextLists = `busy AS MATERIALIZED (
    WHERE t.queue = :queue AND t.state = 1 AND t.updated >= CAST(:oldest AS bigint)),
 renewed AS MATERIALIZED (SELECT l.id, l.fence, l.lease_until FROM {lease} l WHERE EXISTS (SELECT 1 FROM busy))`
 
-// leaseTable is narrow and has one index, so that a renewal is a small write in place.
+// leaseTable is narrow and has one index, so that a renewal is a small write in place. A row counts until keep_until: a renewal
+// may end before the lease in the task's row, which would be valid again without it.
 const leaseTable = `CREATE TABLE {lease} (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
-  lease_until bigint NOT NULL
+  lease_until bigint NOT NULL,
+  keep_until bigint NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05)`
 
@@ -52,16 +56,18 @@ func addLeases(st *dialect.Statements, t func(string) string, batch func(string)
 	const given = `(SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)`
 	st.Extend = batch(`WITH {clock}
-INSERT INTO {lease} AS l (id, fence, lease_until)
-SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint)
+INSERT INTO {lease} AS l (id, fence, lease_until, keep_until)
+SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
   FROM clock, ` + given + `, {task} t
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1 ORDER BY t.id
-ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until WHERE l.fence <= excluded.fence
+ON CONFLICT (id) DO UPDATE
+SET fence = excluded.fence, lease_until = excluded.lease_until, keep_until = excluded.keep_until
+WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence`)
 	st.Start = batch(`UPDATE {task} t SET started = 1 FROM ` + given + `
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1
 RETURNING t.id, t.fence`)
 	st.DropLeases = batch(`DELETE FROM {lease} l USING ` + given + ` WHERE l.id = d.id AND l.fence = d.fence`)
-	st.ExpireLeases = t(`DELETE FROM {lease} WHERE lease_until <= {now} - CAST(:age AS bigint) AND id = ANY (ARRAY(
-  SELECT id FROM {lease} WHERE lease_until <= {now} - CAST(:age AS bigint) LIMIT :limit))`)
+	st.ExpireLeases = t(`DELETE FROM {lease} WHERE keep_until <= {now} - CAST(:age AS bigint) AND id = ANY (ARRAY(
+  SELECT id FROM {lease} WHERE keep_until <= {now} - CAST(:age AS bigint) LIMIT :limit))`)
 }

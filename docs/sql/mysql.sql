@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   KEY dbq_task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 CREATE TABLE IF NOT EXISTS dbq_lease (
-  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL
+  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
 ) ENGINE = InnoDB;
 CREATE OR REPLACE VIEW dbq_tasks AS SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
@@ -190,9 +190,10 @@ DELETE t FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON
 
 -- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-INSERT INTO dbq_lease (id, fence, lease_until)
-SELECT t.id, t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1
+INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+SELECT t.id, t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease, GREATEST(t.lease_end, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease) FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1
 ON DUPLICATE KEY UPDATE lease_until = IF(dbq_lease.fence <= t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease, dbq_lease.lease_until),
+  keep_until = IF(dbq_lease.fence <= t.fence, GREATEST(t.lease_end, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :lease), dbq_lease.keep_until),
   fence = GREATEST(dbq_lease.fence, t.fence);
 SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = d.id AND t.fence = d.fence AND t.state = 1
   STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = t.id AND l.fence = t.fence;
@@ -207,7 +208,7 @@ SELECT t.id, t.fence FROM ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX 
 DELETE l FROM ({rows}) AS d STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence;
 
 -- ExpireLeases. Removes renewals that ended long ago, a few at a time.
-DELETE FROM dbq_lease WHERE lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - :age LIMIT :limit;
+DELETE FROM dbq_lease WHERE keep_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - :age LIMIT :limit;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -454,8 +455,9 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 
 -- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-INSERT INTO dbq_lease (id, fence, lease_until)
-SELECT d.id, d.fence + 1, :now + :lease FROM ({rows}) AS d
+INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+SELECT d.id, d.fence + 1, :now + :lease, :now + :lease FROM ({rows}) AS d
 ON DUPLICATE KEY UPDATE fence = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now, d.fence + 1, dbq_lease.fence),
-  lease_until = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1, :now + :lease, dbq_lease.lease_until);
+  lease_until = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1, :now + :lease, dbq_lease.lease_until),
+  keep_until = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1, :now + :lease, dbq_lease.keep_until);
 SELECT l.id FROM ({rows}) AS d STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = d.id AND l.fence = d.fence + 1;

@@ -50,7 +50,7 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
-  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL,
+  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   CONSTRAINT dbq_lease_pk PRIMARY KEY (id)
 ) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
@@ -279,11 +279,12 @@ DELETE FROM dbq_task WHERE id = :id AND fence = :fence AND state = 1;
 
 -- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
 -- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    UPDATE dbq_lease SET fence = :fence, lease_until = l_now + :lease
+    UPDATE dbq_lease SET fence = :fence, lease_until = l_now + :lease,
+      keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
      WHERE id = :id AND fence <= :fence AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1);
     IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO dbq_lease (id, fence, lease_until)
-      SELECT t.id, t.fence, l_now + :lease FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
+      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
     END IF;
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;
@@ -309,7 +310,7 @@ UPDATE dbq_task SET started = 1 WHERE id = :id AND fence = :fence AND state = 1;
 DELETE FROM dbq_lease WHERE id = :id AND fence = :fence;
 
 -- ExpireLeases. Removes renewals that ended long ago, a few at a time.
-DELETE FROM dbq_lease WHERE lease_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age AND ROWNUM <= :limit;
+DELETE FROM dbq_lease WHERE keep_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age AND ROWNUM <= :limit;
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 500 rows. Their values are arrays.
@@ -603,10 +604,11 @@ UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1,
 
 -- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.
 -- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    UPDATE dbq_lease SET fence = :fence + 1, lease_until = l_now + :lease
+    UPDATE dbq_lease SET fence = :fence + 1, lease_until = l_now + :lease, keep_until = l_now + :lease
      WHERE id = :id AND (fence < :fence OR lease_until <= l_now);
     IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO dbq_lease (id, fence, lease_until) VALUES (:id, :fence + 1, l_now + :lease);
+      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+      VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
     END IF;
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;

@@ -39,7 +39,8 @@ CREATE TABLE dbq_task (
 CREATE TABLE dbq_lease (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
-  lease_until bigint NOT NULL
+  lease_until bigint NOT NULL,
+  keep_until bigint NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
@@ -182,12 +183,14 @@ RETURNING t.id;
 -- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-INSERT INTO dbq_lease AS l (id, fence, lease_until)
-SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint)
+INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
+SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
   FROM clock, (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence), dbq_task t
  WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1 ORDER BY t.id
-ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until WHERE l.fence <= excluded.fence
+ON CONFLICT (id) DO UPDATE
+SET fence = excluded.fence, lease_until = excluded.lease_until, keep_until = excluded.keep_until
+WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence;
 
 -- Start. Marks attempts as started, where a lease that runs out must count as an attempt.
@@ -203,8 +206,8 @@ DELETE FROM dbq_lease l USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS 
        unnest(given.id, given.fence) AS d (id, fence) WHERE l.id = d.id AND l.fence = d.fence;
 
 -- ExpireLeases. Removes renewals that ended long ago, a few at a time.
-DELETE FROM dbq_lease WHERE lease_until <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) AND id = ANY (ARRAY(
-  SELECT id FROM dbq_lease WHERE lease_until <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) LIMIT :limit));
+DELETE FROM dbq_lease WHERE keep_until <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) AND id = ANY (ARRAY(
+  SELECT id FROM dbq_lease WHERE keep_until <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - CAST(:age AS bigint) LIMIT :limit));
 
 -- Move reject. A task is taken out before it runs, and parked.
 -- At most 5000 rows.
@@ -383,9 +386,11 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
      AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) LIMIT :limit FOR UPDATE SKIP LOCKED),
 pick AS MATERIALIZED (
   SELECT * FROM (SELECT e.*, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM ended AS e) AS e WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)), free AS (
-  INSERT INTO dbq_lease AS l (id, fence, lease_until)
-  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint) FROM pick, clock ORDER BY pick.id
-  ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until
+  INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
+  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
+    FROM pick, clock ORDER BY pick.id
+  ON CONFLICT (id) DO UPDATE
+  SET fence = excluded.fence, lease_until = excluded.lease_until, keep_until = excluded.keep_until
    WHERE l.fence < excluded.fence - 1 OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
 won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
@@ -467,9 +472,11 @@ WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()
     FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
          unnest(given.id, given.fence) AS d (id, fence), dbq_task t
    WHERE t.id = d.id AND t.fence = d.fence AND t.state + 0 = 1 FOR UPDATE OF t SKIP LOCKED), free AS (
-  INSERT INTO dbq_lease AS l (id, fence, lease_until)
-  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint) FROM pick, clock ORDER BY pick.id
-  ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, lease_until = excluded.lease_until
+  INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
+  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
+    FROM pick, clock ORDER BY pick.id
+  ON CONFLICT (id) DO UPDATE
+  SET fence = excluded.fence, lease_until = excluded.lease_until, keep_until = excluded.keep_until
    WHERE l.fence < excluded.fence - 1 OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
 won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE)
