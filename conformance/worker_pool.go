@@ -20,7 +20,7 @@ const (
 func workerTransactions(t *T) {
 	c := t.Open()
 	if c.Server().OneWriter { // one after the other, and renewals wait with them
-		t.inTransactions(c, 10, 2*time.Second, func() time.Duration { return time.Second })
+		t.inTransactions(c, 10, poolLease, func() time.Duration { return time.Second })
 		return
 	}
 	t.inTransactions(c, 20, poolLease, busyFirst(c.DB().Stats().MaxOpenConnections))
