@@ -71,6 +71,7 @@ type Client struct {
 	conflict atomic.Int64 // of retried, those because of a conflict
 	looks    looks
 	reaches  reaches
+	awaited  awaited
 	sweeps   sweeps
 	// announced are the versions of workers' notes, by their ids.
 	announced sync.Map

@@ -1,0 +1,97 @@
+package dbq
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// waitingFor waits until n calls of Wait are polled, and returns how many polls there have been.
+func waitingFor(t *testing.T, c *Client, n int) (polls int) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		c.awaited.mu.Lock()
+		have, polls, polling := len(c.awaited.waiters), c.awaited.polls, c.awaited.polling
+		c.awaited.mu.Unlock()
+		if have == n && (n > 0 || !polling) {
+			return polls
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d calls wait, want %d", have, n)
+		}
+	}
+}
+
+// A thousand calls of Wait in a process share their polls: these are as many in a time as those of one call.
+func TestWaitSharesPolls(t *testing.T) {
+	t.Parallel()
+	c := inMemory(t)
+	q := c.Queue("q")
+	const waiters, tasks = 1000, 100
+	ids, err := q.EnqueueMany(t.Context(), make([]NewTask, tasks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range waiters {
+		id := ids[i%tasks].ID
+		all.Go(func() {
+			if got, err := c.Wait(t.Context(), id); err != nil || got.ID != id || got.State != StateCompleted {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+	before, began := waitingFor(t, c, waiters), time.Now()
+	for waitingFor(t, c, waiters) < before+15 {
+		time.Sleep(time.Millisecond)
+	}
+	// Pauses from 5 ms on grow by half each, so there are 12 before the last, and then 2 to 4 in a second. Callers of Wait have joined at
+	// different times, but what is half due comes along.
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("15 polls for %d calls in %v", waiters, took)
+	}
+	leased, err := q.Checkout(t.Context(), tasks, time.Minute)
+	if err != nil || len(leased) != tasks {
+		t.Fatal(len(leased), err)
+	}
+	for _, task := range leased {
+		if err := q.Complete(t.Context(), task.Lease, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+	waitingFor(t, c, 0)
+}
+
+// The end of one caller's context, or of the client, leaves nothing behind.
+func TestWaitLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	c := inMemory(t)
+	id, err := c.Queue("q").Enqueue(t.Context(), NewTask{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := func(ctx context.Context) chan error {
+		got := make(chan error, 1)
+		go func() {
+			_, err := c.Wait(ctx, id)
+			got <- err
+		}()
+		return got
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := wait(ctx), wait(t.Context())
+	waitingFor(t, c, 2)
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("a call whose context has ended returns %v", err)
+	}
+	waitingFor(t, c, 1)
+	c.Close()
+	if err := <-second; err == nil {
+		t.Error("a call whose client is closed returns no error")
+	}
+	waitingFor(t, c, 0)
+}
