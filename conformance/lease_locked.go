@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ func lockedCases() []Case {
 		Case{Name: "WorkerPassesLocked", run: lockedWorker,
 			Law: "While another transaction has locked some tasks of a worker, all its other tasks are settled; the locked " +
 				"ones keep their leases and are settled once the transaction has ended."},
+		Case{Name: "StartPassesLocked", run: lockedStart,
+			Law: "A task that another transaction has locked before its last attempt begins delays none of its batch until its " +
+				"lease ends, costs no other task its lease, and is handled when the transaction has ended."},
 		Case{Name: "SettlePassesLocked", run: lockedSettle,
 			Law: "Settle passes a task that another transaction has locked, reports it as ErrLocked, and settles all " +
 				"others; settled again after the transaction has ended, it is done."},
@@ -95,6 +99,57 @@ func lockedWorker(t *T) {
 	}
 	if count[dbq.StateCompleted] != n/4 || count[dbq.StateError] != n/4 || count[dbq.StateCreated] != n/4 {
 		t.Errorf("tasks by state: got %v, want %d of each that the handlers asked for", count, n/4)
+	}
+}
+
+func lockedStart(t *T) {
+	t.Must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
+	const n, lease = 10, 12 * time.Second
+	stranger := t.begin(t.Open())
+	lock := sync.OnceValue(func() error { // between the checkout and the start
+		_, err := stranger.ExecContext(t.ctx, "UPDATE "+t.prefix+"task SET kind = kind WHERE reference = '0'")
+		return err
+	})
+	c := t.Open(dbq.WithObserver(func(call dbq.Event) {
+		if call.Op == "checkout" && call.Tasks > 0 {
+			if err := lock(); err != nil {
+				t.Errorf("lock a task: %v", err)
+			}
+		}
+	}))
+	q := c.Queue("work")
+	ts := make([]dbq.NewTask, n)
+	for i := range ts {
+		ts[i].Reference, ts[i].MaxAttempts = strconv.Itoa(i), 1
+	}
+	_, err := q.EnqueueMany(t.ctx, ts)
+	t.Must(err)
+	var calls, lost atomic.Int64
+	stop := t.run(worker.Worker{Queue: q, Concurrency: 1, BatchSize: n, Lease: lease, Logger: quietLog,
+		Observe: func(e worker.Event) {
+			if e.Kind == worker.LeaseLost {
+				lost.Add(1)
+			}
+		},
+		BatchHandler: worker.BatchFunc(func(_ context.Context, tasks []dbq.Task) []worker.Outcome {
+			calls.Add(int64(len(tasks)))
+			return make([]worker.Outcome, len(tasks))
+		})})
+	begun := time.Now()
+	t.eventually("the tasks that are not locked are handled", func() bool { return calls.Load() == n-1 })
+	if took := time.Since(begun); took >= lease {
+		t.Errorf("they were handled after %v, when the lease of the locked one had ended", took)
+	}
+	t.Must(stranger.Rollback())
+	t.eventually("the other one is handled, too", func() bool { return calls.Load() == n })
+	stop()
+	if lost.Load() != 0 {
+		t.Errorf("%d leases were lost, want none", lost.Load())
+	}
+	for _, task := range t.list(c, dbq.Filter{Queue: "work"}) {
+		if task.State != dbq.StateCompleted || task.Attempt != 1 {
+			t.Errorf("task %s is %v after %d attempts, want it completed by its only one", task.Reference, task.State, task.Attempt)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,10 @@ const suspectAfter = 2
 func isSuspect(t *dbq.Task) bool { return t.Lapses >= suspectAfter }
 
 func mustMark(j *job) bool { return isSuspect(&j.task) || j.task.Attempt >= j.task.MaxAttempts }
+
+// markLeast is how long marking may take at least, while leases last; it may take a sixth of a lease. It waits for rows that other
+// transactions have locked, with all of its batch, on a connection that renewals may need; it is then put off.
+const markLeast = time.Second
 
 // putOffLeast and putOffMost bound for how long a suspect is handed back while another one runs.
 const putOffLeast, putOffMost = time.Second, time.Minute
@@ -91,10 +96,10 @@ func (r *run) handle(s *slot, jobs []*job) bool {
 func (r *run) mark(jobs []*job) (begin []*job) {
 	var must []*job
 	var leases []dbq.Lease
-	left := r.now().lease
+	wait := max(r.now().lease/6, markLeast)
 	for _, j := range jobs {
-		if l := j.left(); l > 0 && mustMark(j) {
-			must, leases, left = append(must, j), append(leases, j.currentLease()), min(left, l)
+		if left := j.left(); left > 0 && mustMark(j) {
+			must, leases, wait = append(must, j), append(leases, j.currentLease()), min(wait, left)
 		} else {
 			begin = append(begin, j)
 		}
@@ -102,10 +107,12 @@ func (r *run) mark(jobs []*job) (begin []*job) {
 	if len(must) == 0 {
 		return begin
 	}
-	ctx, cancel := context.WithTimeout(r.ending.final, left)
+	ctx, cancel := context.WithTimeout(r.ending.final, wait)
 	marked, _, err := r.cfg.Queue.MarkStarted(ctx, leases)
 	cancel()
-	r.server.note(opStart, err)
+	if !errors.Is(err, context.DeadlineExceeded) { // that is a locked row, mostly; other calls tell when the database is away
+		r.server.note(opStart, err)
+	}
 	if err != nil {
 		r.putOff(must)
 		return begin
