@@ -123,9 +123,9 @@ VALUES {rows}`),
 			Row: `:id`, Sep: ", ", Max: maxRows, Counts: true,
 		},
 		Remove: change(lease, `SELECT t.id, t.fence FROM `+held+` FOR UPDATE`, `DELETE t FROM `+held),
-		// By ids alone, so that nothing but these rows is locked.
+		// It asks for the fence, too: MySQL would walk all of a small table's primary key where it need not read rows.
 		Unlocked: dialect.Batch{SQL: t(`SELECT id FROM {task} FORCE INDEX (PRIMARY)
- WHERE id IN ({rows}) ORDER BY id FOR UPDATE SKIP LOCKED`),
+ WHERE id IN ({rows}) AND fence >= 0 ORDER BY id FOR UPDATE SKIP LOCKED`),
 			Row: `:id`, Sep: ", ", Max: maxRows},
 		Move: moves(t),
 		SetResult: dialect.Batch{
