@@ -72,7 +72,8 @@ type CheckedOut struct {
 // nothing else is due: no tasks do, and CheckoutAndSpent tells.
 //
 // Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out again
-// then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks.
+// then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got the tasks,
+// or moved any to POISON.
 // ErrMayHaveHappened means that it could not find out, and that tasks may be held by nobody until their leases run out.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	out, err := q.CheckoutAndSpent(ctx, n, lease)
@@ -154,22 +155,35 @@ func allTakenOver(rows []dialect.Row, n int) bool {
 
 func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }
 
-// heldUnder finds what a checkout that may have happened holds. Of a checkout of several commits some of it may be known: that is returned in any case,
-// and only more shows that the lost commit happened. Nothing means that nobody knows.
+// heldUnder finds what a checkout that may have happened holds, and what it moved to POISON. Of a checkout of several
+// commits some of it may be known: that is returned in any case, and only more shows that the lost commit happened. Nothing
+// means that nobody knows.
 func (q *Queue) heldUnder(ctx context.Context, token string, known []dialect.Row) []dialect.Row {
 	seen := make(map[uuid.UUID]bool, len(known))
 	for _, r := range known {
 		seen[r.ID] = true
 	}
+	look := func() (more []dialect.Row) {
+		for _, text := range []string{q.c.s.Statements.Held, q.c.s.Statements.Exhausted} {
+			if text == "" {
+				continue
+			}
+			rows, err := q.c.s.Ask(ctx, text, dialect.Args{"queue": q.name, "holder": token})
+			if err != nil {
+				q.c.cfg.logger.Debug("dbq: looking for what a lost checkout holds", "queue", q.name, "error", q.c.scrub(err))
+			}
+			more = append(more, rows...)
+		}
+		return slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
+	}
 	for _, pause := range lookPauses {
 		if sleep(ctx, pause) != nil {
 			break
 		}
-		rows, err := q.c.s.Ask(ctx, q.c.s.Statements.Held, dialect.Args{"queue": q.name, "holder": token})
-		if err != nil {
-			q.c.cfg.logger.Debug("dbq: looking for what a lost checkout holds", "queue", q.name, "error", q.c.scrub(err))
-		}
-		if more := slices.DeleteFunc(rows, func(r dialect.Row) bool { return seen[r.ID] }); len(more) > 0 {
+		if more := look(); len(more) > 0 {
+			if all := look(); len(all) > len(more) { // it was committed between the two questions
+				more = all
+			}
 			return append(known, more...)
 		}
 	}

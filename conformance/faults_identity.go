@@ -18,6 +18,8 @@ func identityFaults() []Case {
 			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
 		{Name: "CutBetweenPartsOfCheckout", run: cutBetweenParts,
 			Law: "A checkout whose connection is lost returns every task that it took over or moved to POISON before, or took none."},
+		{Name: "AnswerLostToExhausted", run: answerLostToExhausted,
+			Law: "When the answer to a checkout is lost that moved a task to POISON, the checkout reports the task all the same."},
 		{Name: "EnqueuedAndGone", once: true, run: enqueuedAndGone,
 			Law: "When the answer to an enqueue is lost and its task is completed and removed meanwhile, there is one run of it, or the call says that it may have happened."},
 		{Name: "OperateBesideAnother", once: true, run: operateBesideAnother,

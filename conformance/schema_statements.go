@@ -21,7 +21,7 @@ var statementNames = map[string]string{
 	"Complete":    "id fence lock_wait", "Remove": "id fence lock_wait", "RemoveAlike": "id fence lock_wait", "Unlocked": "id",
 	"Extend": "id fence lease",
 	"Start":  "id fence", "DropLeases": "id fence", "ExpireLeases": "age limit", "Move": "id",
-	"SetResult": "id result result_size", "Get": "id", "Held": "queue holder",
+	"SetResult": "id result result_size", "Get": "id", "Held": "queue holder", "Exhausted": "queue holder",
 	"Note": "kind name", "Notes": "kind limit", "AddNote": "kind name value ttl", "SetNote": "kind name value ttl version",
 	"DropNote": "kind name", "ExpireNotes": "kind age",
 	"RecordAlike": "id fence queue attempt outcome started ended worker",

@@ -73,23 +73,30 @@ type Statements struct {
 	// ended at least :age ago. Both are empty where Extend writes the task's row.
 	DropLeases   Batch
 	ExpireLeases string
-	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. For Purge it returns the id
-	// of each row that was removed. For the others it has a First, which locks the rows that move, by id, and returns their id, queue,
-	// state, attempt, fence, holder, updated and result as they were, and the database's clock as now.
+	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. For
+	// Purge it returns the id of each row that was removed. For the others it has a First, which locks the rows that
+	// move, by id, and returns their id, queue, state, attempt, fence, holder, updated and result as they were, and the
+	// database's clock as now.
 	Move map[state.Event]Batch
-	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result :result_size. It returns nothing.
+	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
+	// :result_size. It returns nothing.
 	SetResult Batch
 
 	// Get returns the whole row of :id. Held returns the whole rows that are PROCESSING in :queue under :holder.
 	Get, Held string
-	// List returns rows without their payload, by id, ascending or descending as {order} behind ORDER BY says: its {where} is filled by the core with comparisons of plain
-	// columns and :names, and :limit bounds it. FindIDs is the same but returns only ids.
+	// Exhausted returns the whole rows of :queue that the checkout under :holder moved to POISON, each with who held
+	// it. Their result names both. It is empty where no index leads to such tasks; then a checkout whose answer is lost
+	// does not report them.
+	Exhausted string
+	// List returns rows without their payload, by id, ascending or descending as {order} behind ORDER BY says: its
+	// {where} is filled by the core with comparisons of plain columns and :names, and :limit bounds it. FindIDs is the
+	// same but returns only ids.
 	List, FindIDs string
-	// IDBehind returns the id that is :offset tasks behind the first one above :after, unless it is not below :before. It reads the
-	// primary key only.
+	// IDBehind returns the id that is :offset tasks behind the first one above :after, unless it is not below :before.
+	// It reads the primary key only.
 	IDBehind string
-	// InState is what else is true of each row in a state, in words that let the engine find these rows by an index; the core adds it to a
-	// filter for just that state. It may be empty.
+	// InState is what else is true of each row in a state, in words that let the engine find these rows by an index;
+	// the core adds it to a filter for just that state. It may be empty.
 	InState map[state.State]string
 	// Peek returns id, queue, state, fence and updated of the rows that exist: :id.
 	Peek Batch
@@ -132,7 +139,7 @@ type Statements struct {
 
 // optional are the fields of Statements that a dialect may leave empty.
 var optional = []string{"Begin", "Dual", "MigrationLock", "MigrationUnlock", "InsertAlike", "Complete", "RemoveAlike", "DropLeases",
-	"ExpireLeases", "Unlocked", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
+	"ExpireLeases", "Unlocked", "Exhausted", "InState", "Notify", "RecordAlike", "CountNewest", "Newest"}
 
 // MayBeEmpty reports whether the core does without the field of this name, as its comment says. Every other one must be filled; what a
 // dialect puts into Checkout and CheckoutBatch is its own business.

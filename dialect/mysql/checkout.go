@@ -90,9 +90,12 @@ func addCheckout(st *dialect.Statements, t func(string) string) {
   lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1, lease_end = :now + :lease,
   taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
 		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
-  result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows})`),
+  result = ` + exhausted + ` WHERE id IN ({rows})`),
 	}
 }
+
+// exhausted is the result of a task whose attempts are spent: who held it, and the checkout that found it.
+const exhausted = `CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder)`
 
 // first is the task of a priority that is due first, and firstSince that since a time. Without that time the servers go by what a row must be equal to, and stop at the first
 // that is not; but MariaDB's InnoDB does not see where a range ends before it has found a row that nobody has deleted. In a table that seems small MySQL may walk

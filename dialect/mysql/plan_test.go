@@ -36,7 +36,7 @@ func planTable(t *testing.T, s *dialect.Session) {
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
 var ways = map[string]string{
 	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
-	"held": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
+	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "take over": "PRIMARY",
 	"bury": "PRIMARY", "start": "PRIMARY", "start after": "PRIMARY",
 	"win after": "PRIMARY", "extend after": "PRIMARY", "drop leases": "PRIMARY",
@@ -70,6 +70,7 @@ func planEach(t *testing.T, s *dialect.Session) {
 		delete(plain, name)
 	}
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
+	plain["exhausted"] = st.Exhausted
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["complete"], batches["unlocked"] = st.Complete, st.Unlocked

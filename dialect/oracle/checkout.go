@@ -308,6 +308,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 			if row.Holder != nil {
 				row.Result = append(row.Result, ", held by "+*row.Holder...)
 			}
+			row.Result = append(row.Result, ", found by "+c.r.Holder...)
 			spent = append(spent, row)
 		} else {
 			again = append(again, row)

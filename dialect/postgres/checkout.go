@@ -66,12 +66,16 @@ const take = `UPDATE {task} t SET state = 1, due = NULL, was_due = t.due, attemp
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers, t.payload, t.result,
   t.was_due, clock.now`
 
+// exhausted is the result of a task whose attempts are spent: who held it, and the checkout that found it.
+const exhausted = `convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+      ', found by ' || CAST(:holder AS text), 'UTF8')`
+
 // takeOver gives a task whose lease ran out a new one, or moves it to POISON.
 var takeOver = strings.NewReplacer("{spent}", dialect.Spent("t."), "{attempt}", dialect.NextAttempt("t."),
 	"{lapses}", dialect.NextLapses("t.")).Replace(`UPDATE {task} t SET
   state = CASE WHEN {spent} THEN 4 ELSE 1 END,
   result = CASE WHEN {spent}
-    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+    THEN ` + exhausted + ` ELSE t.result END,
   lease_until = CASE WHEN {spent} THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
   holder = CASE WHEN {spent} THEN t.holder ELSE :holder END,
   attempt = CASE WHEN {spent} THEN t.attempt ELSE {attempt} END,

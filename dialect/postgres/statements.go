@@ -121,8 +121,10 @@ RETURNING t.id, t.fence`),
   FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given, unnest(given.id, given.result) AS d (id, result)
  WHERE t.id = d.id`),
 
-		Get:           t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
-		Held:          t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
+		Get:  t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.id = :id`),
+		Held: t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
+		Exhausted: t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t
+ WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 AND t.result = ` + exhausted),
 		List:          t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id{order} LIMIT :limit`),
 		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
 		IDBehind:      t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),

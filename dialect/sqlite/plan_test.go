@@ -51,6 +51,7 @@ var wanted = map[string][]string{
 	"payloads":       {"id"},
 	"get":            {"id"},
 	"held":           {"busy"},
+	"exhausted":      {"failed"},
 	"find reference": {"reference"},
 }
 
@@ -61,6 +62,7 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	st := s.Statements
 	plain := maps.Clone(st.Checkout)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
+	plain["exhausted"] = st.Exhausted
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["start"] = st.Start

@@ -43,6 +43,9 @@ const stored = "id, queue, reference, kind, state, priority, attempt, max_attemp
 const maxRows = 500
 
 // text fills the names into a statement's text.
+// exhausted is the result of a task whose attempts are spent: who held it, and the checkout that found it.
+const exhausted = `CAST('the lease of the last attempt ran out, held by ' || holder || ', found by ' || :holder AS BLOB)`
+
 func text(n dialect.Names, s string) string {
 	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
 		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
@@ -128,8 +131,10 @@ RETURNING id, fence`, `(:id, :fence)`),
 		IDBehind: t(`SELECT t.id FROM {task} AS t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
 		Get:      t(`SELECT {columns} FROM {task} WHERE id = :id`),
 		Held:     t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
-		List:     t(`SELECT ` + listed + ` FROM {task} WHERE {where} ORDER BY id{order} LIMIT :limit`),
-		FindIDs:  t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
+		Exhausted: t(`SELECT {columns} FROM {task}
+ WHERE queue = :queue AND state = 4 AND state >= 3 AND result = ` + exhausted),
+		List:    t(`SELECT ` + listed + ` FROM {task} WHERE {where} ORDER BY id{order} LIMIT :limit`),
+		FindIDs: t(`SELECT id FROM {task} WHERE {where} ORDER BY id LIMIT :limit`),
 		Peek: batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`,
 			`(:id)`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
@@ -181,7 +186,7 @@ UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1
 		CheckoutBatch: map[string]dialect.Batch{
 			"payloads": batch(`SELECT t.id, t.payload FROM (VALUES {rows}) AS d JOIN {task} AS t ON t.id = +d.column1`, `(:id)`),
 			"take over": batch(`UPDATE {task} SET state = CASE WHEN `+spent+` THEN 4 ELSE 1 END,
-  result = CASE WHEN `+spent+` THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  result = CASE WHEN `+spent+` THEN `+exhausted+` ELSE result END,
   lease_until = CASE WHEN `+spent+` THEN NULL ELSE {now} + :lease END,
   taken_by = CASE WHEN `+spent+` THEN taken_by ELSE `+padded+` END,
   attempt = CASE WHEN `+spent+` THEN attempt ELSE `+dialect.NextAttempt("")+` END,

@@ -44,6 +44,7 @@ var comments = map[string]string{
 	"SetResult":      "Stores what an operator said, after Move in the same transaction.",
 	"Get":            "Reads one task.",
 	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
+	"Exhausted":      "Reads what one checkout moved to POISON, when its connection died before it had the answer.",
 	"List":           "Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.",
 	"FindIDs":        "Finds the tasks that an operator's bulk call changes.",
 	"IDBehind":       "Finds where the next part of the old tasks ends, for cleaning.",
