@@ -105,6 +105,9 @@ func (t *T) lateRequests(f faultCall) {
 			fired := false
 			s := t.disturb(direct, c, f, p.arm(r), func() { fired = p.heal() })
 			t.judgeCall(fmt.Sprintf("cut at %v", r), direct, f, s)
+			if f.after != nil {
+				f.after(t, direct, s)
+			}
 			if !fired {
 				break // the call has fewer requests
 			}

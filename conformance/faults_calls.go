@@ -35,6 +35,8 @@ type faultCall struct {
 	// did says whether the call did its work, by what is in the queue, and what is wrong if it did half of it, did it twice,
 	// or answered something else than what it did.
 	did func(in []dbq.Task, s *subject) (bool, string)
+	// after demands what must be true once the requests of the call have ended, whatever it answered; it may be nil.
+	after func(t *T, direct *dbq.Client, s *subject)
 	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the server is there.
 	once bool
 }
@@ -94,7 +96,7 @@ func faultCalls() []faultCall {
 		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
 		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
 		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
-		{name: "Checkout", prepare: prepareReady, call: callCheckout, did: didCheckout, once: true},
+		{name: "Checkout", prepare: prepareReady, call: callCheckout, did: didCheckout, after: afterCheckout, once: true},
 		{name: "Complete", prepare: prepareHeld(1), did: moved(state.Processing, state.Completed),
 			call: func(ctx context.Context, q *dbq.Queue, s *subject) error {
 				return q.Complete(ctx, s.tasks[0].Lease, []byte("done"))
@@ -148,8 +150,36 @@ func prepareDuplicate(t *T, q *dbq.Queue, s *subject) {
 }
 
 func callEnqueueMany(ctx context.Context, q *dbq.Queue, s *subject) (err error) {
-	s.added, err = q.EnqueueMany(ctx, []dbq.NewTask{{Reference: "a"}, {ID: dbq.NewID()}, {Reference: "taken"}, {Reference: "z"}})
+	s.ids = []uuid.UUID{dbq.NewID()}
+	s.added, err = q.EnqueueMany(ctx, severalTasks(s))
 	return err
+}
+
+func severalTasks(s *subject) []dbq.NewTask {
+	return []dbq.NewTask{{Reference: "a"}, {ID: s.ids[0]}, {Reference: "taken"}, {Reference: "z"}}
+}
+
+// repeatEnqueue repeats an enqueue that may have happened, as the documentation says, through a client that is not disturbed: then each
+// task is there once.
+func (t *T) repeatEnqueue(what string, direct *dbq.Client, f faultCall, s *subject) {
+	q, want := direct.Queue(s.queue), 1
+	var err error
+	if f.name == "Enqueue" {
+		var e *dbq.Error
+		if !errors.As(s.err, &e) || e.Task == uuid.Nil {
+			t.Errorf("%s, %s: the error does not have the id to repeat it with: %v", f.name, what, s.err)
+			return
+		}
+		if _, err = q.Enqueue(t.ctx, dbq.NewTask{ID: e.Task, Payload: []byte("payload")}); errors.Is(err, dbq.ErrDuplicate) {
+			err = nil
+		}
+	} else {
+		want = 4
+		_, err = q.EnqueueMany(t.ctx, severalTasks(s))
+	}
+	if n := t.count(direct, s.queue); err != nil || n != want {
+		t.Errorf("%s, %s: repeated, it made %d tasks with error %v, want %d", f.name, what, n, err, want)
+	}
 }
 
 func didEnqueueMany(in []dbq.Task, s *subject) (bool, string) {
@@ -209,6 +239,22 @@ func didCheckout(in []dbq.Task, s *subject) (bool, string) {
 		return true, ""
 	}
 	return len(held) > 0, ""
+}
+
+// afterCheckout takes what the checkout did not: rows that it passed by, as a request of its own that was given up had locked them, are
+// free when that request has ended.
+func afterCheckout(t *T, direct *dbq.Client, s *subject) {
+	q := direct.Queue(s.queue)
+	t.eventually("all tasks of "+s.queue+" are handed out, and none stays locked", func() bool {
+		t.checkout(q, 5, long)
+		in := t.list(direct, dbq.Filter{Queue: s.queue})
+		return !slices.ContainsFunc(in, func(task dbq.Task) bool { return task.State != state.Processing })
+	})
+	for _, task := range t.list(direct, dbq.Filter{Queue: s.queue}) {
+		if task.Attempt != 1 {
+			t.Errorf("task %s of %s was handed out %d times, want once", task.ID, s.queue, task.Attempt)
+		}
+	}
 }
 
 func prepareHeld(n int) func(t *T, q *dbq.Queue, s *subject) {

@@ -169,8 +169,11 @@ func serverBackAgain(t *T) {
 	all := func(what string, unsure func(faultCall, error) bool) {
 		for _, f := range faultCalls() {
 			s := t.disturb(direct, c, f, undisturbed, func() {})
-			if t.judgeCall(what, direct, f, s); s.err != nil && !unsure(f, s.err) {
+			switch t.judgeCall(what, direct, f, s); {
+			case s.err != nil && !unsure(f, s.err):
 				t.Errorf("%s, %s: %v", f.name, what, s.err)
+			case s.err != nil:
+				t.repeatEnqueue(what, direct, f, s)
 			}
 		}
 	}

@@ -173,7 +173,7 @@ UPDATE ({rows}) AS d STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id =
 -- Unlocked. Locks the tasks of a batch that no other transaction has locked: these alone are settled then.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 SELECT id FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows}) ORDER BY id FOR UPDATE SKIP LOCKED;
+ WHERE id IN ({rows}) AND fence >= 0 ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- Complete. Ends attempts that completed without a result, if their common fence is still valid.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -251,6 +251,11 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
   CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane) WHERE t.queue = :queue AND t.lane = 9 AND t.holder = :holder;
+
+-- Exhausted. Reads what one checkout moved to POISON, when its connection died before it had the answer.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence), t.lease_end) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue AND t.lane = 4 AND t.result = CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder);
 
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
@@ -415,7 +420,7 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 -- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
 -- At most 500 rows. {rows} is a list, with ", " in between, of :id
 UPDATE dbq_task FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
-  result = CONCAT('the lease of the last attempt ran out, held by ', holder) WHERE id IN ({rows});
+  result = CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder) WHERE id IN ({rows});
 
 -- CheckoutBatch lock expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
 -- At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence

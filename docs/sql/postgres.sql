@@ -255,6 +255,11 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder;
 
+-- Exhausted. Reads what one checkout moved to POISON, when its connection died before it had the answer.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.payload, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t
+ WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 AND t.result = convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+      ', found by ' || CAST(:holder AS text), 'UTF8');
+
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, CASE WHEN t.state = 1 THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now FROM dbq_task t WHERE {where} ORDER BY t.id{order} LIMIT :limit;
 
@@ -397,7 +402,8 @@ won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id F
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
-    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+      ', found by ' || CAST(:holder AS text), 'UTF8') ELSE t.result END,
   lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
   holder = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.attempt ELSE CASE WHEN (t.started = 1 OR t.lapses >= 99) THEN t.attempt + 1 ELSE t.attempt END END,
@@ -483,7 +489,8 @@ won AS MATERIALIZED (SELECT pick.* FROM pick WHERE (pick.id IN (SELECT free.id F
 UPDATE dbq_task t SET
   state = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN 4 ELSE 1 END,
   result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
-    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder, 'UTF8') ELSE t.result END,
+    THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+      ', found by ' || CAST(:holder AS text), 'UTF8') ELSE t.result END,
   lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN NULL ELSE clock.now + CAST(:lease AS bigint) END,
   holder = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.holder ELSE :holder END,
   attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99) THEN t.attempt ELSE CASE WHEN (t.started = 1 OR t.lapses >= 99) THEN t.attempt + 1 ELSE t.attempt END END,

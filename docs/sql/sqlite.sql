@@ -242,6 +242,10 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 -- Held. Reads what one checkout holds, when its connection died before it had the answer.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE queue = :queue AND state = 1 AND holder = :holder;
 
+-- Exhausted. Reads what one checkout moved to POISON, when its connection died before it had the answer.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, payload, length(payload) AS payload_size, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task
+ WHERE queue = :queue AND state = 4 AND state >= 3 AND result = CAST('the lease of the last attempt ran out, held by ' || holder || ', found by ' || :holder AS BLOB);
+
 -- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder, created, updated, headers, NULL AS payload, result, length(result) AS result_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM dbq_task WHERE {where} ORDER BY id{order} LIMIT :limit;
 
@@ -409,7 +413,7 @@ SELECT t.id, t.payload FROM (VALUES {rows}) AS d JOIN dbq_task AS t ON t.id = +d
 -- CheckoutBatch take over. Takes over tasks whose lease ran out; on SQLite those whose attempts are spent become POISON.
 -- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
 UPDATE dbq_task SET state = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN 4 ELSE 1 END,
-  result = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB) ELSE result END,
+  result = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN CAST('the lease of the last attempt ran out, held by ' || holder || ', found by ' || :holder AS BLOB) ELSE result END,
   lease_until = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN NULL ELSE CAST(unixepoch('subsec') * 1000000 AS INTEGER) + :lease END,
   taken_by = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN taken_by ELSE printf('%-48s', :holder) END,
   attempt = CASE WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN attempt ELSE CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END END,
