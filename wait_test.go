@@ -43,14 +43,23 @@ func TestWaitSharesPolls(t *testing.T) {
 			}
 		})
 	}
-	before, began := waitingFor(t, c, waiters), time.Now()
-	for waitingFor(t, c, waiters) < before+15 {
+	for slow := false; !slow; time.Sleep(time.Millisecond) { // until each has waited for a while
+		waitingFor(t, c, waiters)
+		slow = true
+		c.awaited.mu.Lock()
+		for w := range c.awaited.waiters {
+			slow = slow && w.pause == maxWait
+		}
+		c.awaited.mu.Unlock()
+	}
+	// Callers of Wait have joined at different times. What is half due is polled with what is due, so that polls are that far apart.
+	const polls = 5
+	began := time.Now()
+	for last := waitingFor(t, c, waiters) + polls; waitingFor(t, c, waiters) < last; {
 		time.Sleep(time.Millisecond)
 	}
-	// Pauses from 5 ms on grow by half each, so there are 12 before the last, and then 2 to 4 in a second. Callers of Wait have joined at
-	// different times, but what is half due comes along.
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("15 polls for %d calls in %v", waiters, took)
+	if took := time.Since(began); took < (polls-1)*maxWait/2 {
+		t.Errorf("%d polls for %d calls in %v", polls, waiters, took)
 	}
 	leased, err := q.Checkout(t.Context(), tasks, time.Minute)
 	if err != nil || len(leased) != tasks {
