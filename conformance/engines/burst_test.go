@@ -90,19 +90,22 @@ func bursts(t *testing.T, dsn string, prefix dbq.Option, takes time.Duration, n 
 	var mu sync.Mutex
 	var by [2]int
 	var begun, ended []time.Time
-	ctx, cancel := context.WithCancel(t.Context())
-	var both sync.WaitGroup
-	defer both.Wait()
-	defer cancel()
-	var q *dbq.Queue
-	for i := range 2 {
+	var clients [2]*dbq.Client
+	for i := range clients {
 		c, err := dbq.Open(t.Context(), dsn, prefix, dbq.WithMigrate())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		q = c.Queue("bursts")
-		w := worker.Worker{Queue: q, Concurrency: 1}
+		defer c.Close() // after the workers have ended
+		clients[i] = c
+	}
+	q := clients[0].Queue("bursts")
+	ctx, cancel := context.WithCancel(t.Context())
+	var both sync.WaitGroup
+	defer both.Wait()
+	defer cancel()
+	for i, c := range clients {
+		w := worker.Worker{Queue: c.Queue("bursts"), Concurrency: 1}
 		w.Handler = worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
 			start := time.Now()
 			time.Sleep(takes)
