@@ -54,7 +54,7 @@ func (c *condition) note(op operation, err error) {
 	switch {
 	case err == nil:
 		if c.bad.Load() {
-			c.answered(op)
+			c.answered(op, op == opRegistry)
 		}
 	case errors.Is(err, dbq.ErrClosed) || errors.Is(err, context.Canceled):
 	case isAway(err):
@@ -104,13 +104,21 @@ func (c *condition) refuses(op operation, err error) {
 	}
 }
 
+// wrote takes in a checkout that found tasks. The database is back, since it writes; one that found nothing has written
+// nothing, and a server whose disk is full answers it.
+func (c *condition) wrote() {
+	if c.bad.Load() {
+		c.answered(opCheckOut, true)
+	}
+}
+
 // answered takes in a success. The database is back when each operation that had no answer has succeeded, or one that
-// is sure to come again and writes: the others may have nothing left to do.
-func (c *condition) answered(op operation) {
+// writes for sure: the others may have nothing left to do.
+func (c *condition) answered(op operation, writes bool) {
 	c.mu.Lock()
 	wasAway := len(c.away) > 0
 	delete(c.away, op)
-	if op == opCheckOut || op == opRegistry {
+	if writes {
 		clear(c.away)
 	}
 	back, since, failures := wasAway && len(c.away) == 0, c.since, c.failures

@@ -97,6 +97,9 @@ func (r *run) checkOut(ctx context.Context, want int) (found int, cut bool, err 
 	}
 	if ctx.Err() == nil {
 		r.server.note(opCheckOut, err)
+		if len(tasks)+len(spent) > 0 {
+			r.server.wrote()
+		}
 	}
 	r.foundCrashed(tasks, spent)
 	jobs := r.held.add(tasks)
