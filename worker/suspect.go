@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -27,39 +28,49 @@ func mustMark(j *job) bool { return isSuspect(&j.task) || j.task.Attempt >= j.ta
 // transactions have locked, with all of its batch, on a connection that renewals may need; it is then put off.
 const markLeast = time.Second
 
-// putOffLeast and putOffMost bound for how long a suspect is handed back while another one runs.
-const putOffLeast, putOffMost = time.Second, time.Minute
+// soleWait is how long a suspect waits for its turn, in which other tasks may wait for its handler. putOffLeast and
+// putOffMost bound for how long it is handed back after that.
+const (
+	soleWait    = 100 * time.Millisecond
+	putOffLeast = time.Second
+	putOffMost  = time.Minute
+)
 
-// soleSuspect says whether a suspect runs in this process, whatever worker's it is: they would die together.
-var soleSuspect struct {
-	mu    sync.Mutex
-	runs  bool
-	since time.Time
-}
+// soleSuspect is full while a suspect runs in this process, whatever worker's it is: they would die together.
+var (
+	soleSuspect      = make(chan struct{}, 1)
+	soleSuspectBegan atomic.Int64 // in nanoseconds since 1970; 0 when none runs
+)
 
-// beginSuspect notes that a suspect runs, unless one does. end may be called more than once.
+// beginSuspect notes that a suspect runs, when its turn comes soon. end may be called more than once.
 func beginSuspect() (end func(), ok bool) {
-	soleSuspect.mu.Lock()
-	defer soleSuspect.mu.Unlock()
-	if soleSuspect.runs {
-		return nil, false
+	select {
+	case soleSuspect <- struct{}{}:
+	default:
+		if suspectRunsFor() > soleWait {
+			return nil, false
+		}
+		timer := time.NewTimer(soleWait)
+		defer timer.Stop()
+		select {
+		case soleSuspect <- struct{}{}:
+		case <-timer.C:
+			return nil, false
+		}
 	}
-	soleSuspect.runs, soleSuspect.since = true, time.Now()
+	soleSuspectBegan.Store(time.Now().UnixNano())
 	return sync.OnceFunc(func() {
-		soleSuspect.mu.Lock()
-		defer soleSuspect.mu.Unlock()
-		soleSuspect.runs = false
+		soleSuspectBegan.Store(0)
+		<-soleSuspect
 	}), true
 }
 
 // suspectRunsFor is for how long a suspect has been running; zero when none is.
 func suspectRunsFor() time.Duration {
-	soleSuspect.mu.Lock()
-	defer soleSuspect.mu.Unlock()
-	if !soleSuspect.runs {
-		return 0
+	if began := soleSuspectBegan.Load(); began != 0 {
+		return time.Duration(time.Now().UnixNano() - began)
 	}
-	return time.Since(soleSuspect.since)
+	return 0
 }
 
 // handle calls the handler on jobs, or on one suspect of them, and passes on how it ended. It is false when the worker

@@ -150,7 +150,7 @@ func TestSlowDatabasePoisonsNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { c.Close() })
 	q := c.Queue("q")
-	ids := append(enqueue(t, q, 5, dbq.NewTask{MaxAttempts: 1}), enqueue(t, q, 5, dbq.NewTask{MaxAttempts: 2})...)
+	ids := append(enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 1}), enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 2})...)
 	stop := start(t, worker.Worker{Queue: q, Concurrency: 10, Lease: lease, PollMax: 50 * time.Millisecond,
 		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })})
 	eventually(t, "all tasks have ended", func() bool {
