@@ -87,9 +87,9 @@ const caseTimeout = 3 * time.Minute
 func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), append(checkoutCases(), bytesCases()...),
-		append(leaseCases(), lockedCases()...), renewalCases(), completeTxCases(), operateCases(), fleetCases(), keepingCases(),
+		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(), fleetCases(), keepingCases(),
 		roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(), workerCases(), runtimeCases(),
-		logCases(), workerTxCases(), lapseCases(), failoverCases(),
+		logCases(), killerCases(), workerTxCases(), failoverCases(),
 	}
 }
 

@@ -14,17 +14,21 @@ import (
 
 // lapseCases are about leases that run out before their attempts are known to have started.
 func lapseCases() []Case {
-	return append(inGroup("Lease",
+	return inGroup("Lease",
 		Case{Name: "UnstartedDoesNotCount", run: lapseUncounted,
 			Law: "When a worker's lease runs out before its attempt is marked as started, the attempt does not count, " +
 				"but for each hundredth time."},
 		Case{Name: "StartedCounts", run: lapseStarted,
 			Law: "When a worker's lease runs out after its attempt was marked as started, the attempt counts; " +
-				"a lease that is lost cannot be marked."}),
-		inGroup("Worker",
-			Case{Name: "KillerIsAlone", alone: true, run: workerKiller,
-				Law: "A task that kills its worker process goes to POISON after at most two more deaths than it has attempts, " +
-					"and no task beside it loses one."})...)
+				"a lease that is lost cannot be marked."})
+}
+
+// killerCases are about tasks that end their worker's process.
+func killerCases() []Case {
+	return inGroup("Worker",
+		Case{Name: "KillerIsAlone", alone: true, run: workerKiller,
+			Law: "A task that kills its worker process goes to POISON after at most two more deaths than it has attempts, " +
+				"and no task beside it loses one."})
 }
 
 // lapsed makes it so that a task's leases have lapsed n times.
