@@ -43,7 +43,11 @@ var ways = map[string]string{
 	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "insert after": "PRIMARY", "payloads": "PRIMARY",
 	"complete": "PRIMARY", "complete first": "PRIMARY", "unlocked": "PRIMARY",
+	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY",
 }
+
+// lockless are statements that only read, without locks.
+var lockless = []string{"insert after", "due", "count up to", "next queue", "id behind"}
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's statistics are from when
 // the table was empty, of tens of thousands of rows, or of a few: then a scan would seem cheap, and lock what others need.
@@ -70,7 +74,8 @@ func planEach(t *testing.T, s *dialect.Session) {
 		delete(plain, name)
 	}
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
-	plain["exhausted"] = st.Exhausted
+	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
+	plain["id behind"] = st.IDBehind
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["complete"], batches["unlocked"] = st.Complete, st.Unlocked
@@ -97,7 +102,7 @@ func planEach(t *testing.T, s *dialect.Session) {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
 	}
 	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "share": int64(100),
-		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r"}
+		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r", "after": uuid.Nil, "before": uuid.Max, "offset": 1999}
 	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		e := &explainer{db: s.Pool.Write}
@@ -190,8 +195,8 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 	for _, l := range e.lines {
 		onTask := l.table == "t" || l.table == "dbq_task"
 		byIndex := slices.Contains([]string{"const", "eq_ref", "ref", "range"}, l.access)
-		if rows, _ := strconv.Atoi(l.rows); l.access == "index" && rows <= 20 && (key == "insert after" || key == "due") {
-			byIndex = true // these lock nothing, and a whole index of few rows is as good as its ranges
+		if rows, _ := strconv.Atoi(l.rows); l.access == "index" && rows <= 20 && slices.Contains(lockless, key) {
+			byIndex = true // a whole index of few rows is as good as its ranges
 		}
 		onLease := l.table == "l" || l.table == "dbq_lease" && l.kind != "INSERT"
 		if onTask && (!byIndex || l.key != want) || onLease && (!byIndex || l.key != "PRIMARY") || strings.Contains(l.extra, "filesort") {

@@ -164,6 +164,8 @@ func literal(v any) string {
 		return strconv.Itoa(x)
 	case int64:
 		return strconv.FormatInt(x, 10)
+	case pgtype.UUID:
+		return quote(uuid.UUID(x.Bytes).String())
 	case []pgtype.UUID:
 		return array(x, func(id pgtype.UUID) string { return uuid.UUID(id.Bytes).String() })
 	case []int64:

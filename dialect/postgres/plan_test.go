@@ -20,6 +20,7 @@ const (
 	due      = 4_000     // in priority 9
 	inWork   = 1_000     // with a lease that lasts
 	ranOut   = 1_000     // with a lease that ran out
+	failed   = 20_000    // parked, and as many in POISON
 )
 
 // planBatches are the sizes of batches. A batch of a thousand beside the few rows of a short test is best joined to all of them, and
@@ -126,6 +127,7 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 			_, err := s.Query(t.Context(), e, s.Statements.Checkout["oldest"], args)
 			return err
 		})
+		planCounting(s, e)
 		// Nothing is due in this queue, and its 20,000 future tasks are in all priorities.
 		for _, name := range []string{"ready", "ready within", "see ready", "expired", "see expired"} {
 			e.check("empty poll, "+name, 0, 0, func() error {
@@ -133,6 +135,33 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 				return err
 			})
 		}
+	}
+}
+
+// planCounting holds what statistics and cleaning ask, whose cost is that of their limit however many tasks there are.
+func planCounting(s *dialect.Session, e *explainer) {
+	const limit = 100
+	// As many as Clean passes at once. Beside the few rows of a short test reading all of them is as good.
+	window := 2000
+	if testing.Short() {
+		window = 200
+	}
+	st := s.Statements
+	// Waiting, due in one of ten priorities, in work, failed and buried: up to the limit of each.
+	for _, c := range []struct {
+		name, text string
+		rows       int
+		args       dialect.Args
+	}{
+		{"count up to", st.CountUpTo, 14 * limit, dialect.Args{"queue": "work", "limit": limit}},
+		{"count newest", st.CountNewest, limit, dialect.Args{"limit": limit}},
+		{"next queue", st.NextQueue, 10, dialect.Args{"queue": "later"}},
+		{"id behind", st.IDBehind, window, dialect.Args{"after": uuid.Nil, "before": uuid.Max, "offset": window - 1}},
+	} {
+		e.check(c.name, limit, c.rows, func() error {
+			_, err := s.Query(e.t.Context(), e, c.text, c.args)
+			return err
+		})
 	}
 }
 
@@ -213,6 +242,9 @@ SELECT CAST(lpad(to_hex(1700000000000 + i / 50), 12, '0') || '70008000' || lpad(
 	fill(finished/share, "'work', '', 2, 5, 10, 1, 1, "+long+", "+long+", 'done'")
 	fill(future/share, "'work', '', 0, i % 9, 10, 0, 0, "+never+" + i, "+long+", CAST(NULL AS text)")
 	fill(future/share/10, "'later', '', 0, i % 10, 10, 0, 0, "+never+" + i, "+long+", CAST(NULL AS text)")
+	for _, s := range []int{3, 4} {
+		fill(failed, fmt.Sprintf("'work', '', %d, 5, 10, 1, 1, %s, %s, CAST(NULL AS text)", s, long, long))
+	}
 	fill(due, "'work', '', 0, 9, 10, 0, 0, "+now+" + i, "+long+", CAST(NULL AS text)")
 	fill(inWork, "'work', '', 1, 5, 10, 1, 1, "+long+", "+never+", 'busy'")
 	fill(ranOut, "'work', '', 1, 5, 10, 1, 1, "+long+", "+now+", 'gone'")

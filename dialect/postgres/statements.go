@@ -125,9 +125,11 @@ RETURNING t.id, t.fence`),
 		Held: t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t WHERE t.queue = :queue AND t.state = 1 AND t.holder = :holder`),
 		Exhausted: t(`SELECT ` + shown + `, t.payload, {now} AS now FROM {task} t
  WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 AND t.result = ` + exhausted),
-		List:          t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id{order} LIMIT :limit`),
-		FindIDs:       t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
-		IDBehind:      t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset`),
+		List:    t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id{order} LIMIT :limit`),
+		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id LIMIT :limit`),
+		// With both ends in one search, the planner would read all in between and sort it, when it believes that this is little.
+		IDBehind: t(`SELECT x.id FROM (SELECT t.id FROM {task} t WHERE t.id > :after ORDER BY t.id LIMIT 1 OFFSET :offset) AS x
+ WHERE x.id < :before`),
 		Peek:          batch(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id = ANY (CAST(:id AS uuid[]))`),
 		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
 		// One search for each partial index; the rest is one walk over the finished.
@@ -138,19 +140,26 @@ SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FI
 UNION ALL SELECT queue, 1, count(*), 0, 0, NULL FROM {task} WHERE state = 1 GROUP BY queue
 UNION ALL SELECT queue, state, count(*), count(*), 0, NULL FROM {task} WHERE state >= 3 AND due IS NULL GROUP BY queue, state
 UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM {task} WHERE state = 2 GROUP BY queue`),
+		// Each search is in the order of its index. Else the planner may walk the table for what it believes to be frequent, or
+		// all entries of an index at once.
 		CountUpTo: t(`SELECT 0 AS state, count(*) FILTER (WHERE x.state = 0) AS tasks, CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due,
        CAST(NULL AS bigint) AS oldest, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
-  FROM (SELECT t.state FROM {task} t WHERE t.queue = :queue AND t.due IS NOT NULL LIMIT CAST(:limit AS bigint)) AS x
+  FROM (SELECT x.state FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.state FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority AND t.due IS NOT NULL
+     ORDER BY t.due, t.id LIMIT CAST(:limit AS bigint)) AS x LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL SELECT 0, 0, 0, count(*), {now} - min(x.due), 0
   FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= {now}
      ORDER BY t.due, t.id LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT 1 FROM {task} t WHERE t.queue = :queue AND t.state = 1 LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL SELECT 3, count(*), count(*) - count(x.due), 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.state = 3 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT 1 FROM {task} t WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x`),
+  FROM (SELECT 1 FROM {task} t WHERE t.queue = :queue AND t.state = 1
+         ORDER BY t.updated LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT f.state, x.tasks, CASE f.state WHEN 3 THEN x.tasks - x.due ELSE 0 END, 0, NULL,
+       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (VALUES (3), (4)) AS f (state) CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks, count(x.due) AS due
+      FROM (SELECT t.due FROM {task} t WHERE t.queue = :queue AND t.state = f.state AND t.state >= 3
+             ORDER BY t.id LIMIT CAST(:limit AS bigint)) AS x) AS x`),
 		CountNewest: t(`SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,
        CASE WHEN sum(count(*)) OVER () >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
   FROM (SELECT t.queue, t.state FROM {task} t ORDER BY t.id DESC LIMIT CAST(:limit AS bigint)) AS x GROUP BY x.queue`),

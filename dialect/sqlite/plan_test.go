@@ -53,6 +53,9 @@ var wanted = map[string][]string{
 	"held":           {"busy"},
 	"exhausted":      {"failed"},
 	"find reference": {"reference"},
+	"count up to":    {"busy", "failed", "ready"},
+	"next queue":     {"busy", "failed", "ready"},
+	"id behind":      {"id"},
 }
 
 // due are the statements that ask for due tasks alone: they may not walk future ones.
@@ -62,7 +65,8 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	st := s.Statements
 	plain := maps.Clone(st.Checkout)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
-	plain["exhausted"] = st.Exhausted
+	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
+	plain["id behind"] = st.IDBehind
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["start"] = st.Start
@@ -71,7 +75,7 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 
 	id := uuid.Must(uuid.NewV7())
 	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "begun": int64(0), "holder": "plan", "id": id, "now": int64(1), "reference": "r",
-		"share": int64(100), "priority": 9, "was_due": int64(1)}
+		"share": int64(100), "priority": 9, "was_due": int64(1), "after": uuid.Nil, "before": uuid.Max, "offset": 1999}
 	const n = 100
 	many := dialect.Args{"id": make(dialect.Col[uuid.UUID], n), "fence": make(dialect.Col[int64], n), "state": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "uncount": make(dialect.Col[int64], n),

@@ -158,10 +158,11 @@ UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 EL
        CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
   FROM (SELECT t.queue, t.state FROM {task} t ORDER BY t.id DESC LIMIT +:limit) AS x GROUP BY x.queue`),
 		Newest: []state.State{state.Completed},
-		NextQueue: t(`SELECT queue FROM (
+		NextQueue: t(`SELECT min(queue) AS queue FROM (
   SELECT * FROM (SELECT queue FROM {task} WHERE due IS NOT NULL AND queue > :queue ORDER BY queue LIMIT 1)
   UNION ALL SELECT * FROM (SELECT queue FROM {task} WHERE state = 1 AND queue > :queue ORDER BY queue LIMIT 1)
-  UNION ALL SELECT * FROM (SELECT queue FROM {task} WHERE state >= 3 AND queue > :queue ORDER BY queue LIMIT 1)) ORDER BY queue LIMIT 1`),
+  UNION ALL SELECT * FROM (SELECT queue FROM {task} WHERE state >= 3 AND queue > :queue ORDER BY queue LIMIT 1))
+ HAVING min(queue) IS NOT NULL`),
 		Next: t(`SELECT min(due) AS due, {now} AS now FROM (` +
 			eachPriority(`SELECT * FROM (SELECT due FROM {task} WHERE queue = :queue AND priority = {p} AND due IS NOT NULL ORDER BY due, id LIMIT 1)`) + `
 UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1)

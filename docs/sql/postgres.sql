@@ -267,7 +267,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id LIMIT :limit;
 
 -- IDBehind. Finds where the next part of the old tasks ends, for cleaning.
-SELECT t.id FROM dbq_task t WHERE t.id > :after AND t.id < :before ORDER BY t.id LIMIT 1 OFFSET :offset;
+SELECT x.id FROM (SELECT t.id FROM dbq_task t WHERE t.id > :after ORDER BY t.id LIMIT 1 OFFSET :offset) AS x
+ WHERE x.id < :before;
 
 -- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
 -- At most 5000 rows.
@@ -288,17 +289,22 @@ UNION ALL SELECT queue, 2, count(*), 0, 0, NULL FROM dbq_task WHERE state = 2 GR
 -- CountUpTo. Counts the tasks of a queue by state, up to a limit of each.
 SELECT 0 AS state, count(*) FILTER (WHERE x.state = 0) AS tasks, CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due,
        CAST(NULL AS bigint) AS oldest, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
-  FROM (SELECT t.state FROM dbq_task t WHERE t.queue = :queue AND t.due IS NOT NULL LIMIT CAST(:limit AS bigint)) AS x
+  FROM (SELECT x.state FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+    SELECT t.state FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority AND t.due IS NOT NULL
+     ORDER BY t.due, t.id LIMIT CAST(:limit AS bigint)) AS x LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL SELECT 0, 0, 0, count(*), CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) - min(x.due), 0
   FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
     SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.priority = p.priority AND t.due <= CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
      ORDER BY t.due, t.id LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL SELECT 1, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT 1 FROM dbq_task t WHERE t.queue = :queue AND t.state = 1 LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL SELECT 3, count(*), count(*) - count(x.due), 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.state = 3 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL SELECT 4, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT 1 FROM dbq_task t WHERE t.queue = :queue AND t.state = 4 AND t.state >= 3 LIMIT CAST(:limit AS bigint)) AS x;
+  FROM (SELECT 1 FROM dbq_task t WHERE t.queue = :queue AND t.state = 1
+         ORDER BY t.updated LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL SELECT f.state, x.tasks, CASE f.state WHEN 3 THEN x.tasks - x.due ELSE 0 END, 0, NULL,
+       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (VALUES (3), (4)) AS f (state) CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks, count(x.due) AS due
+      FROM (SELECT t.due FROM dbq_task t WHERE t.queue = :queue AND t.state = f.state AND t.state >= 3
+             ORDER BY t.id LIMIT CAST(:limit AS bigint)) AS x) AS x;
 
 -- CountNewest. Counts the newest tasks that have ended, which are in no index by their queue.
 SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,

@@ -295,10 +295,11 @@ SELECT x.queue, 2 AS state, count(*) FILTER (WHERE x.state = 2) AS tasks,
   FROM (SELECT t.queue, t.state FROM dbq_task t ORDER BY t.id DESC LIMIT +:limit) AS x GROUP BY x.queue;
 
 -- NextQueue. Finds the next queue by name.
-SELECT queue FROM (
+SELECT min(queue) AS queue FROM (
   SELECT * FROM (SELECT queue FROM dbq_task WHERE due IS NOT NULL AND queue > :queue ORDER BY queue LIMIT 1)
   UNION ALL SELECT * FROM (SELECT queue FROM dbq_task WHERE state = 1 AND queue > :queue ORDER BY queue LIMIT 1)
-  UNION ALL SELECT * FROM (SELECT queue FROM dbq_task WHERE state >= 3 AND queue > :queue ORDER BY queue LIMIT 1)) ORDER BY queue LIMIT 1;
+  UNION ALL SELECT * FROM (SELECT queue FROM dbq_task WHERE state >= 3 AND queue > :queue ORDER BY queue LIMIT 1))
+ HAVING min(queue) IS NOT NULL;
 
 -- Next. Tells when the next task of a queue is due: what an idle worker asks.
 SELECT min(due) AS due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now FROM (SELECT * FROM (SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
