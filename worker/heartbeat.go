@@ -13,7 +13,7 @@ const heartbeatMost = 500
 // heartbeats renews all leases, three times within each lease, until ctx ends. What fails is soon repeated. A lease that cannot be renewed
 // ends its handler by the local clock, unless the database can still say that nobody has taken the task over.
 func (r *run) heartbeats(ctx context.Context) {
-	pause := r.now().lease / 3
+	pause, overdue := r.now().lease/3, false
 	for {
 		timer := time.NewTimer(pause)
 		select {
@@ -27,49 +27,61 @@ func (r *run) heartbeats(ctx context.Context) {
 		lease := r.now().lease
 		pause = lease / 3
 		leases, jobs := r.held.leases(lease)
+		was := overdue
+		overdue = false
 		for len(leases) > 0 && ctx.Err() == nil {
 			part := leases[:min(len(leases), heartbeatMost)]
 			leases = leases[len(part):]
+			if was {
+				r.vouch(ctx, part, jobs, lease)
+			}
 			err := r.renew(ctx, part, jobs, lease)
+			if err != nil && ctx.Err() == nil {
+				pause, overdue = lease/30, true
+				r.vouch(ctx, part, jobs, lease)
+			}
 			if ctx.Err() != nil {
 				return
 			}
-			if r.server.note(opRenew, err); err != nil {
-				pause = lease / 30
-			}
+			r.server.note(opRenew, err)
 		}
 	}
 }
 
-// renew renews some leases. When it fails it asks which of them nobody has taken over: these go on for half a lease
-// more. They are renewed or asked for again a fifth of a lease later, which leaves time for an answer on a busy machine;
-// until then, at the longest, a handler may go on beside one that took its task over.
+// renew renews some leases.
 func (r *run) renew(ctx context.Context, ls []dbq.Lease, jobs map[dbq.Lease]*job, lease time.Duration) error {
 	once, cancel := context.WithTimeout(ctx, lease/6) // one that hangs, as on a dead connection, must leave time for others
+	defer cancel()
 	renewed, lost, err := r.cfg.Queue.ExtendMany(once, ls, lease)
-	cancel()
 	for _, l := range renewed {
 		r.held.renew(jobs[key(l)], l)
 	}
 	for _, l := range lost {
 		r.held.lose(jobs[key(l)])
 	}
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
+	return err
+}
+
+// vouch asks which leases nobody has taken over, when they cannot be renewed: these go on for half a lease more. It is
+// asked before and after each renewal that fails, at least three times within that half, so that one answer that is late
+// on a busy machine costs nothing; until its end, at the longest, a handler may go on beside one that took its task over.
+func (r *run) vouch(ctx context.Context, ls []dbq.Lease, jobs map[dbq.Lease]*job, lease time.Duration) {
 	begun := time.Now()
-	once, cancel = context.WithTimeout(ctx, lease/6)
+	once, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
-	still, unknown := r.cfg.Queue.StillHeld(once, ls)
-	for _, l := range still {
-		r.held.vouch(jobs[key(l)], begun.Add(lease/2))
+	still, err := r.cfg.Queue.StillHeld(once, ls)
+	if err != nil {
+		return
 	}
-	if unknown == nil && len(still) < len(ls) {
-		for _, l := range ls {
-			if j := jobs[key(l)]; !r.held.vouched(j, begun) {
-				r.held.lose(j)
-			}
+	free := make(map[dbq.Lease]bool, len(still))
+	for _, l := range still {
+		free[key(l)] = true
+	}
+	for _, l := range ls {
+		if j := jobs[key(l)]; free[key(l)] {
+			r.held.vouch(j, begun.Add(lease/2))
+		} else {
+			r.held.lose(j)
 		}
 	}
-	return err
 }

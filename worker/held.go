@@ -204,13 +204,6 @@ func (h *held) vouch(j *job, until time.Time) {
 	j.free = until
 }
 
-// vouched reports whether that was noted since a time.
-func (h *held) vouched(j *job, since time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return j.free.After(since)
-}
-
 // ends is when a task is lost, unless its lease is renewed or vouched for. held.mu is held.
 func (j *job) ends() time.Time {
 	if j.free.After(j.lease.Until) {
