@@ -1,8 +1,6 @@
 package engines
 
 import (
-	"context"
-	"database/sql"
 	"os"
 	"regexp"
 	"strings"
@@ -41,45 +39,4 @@ func TestStrictSettings(t *testing.T) {
 					"Worker/TransactionsOnACallersPool": idle, "Worker/TransactionsOnASmallPool": idle}})
 		})
 	}
-}
-
-// serializableCases are those whose transactions are the program's own.
-var serializableCases = regexp.MustCompile("^(CompleteTx/|EnqueueTx/|Worker/TerminatedProcess)")
-
-// A server whose sessions begin at SERIALIZABLE keeps the promises.
-func TestSerializableByDefault(t *testing.T) {
-	for _, target := range mysqlServers() {
-		dsn := os.Getenv(target.variable())
-		if dsn == "" || testing.Short() && target.name != "mysql97" && target.name != "mariadb118" {
-			continue
-		}
-		t.Run(target.name, func(t *testing.T) {
-			serializable(t, dsn)
-			conformance.Run(t, conformance.Harness{DSN: func(string) string { return dsn }, Processes: true, Match: serializableCases})
-		})
-	}
-}
-
-// serializable makes the server's new sessions begin at SERIALIZABLE until the end of the test.
-func serializable(t *testing.T, dsn string) {
-	db, err := sql.Open("mysql", driverDSN(t, dsn, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	var before string
-	ask := "SELECT @@GLOBAL.transaction_isolation"
-	if err := db.QueryRowContext(t.Context(), ask).Scan(&before); err != nil { // its name before MariaDB 11.1
-		ask = "SELECT @@GLOBAL.tx_isolation"
-		if err := db.QueryRowContext(t.Context(), ask).Scan(&before); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set := func(ctx context.Context, level string) {
-		if _, err := db.ExecContext(ctx, "SET GLOBAL TRANSACTION ISOLATION LEVEL "+level); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { set(context.WithoutCancel(t.Context()), strings.ReplaceAll(before, "-", " ")) })
-	set(t.Context(), "SERIALIZABLE")
 }
