@@ -3,6 +3,7 @@ package dbq
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,34 +35,48 @@ func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (re
 	if err := q.checkExtend(ls, d); err != nil || len(ls) == 0 {
 		return nil, nil, q.c.wrap("extend", q.name, uuid.Nil, err)
 	}
-	args, n := extendArgs(ls)
-	args["lease"] = d.Microseconds()
-	s := q.c.s
-	write := q.c.write
-	if n > s.Statements.Extend.Max {
-		write = q.c.writeTx
-	}
-	var rows []dialect.Row
 	var until time.Time
-	err = write(dialect.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+	s := q.c.s
+	renewed, lost, err = q.byLeases(ctx, s.Statements.Extend, dialect.Args{"lease": d.Microseconds()}, ls, func() {
 		until = time.Now().Add(d - s.Server.Precision)
-		rows, err = s.QueryBatch(ctx, conn, s.Statements.Extend, args, n)
-		return err
 	})
 	if err != nil {
 		return nil, nil, q.c.wrap("extend", q.name, uuid.Nil, err)
 	}
+	for i := range renewed {
+		renewed[i].Until, renewed[i].renewed = until, s.Statements.DropLeases.SQL != ""
+	}
+	q.c.expireLeases(ctx)
+	return renewed, lost, nil
+}
+
+// byLeases runs a batch on the tasks of leases, and returns those that it found in work under their fence and those that it did not, each in
+// the order given. It ends with ctx, so it must do no harm to repeat it. try is called before each try.
+func (q *Queue) byLeases(ctx context.Context, b dialect.Batch, more dialect.Args, ls []Lease, try func()) (done, lost []Lease, err error) {
+	args, n := extendArgs(ls)
+	maps.Copy(args, more)
+	write := q.c.write
+	if n > b.Max {
+		write = q.c.writeTx
+	}
+	var rows []dialect.Row
+	err = write(dialect.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+		try()
+		rows, err = q.c.s.QueryBatch(ctx, conn, b, args, n)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
 	still := heldBy(rows)
 	for _, l := range ls {
 		if still[held{l.Task, l.Fence}] {
-			l.Until, l.renewed = until, s.Statements.DropLeases.SQL != ""
-			renewed = append(renewed, l)
+			done = append(done, l)
 		} else {
 			lost = append(lost, l)
 		}
 	}
-	q.c.expireLeases(ctx)
-	return renewed, lost, nil
+	return done, lost, nil
 }
 
 // StillHeld returns those of up to MaxBulk leases whose tasks are in work under their fence: nobody has settled, revoked or taken them

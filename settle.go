@@ -162,16 +162,8 @@ func (q *Queue) CompleteTx(ctx context.Context, tx Tx, l Lease, result []byte) e
 // SetResultTx gives a result to a task that this transaction has completed under the lease, for a result that is known only after
 // CompleteTx has locked the task's row. A longer one than MaxResult bytes is cut and says so.
 func (q *Queue) SetResultTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
-	err := q.checkExtend([]Lease{l}, MinLease)
-	var conn dialect.Conn
-	if err == nil {
-		conn, err = q.c.txConn(tx)
-	}
-	var rows map[uuid.UUID]dialect.Row
-	if err == nil {
-		rows, err = q.c.peek(ctx, conn, []uuid.UUID{l.Task})
-	}
-	if row := rows[l.Task]; err == nil && (row.State != StateCompleted || row.Fence != l.Fence) {
+	conn, row, _, err := q.peekTx(ctx, tx, l)
+	if err == nil && (row.State != StateCompleted || row.Fence != l.Fence) {
 		err = ErrLeaseLost
 	}
 	if err == nil {
@@ -186,17 +178,22 @@ func (q *Queue) SetResultTx(ctx context.Context, tx Tx, l Lease, result []byte) 
 // CompleteAndDeleteTx means that the server has rolled the transaction back by itself, as MySQL and MariaDB do after a deadlock, and that
 // what followed is not part of it; see Server.RollsBack.
 func (q *Queue) SettledTx(ctx context.Context, tx Tx, l Lease) (bool, error) {
-	err := q.checkExtend([]Lease{l}, MinLease)
-	var conn dialect.Conn
-	if err == nil {
-		conn, err = q.c.txConn(tx)
+	_, row, exists, err := q.peekTx(ctx, tx, l)
+	held := exists && row.State == StateProcessing && row.Fence == l.Fence
+	return err == nil && !held, q.c.wrap("peek", q.name, l.Task, err)
+}
+
+// peekTx reads the task of a lease as the caller's transaction sees it.
+func (q *Queue) peekTx(ctx context.Context, tx Tx, l Lease) (conn dialect.Conn, row dialect.Row, exists bool, err error) {
+	if err = q.checkExtend([]Lease{l}, MinLease); err != nil {
+		return nil, row, false, err
 	}
-	var rows map[uuid.UUID]dialect.Row
-	if err == nil {
-		rows, err = q.c.peek(ctx, conn, []uuid.UUID{l.Task})
+	if conn, err = q.c.txConn(tx); err != nil {
+		return nil, row, false, err
 	}
-	row, exists := rows[l.Task]
-	return err == nil && !(exists && row.State == StateProcessing && row.Fence == l.Fence), q.c.wrap("peek", q.name, l.Task, err)
+	rows, err := q.c.peek(ctx, conn, []uuid.UUID{l.Task})
+	row, exists = rows[l.Task]
+	return conn, row, exists, err
 }
 
 // CompleteAndDelete ends an attempt well and removes the task in the same step. ErrMayHaveHappened means that the task is gone and

@@ -3,7 +3,6 @@ package dbq
 import (
 	"context"
 
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
 )
 
@@ -15,27 +14,6 @@ func (q *Queue) MarkStarted(ctx context.Context, ls []Lease) (marked, lost []Lea
 	if err := q.checkExtend(ls, MinLease); err != nil || len(ls) == 0 {
 		return nil, nil, q.c.wrap("start", q.name, uuid.Nil, err)
 	}
-	args, n := extendArgs(ls)
-	s := q.c.s
-	write := q.c.write
-	if n > s.Statements.Start.Max {
-		write = q.c.writeTx
-	}
-	var rows []dialect.Row
-	err = write(dialect.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-		rows, err = s.QueryBatch(ctx, conn, s.Statements.Start, args, n)
-		return err
-	})
-	if err != nil {
-		return nil, nil, q.c.wrap("start", q.name, uuid.Nil, err)
-	}
-	still := heldBy(rows)
-	for _, l := range ls {
-		if still[held{l.Task, l.Fence}] {
-			marked = append(marked, l)
-		} else {
-			lost = append(lost, l)
-		}
-	}
-	return marked, lost, nil
+	marked, lost, err = q.byLeases(ctx, q.c.s.Statements.Start, nil, ls, func() {})
+	return marked, lost, q.c.wrap("start", q.name, uuid.Nil, err)
 }

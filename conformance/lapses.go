@@ -73,15 +73,7 @@ func lapseStarted(t *T) {
 	c := t.Open()
 	q := c.Queue("q").ForWorker("w")
 	n := min(2*t.statements().Start.Max+1, 1200)
-	t.enqueueMany(q, n, nil)
-	tasks := t.checkout(q, n, time.Minute)
-	if len(tasks) != n {
-		t.Fatalf("checkout returned %d tasks, want %d", len(tasks), n)
-	}
-	leases := make([]dbq.Lease, n)
-	for i, task := range tasks {
-		leases[i] = task.Lease
-	}
+	leases := t.newLeases(q, n)
 	t.Must(q.Complete(t.ctx, leases[0], nil))
 	leases[n/2].Fence++
 	for range 2 { // marking twice is marking once

@@ -161,10 +161,8 @@ func leaseExtendSame(t *T) {
 	}
 }
 
-func leaseExtendMany(t *T) {
-	c := t.Open()
-	q := c.Queue("q")
-	n := min(2*t.statements().Extend.Max+1, 3000)
+// newLeases enqueues n tasks and leases them for a minute.
+func (t *T) newLeases(q *dbq.Queue, n int) []dbq.Lease {
 	t.enqueueMany(q, n, nil)
 	tasks := t.checkout(q, n, time.Minute)
 	if len(tasks) != n {
@@ -174,6 +172,14 @@ func leaseExtendMany(t *T) {
 	for i, task := range tasks {
 		leases[i] = task.Lease
 	}
+	return leases
+}
+
+func leaseExtendMany(t *T) {
+	c := t.Open()
+	q := c.Queue("q")
+	n := min(2*t.statements().Extend.Max+1, 3000)
+	leases := t.newLeases(q, n)
 	t.Must(q.Complete(t.ctx, leases[0], nil))
 	t.Must(c.Revoke(t.ctx, leases[n-1].Task))
 	leases[n/2].Fence++

@@ -61,8 +61,8 @@ type Server struct {
 	NoSchemas bool
 	// OneWriter says that one transaction writes at a time, whatever the number of connections.
 	OneWriter bool
-	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, and that nothing tells later: the
-	// statements that follow are each their own, and COMMIT is no error.
+	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, without a later error: each
+	// statement that follows commits by itself, and COMMIT succeeds.
 	RollsBack bool
 	// LongLockWaits says that a statement may wait longer than a second for a row that another transaction has locked,
 	// whatever :lock_wait is: batches that settle then ask for Statements.Unlocked first.

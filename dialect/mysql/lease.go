@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/google/uuid"
 )
 
 // A lease is first in its task's row, where checkout writes it. A renewal is a row of its own in {lease}, under the same fence: a
@@ -65,15 +64,5 @@ func (c *checkout) win(ctx context.Context, conn dialect.Conn, rows []dialect.Ro
 	if err != nil {
 		return nil, err
 	}
-	ours := make(map[uuid.UUID]bool, len(won))
-	for _, row := range won {
-		ours[row.ID] = true
-	}
-	var out []dialect.Row
-	for _, row := range rows {
-		if ours[row.ID] {
-			out = append(out, row)
-		}
-	}
-	return out, nil
+	return dialect.Among(rows, won), nil
 }
