@@ -84,7 +84,7 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(log.String()) {
-				// Leases this short are renewed late on a busy machine; that is not what the law is about.
+				// On a busy machine a renewal can be late; that is not what this test is about.
 				if !strings.Contains(line, "the database does not answer") {
 					t.Errorf("it logged %s", line)
 				}
