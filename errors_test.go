@@ -16,12 +16,14 @@ import (
 )
 
 var inputErrors = []error{
-	ErrQueueName, ErrReference, ErrKind, ErrPriority, ErrMaxAttempts, ErrDelay, ErrHeaders, ErrPayloadSize, ErrID, ErrCount, ErrLeaseTime,
+	ErrQueueName, ErrReference, ErrKind, ErrPriority, ErrMaxAttempts, ErrDelay, ErrHeaders, ErrPayloadSize, ErrID,
+	ErrCount, ErrLeaseTime,
 	ErrWrongQueue, ErrFilter, ErrOption, ErrTx,
 }
 
 var otherErrors = []error{
-	ErrUnknownScheme, ErrDSN, ErrNotMigrated, ErrSchemaOld, ErrSchemaNew, ErrClosed, ErrUnavailable, ErrConflict, ErrMayHaveHappened,
+	ErrUnknownScheme, ErrDSN, ErrNotMigrated, ErrSchemaOld, ErrSchemaNew, ErrClosed, ErrUnavailable, ErrConflict,
+	ErrMayHaveHappened,
 	ErrDenied, ErrDuplicate, ErrLeaseLost, ErrNotFound, ErrWrongState,
 }
 
@@ -104,15 +106,12 @@ func TestCallsNameWhatWasWrong(t *testing.T) {
 		"checkout":                 {second(q.Checkout(ctx, 0, time.Minute)), ErrCount},
 		`checkout of queue "mail"`: {second(q.Checkout(ctx, 1, 0)), ErrLeaseTime},
 		"complete task":            {q.Complete(ctx, lease, nil), ErrLeaseLost},
-		"fail task":                {q.Fail(ctx, lease, RetryIn(-1), nil), ErrDelay},
-		"poison":                   {q.Poison(ctx, elsewhere, nil), ErrWrongQueue},
-		"release":                  {q.Release(ctx, Lease{}, 0), ErrLeaseLost},
+		"fail task":                {q.Settle(ctx, lease, RetryIn(-1, nil)), ErrDelay},
+		"poison":                   {q.Settle(ctx, elsewhere, Poisoned(nil)), ErrWrongQueue},
+		"release":                  {q.Settle(ctx, Lease{}, Released(0)), ErrLeaseLost},
 		"extend":                   {second(q.Extend(ctx, lease, time.Minute)), ErrLeaseLost},
 		"get task":                 {second(c.Get(ctx, lease.Task)), ErrNotFound},
 		"wait task":                {second(c.Wait(ctx, lease.Task)), ErrNotFound},
-		"reenqueue task":           {c.Reenqueue(ctx, lease.Task), ErrNotFound},
-		"purge":                    {second(c.PurgeMany(ctx, Filter{})), ErrCount},
-		"list":                     {second(c.List(ctx, Filter{OlderThan: -1})), ErrFilter},
 		"find":                     {second(q.Find(ctx, "")), ErrReference},
 		"complete":                 {q.CompleteTx(ctx, nil, lease, nil), ErrTx},
 		`enqueue of queue "mail"`:  {second(q.EnqueueTx(ctx, nil, NewTask{})), ErrTx},
@@ -139,8 +138,6 @@ func TestClosedClientSaysSo(t *testing.T) {
 		"enqueue":  second(q.Enqueue(ctx, NewTask{})),
 		"checkout": second(q.Checkout(ctx, 1, time.Minute)),
 		"get":      second(c.Get(ctx, NewID())),
-		"stats":    second(c.Stats(ctx)),
-		"purge":    c.Purge(ctx, NewID()),
 	} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("%s: got %v, want ErrClosed", call, err)
@@ -196,7 +193,8 @@ func TestTablesOfAnotherVersionAreNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.DB().ExecContext(t.Context(), "INSERT INTO dbq_migration VALUES (99, 'from the future', 99, 0)"); err != nil {
+	const future = "INSERT INTO dbq_migration VALUES (99, 'from the future', 99, 0)"
+	if _, err := c.DB().ExecContext(t.Context(), future); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()

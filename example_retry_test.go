@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 )
 
@@ -36,7 +37,7 @@ func Example_retry() {
 		t := tasks[0]
 		cause := errors.New("the server says 503")
 		// At once, for this example; real retries wait, and longer each time.
-		if err := q.Fail(ctx, t.Lease, dbq.RetryIn(0), cause); err != nil {
+		if err := q.Settle(ctx, t.Lease, dbq.RetryIn(0, cause)); err != nil {
 			log.Fatal(err)
 		}
 		now, err := c.Get(ctx, t.ID)
@@ -47,7 +48,7 @@ func Example_retry() {
 	}
 
 	// Somebody repaired the server: try again, with attempts starting over.
-	if err := c.Reenqueue(ctx, id); err != nil {
+	if err := admin.New(c).Operate(ctx, admin.Reenqueue, id); err != nil {
 		log.Fatal(err)
 	}
 	t, err := c.Get(ctx, id)

@@ -10,8 +10,8 @@ import (
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 )
 
-// A task for later is handed out when its time has come, by the database's clock. Among those that are due, the lower priority
-// number goes first.
+// A task for later is handed out when its time has come, by the database's clock. Among those that are due, the lower
+// priority number goes first.
 func ExampleNewTask_delay() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())

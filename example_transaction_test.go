@@ -37,7 +37,8 @@ func ship(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 		return err
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, "UPDATE orders SET shipped = shipped + 1 WHERE name = ?", string(t.Payload)); err != nil {
+	const count = "UPDATE orders SET shipped = shipped + 1 WHERE name = ?"
+	if _, err := tx.ExecContext(ctx, count, string(t.Payload)); err != nil {
 		return err
 	}
 	if err := c.Queue("shipping").CompleteTx(ctx, tx, t.Lease, nil); err != nil {

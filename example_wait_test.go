@@ -29,8 +29,8 @@ func ExampleClient_Wait() {
 		working, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() { <-stop; cancel() }()
-		w := worker.Worker{Queue: q, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
-			return []byte(strings.ToUpper(string(t.Payload))), nil
+		w := worker.Worker{Queue: q, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) dbq.Outcome {
+			return dbq.Completed([]byte(strings.ToUpper(string(t.Payload))))
 		})}
 		stopped <- w.Run(working)
 	}()
@@ -51,4 +51,37 @@ func ExampleClient_Wait() {
 	}
 	// Output:
 	// COMPLETED: HELLO
+}
+
+// Handle tasks as they become due without package worker. What it does besides is yours then: extend leases of long
+// work, retry with pauses, shut down.
+func ExampleQueue_Consumer() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("mail")
+	if _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("hello"), Delay: 50 * time.Millisecond}); err != nil {
+		log.Fatal(err)
+	}
+
+	consumer := q.Consumer()
+	defer consumer.Close()
+	for handled := 0; handled < 1; { // or until ctx ends
+		tasks, err := consumer.Checkout(ctx, 10, time.Minute)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, t := range tasks {
+			fmt.Printf("%s\n", t.Payload)
+			if err := q.Complete(ctx, t.Lease, nil); err != nil {
+				log.Fatal(err)
+			}
+			handled++
+		}
+	}
+	// Output:
+	// hello
 }

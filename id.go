@@ -9,8 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ids makes UUIDs of version 7: 48 bits of milliseconds, 12 bits that order the ids of one millisecond, and 62 random bits.
-// One client's ids grow strictly, so tasks that are due at the same time leave in the order in which they were enqueued.
+// ids makes UUIDs of version 7: 48 bits of milliseconds, 12 bits that order the ids of one millisecond, and 62 random
+// bits. One client's ids grow strictly, so tasks that are due at the same time leave in the order in which they were
+// enqueued.
 type ids struct {
 	mu   sync.Mutex
 	last uint64 // milliseconds<<12 | sequence of the newest id
@@ -33,5 +34,17 @@ func (g *ids) next(now time.Time) uuid.UUID {
 
 var newIDs ids
 
-// NewID makes a task id, for NewTask.ID: an enqueue with an id of its own can be repeated for as long as its task is there.
+// NewID makes a task id, for NewTask.ID: an enqueue with an id of its own can be repeated for as long as its task is
+// there.
 func NewID() uuid.UUID { return newIDs.next(time.Now()) }
+
+// newClientID is a client's name with a random part: a name may be used by several clients at a time, and by one after
+// another.
+func newClientID(name string) string {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+	random := make([]byte, 10) // 51 bits
+	for i := range random {
+		random[i] = digits[rand.IntN(len(digits))]
+	}
+	return name + "#" + string(random)
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
 
@@ -20,14 +21,14 @@ func TestIDsAreUUIDsOfVersion7WithTheirTime(t *testing.T) {
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 		t.Errorf("%v is of version %d, variant %v", id, id.Version(), id.Variant())
 	}
-	if err := checkID(id); err != nil {
+	if err := limits.ID(id); err != nil {
 		t.Error(err)
 	}
 	sec, nsec := id.Time().UnixTime()
 	if got := time.Unix(sec, nsec).UTC(); !got.Equal(at.Truncate(time.Millisecond)) {
 		t.Errorf("%v says %v, want %v", id, got, at)
 	}
-	if err := checkID(NewID()); err != nil {
+	if err := limits.ID(NewID()); err != nil {
 		t.Error(err)
 	}
 }
@@ -52,7 +53,7 @@ func TestIDsGrowWhateverTheClockDoes(t *testing.T) {
 				if !less(last, id) {
 					t.Fatalf("id %d: %v does not come after %v", i, id, last)
 				}
-				if err := checkID(id); err != nil {
+				if err := limits.ID(id); err != nil {
 					t.Fatal(err)
 				}
 				last = id
@@ -97,7 +98,7 @@ func TestCheckIDRefusesOtherUUIDs(t *testing.T) {
 		"random":          uuid.New(),
 		"another variant": {6: 0x70, 8: 0xC0},
 	} {
-		if err := checkID(id); err == nil {
+		if err := limits.ID(id); err == nil {
 			t.Errorf("%s: %v was taken", name, id)
 		}
 	}

@@ -46,7 +46,8 @@ func (k Kind[T]) codec() Codec {
 	return k.Codec
 }
 
-// Task is a task of this kind to enqueue, for more than Enqueue takes: set its other fields. A value that cannot be encoded is ErrPayload.
+// Task is a task of this kind to enqueue, for more than Enqueue takes: set its other fields. A value that cannot be
+// encoded is ErrPayload.
 func (k Kind[T]) Task(v T) (NewTask, error) {
 	payload, err := k.codec().Marshal(v)
 	if err != nil {

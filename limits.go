@@ -4,91 +4,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
 
-// Limits are the smallest engine's, the same on all of them, and checked before any SQL. Characters are Unicode code points.
+// Limits are the smallest engine's, the same on all of them, and checked before any SQL. Characters are Unicode code
+// points.
 const (
-	MaxQueueName   = 100                        // characters in a queue's name
-	MaxReference   = 200                        // characters in a reference
-	MaxKind        = 100                        // characters in a kind
-	MaxPriority    = 9                          // the last priority; 0 is the first
-	MaxMaxAttempts = 32767                      // attempts of a task
-	MaxHeaders     = 4000                       // bytes of the headers as JSON
-	MaxResult      = 4000                       // bytes of a result or an error text; a longer one is cut and says so
-	MaxDelay       = 100 * 365 * 24 * time.Hour // of an enqueue, a retry or a release
-	MinLease       = time.Millisecond           // of a checkout or an extension
-	MaxLease       = 24 * time.Hour             // of a checkout or an extension; extend for longer work
-	MaxCheckout    = 10_000                     // tasks in one checkout
-	MaxBulk        = 100_000                    // tasks in one EnqueueMany, Settle, or operator's bulk call
+	MaxQueueName   = limits.MaxQueueName   // characters in a queue's name
+	MaxReference   = limits.MaxReference   // characters in a reference
+	MaxKind        = limits.MaxKind        // characters in a kind
+	MaxPriority    = limits.MaxPriority    // the last priority; 0 is the first
+	MaxMaxAttempts = limits.MaxMaxAttempts // attempts of a task
+	MaxHeaders     = limits.MaxHeaders     // bytes of the headers as JSON
+	MaxResult      = limits.MaxResult      // bytes of a result or an error text; a longer one is cut and says so
+	MaxDelay       = limits.MaxDelay       // of an enqueue, a retry or a release
+	MinLease       = limits.MinLease       // of a checkout or an extension
+	MaxLease       = limits.MaxLease       // of a checkout or an extension; extend for longer work
+	MaxCheckout    = limits.MaxCheckout    // tasks in one checkout
+	MaxBulk        = limits.MaxBulk        // tasks in one EnqueueMany, Settle, or operator's bulk call
 )
 
-// MaxWorkerID bounds the characters of a worker's id; the token of a checkout, which is the holder of its leases, is longer by up to 25.
-const MaxWorkerID = MaxReference - 25
-
-// maxName bounds the name a client gives itself (WithName); a checkout's token is longer by 24 characters at most.
-const maxName = 150
-
-func checkText(s string, least, most int, sentinel error, what string) error {
-	switch n := utf8.RuneCountInString(s); {
-	case n < least:
-		return fmt.Errorf("%w: the %s is empty", sentinel, what)
-	case n > most:
-		return fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", sentinel, what, n, most)
-	case !utf8.ValidString(s):
-		return fmt.Errorf("%w: the %s is not valid UTF-8", sentinel, what)
-	}
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("%w: the %s holds the control character %U", sentinel, what, r)
-		}
-	}
-	return nil
-}
-
-func checkQueueName(name string) error {
-	return checkText(name, 1, MaxQueueName, ErrQueueName, "queue name")
-}
-
-func checkLeaseTime(d time.Duration) error {
-	if d < MinLease || d > MaxLease {
-		return fmt.Errorf("%w: %v, it must be between %v and %v", ErrLeaseTime, d, MinLease, MaxLease)
-	}
-	return nil
-}
-
-func checkCount(n, most int) error {
-	if n < 1 || n > most {
-		return fmt.Errorf("%w: %d, it must be between 1 and %d", ErrCount, n, most)
-	}
-	return nil
-}
-
-func checkDelay(d time.Duration) error {
-	if d < 0 || d > MaxDelay {
-		return fmt.Errorf("%w: the delay is %v, it must be between 0 and %v", ErrDelay, d, MaxDelay)
-	}
-	return nil
-}
-
-// checkTime refuses times that no engine's view could show.
-func checkTime(t time.Time) error {
-	if y := t.UTC().Year(); y < 1970 || y > 9999 {
-		return fmt.Errorf("%w: the year %d, it must be between 1970 and 9999", ErrDelay, y)
-	}
-	return nil
-}
-
-func checkID(id uuid.UUID) error {
-	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
-		return fmt.Errorf("%w: %s is not a UUID of version 7 (ids are ordered by time; make one with dbq.NewID)", ErrID, id)
-	}
-	return nil
-}
+// MaxWorkerID bounds the characters of a worker's id; the token of a checkout, which is the holder of its leases, is
+// longer by up to 25.
+const MaxWorkerID = limits.MaxWorkerID
 
 // check refuses what a task may not be, and gives the headers as they are stored.
 func (t *NewTask) check(maxPayload int) (headers *string, err error) {
@@ -103,22 +45,22 @@ func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 		return nil, fmt.Errorf("%w: set RunAt or Delay, not both", ErrDelay)
 	}
 	if t.ID != uuid.Nil {
-		if err := checkID(t.ID); err != nil {
+		if err := limits.ID(t.ID); err != nil {
 			return nil, err
 		}
 	}
 	if !t.RunAt.IsZero() {
-		if err := checkTime(t.RunAt); err != nil {
+		if err := limits.Time(t.RunAt); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkDelay(t.Delay); err != nil {
+	if err := limits.Delay(t.Delay); err != nil {
 		return nil, err
 	}
-	if err := checkText(t.Reference, 0, MaxReference, ErrReference, "reference"); err != nil {
+	if err := limits.Text(t.Reference, 0, MaxReference, ErrReference, "reference"); err != nil {
 		return nil, err
 	}
-	if err := checkText(t.Kind, 0, MaxKind, ErrKind, "kind"); err != nil {
+	if err := limits.Text(t.Kind, 0, MaxKind, ErrKind, "kind"); err != nil {
 		return nil, err
 	}
 	return encodeHeaders(t.Headers)
@@ -145,17 +87,4 @@ func encodeHeaders(h map[string]string) (*string, error) {
 	}
 	s := string(b)
 	return &s, nil
-}
-
-// cutResult brings a result or an error text to at most MaxResult bytes. What is cut ends on a UTF-8 boundary and says so.
-func cutResult(b []byte) []byte {
-	if len(b) <= MaxResult {
-		return b
-	}
-	note := fmt.Sprintf(" … [cut from %d bytes]", len(b))
-	end := MaxResult - len(note)
-	for end > 0 && end > MaxResult-len(note)-utf8.UTFMax && !utf8.RuneStart(b[end]) {
-		end--
-	}
-	return append(b[:end:end], note...)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
 
@@ -20,7 +21,7 @@ func TestCutResult(t *testing.T) {
 			for lead := range utf8.UTFMax { // every offset of a rune to the cut
 				for n := MaxResult - 8; n < MaxResult+200; n++ {
 					full := []byte(strings.Repeat("x", lead) + strings.Repeat(r, n/len(r)))
-					got := cutResult(bytes.Clone(full))
+					got := limits.CutResult(bytes.Clone(full))
 					if len(full) <= MaxResult {
 						if !bytes.Equal(got, full) {
 							t.Fatalf("%d bytes fit and were changed", len(full))
@@ -58,7 +59,7 @@ func TestCutResultOfInvalidUTF8(t *testing.T) {
 	for _, b := range []byte{0x80, 0xBF, 0xC3, 0xF0, 0xFF, 0x00} {
 		for n := MaxResult; n < MaxResult+10; n++ {
 			full := bytes.Repeat([]byte{b}, n)
-			got := cutResult(bytes.Clone(full))
+			got := limits.CutResult(bytes.Clone(full))
 			if n > MaxResult {
 				checkCut(t, full, got)
 			} else if !bytes.Equal(got, full) {
@@ -72,11 +73,11 @@ func TestCutResultLeavesTheCallersBytesAlone(t *testing.T) {
 	t.Parallel()
 	full := bytes.Repeat([]byte("x"), MaxResult+100)
 	before := bytes.Clone(full)
-	cutResult(full)
+	limits.CutResult(full)
 	if !bytes.Equal(full, before) {
 		t.Error("the caller's bytes were changed")
 	}
-	if cutResult(nil) != nil || cutResult([]byte{}) == nil {
+	if limits.CutResult(nil) != nil || limits.CutResult([]byte{}) == nil {
 		t.Error("nil and empty are not told apart")
 	}
 }
@@ -84,17 +85,19 @@ func TestCutResultLeavesTheCallersBytesAlone(t *testing.T) {
 func TestQueueNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"a", "mail", "Mail", "with blank", " ", "quote's", `back\slash`, "ünïcödé", "😀", "a:b?c", "%s", strings.Repeat("x", MaxQueueName),
+		"a", "mail", "Mail", "with blank", " ", "quote's", `back\slash`, "ünïcödé", "😀", "a:b?c", "%s",
+		strings.Repeat("x", MaxQueueName),
 		strings.Repeat("😀", MaxQueueName),
 	} {
-		if err := checkQueueName(name); err != nil {
+		if err := limits.QueueName(name); err != nil {
 			t.Errorf("%q was refused: %v", name, err)
 		}
 	}
 	for _, name := range []string{
-		"", "a\x00b", "a\nb", "\t", "\x7f", "\u0085", "\xff", "a\xc3", strings.Repeat("x", MaxQueueName+1), strings.Repeat("😀", MaxQueueName+1),
+		"", "a\x00b", "a\nb", "\t", "\x7f", "\u0085", "\xff", "a\xc3",
+		strings.Repeat("x", MaxQueueName+1), strings.Repeat("😀", MaxQueueName+1),
 	} {
-		err := checkQueueName(name)
+		err := limits.QueueName(name)
 		if !errors.Is(err, ErrQueueName) || !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: got %v, want ErrQueueName", name, err)
 		}
@@ -111,8 +114,9 @@ func TestNewTaskIsCheckedBeforeAnySQL(t *testing.T) {
 		want error
 	}{
 		{"zero", NewTask{}, nil},
-		{"all fields", NewTask{ID: NewID(), Kind: long[:200], Payload: make([]byte, maxPayload), Reference: long[:400], Priority: 9,
-			RunAt: time.Now(), MaxAttempts: MaxMaxAttempts, Headers: map[string]string{"a": "b", "empty": ""}}, nil},
+		{"all fields", NewTask{ID: NewID(), Kind: long[:200], Payload: make([]byte, maxPayload), Reference: long[:400],
+			Priority: 9, RunAt: time.Now(), MaxAttempts: MaxMaxAttempts,
+			Headers: map[string]string{"a": "b", "empty": ""}}, nil},
 		{"longest delay", NewTask{Delay: MaxDelay}, nil},
 		{"first time", NewTask{RunAt: time.Unix(0, 1)}, nil},
 		{"priority under", NewTask{Priority: -1}, ErrPriority},
@@ -149,24 +153,26 @@ func TestBoundsOfNumbers(t *testing.T) {
 		err  error
 		want error
 	}{
-		{"lease least", checkLeaseTime(MinLease), nil},
-		{"lease most", checkLeaseTime(MaxLease), nil},
-		{"lease under", checkLeaseTime(MinLease - 1), ErrLeaseTime},
-		{"lease over", checkLeaseTime(MaxLease + 1), ErrLeaseTime},
-		{"lease zero", checkLeaseTime(0), ErrLeaseTime},
-		{"count least", checkCount(1, MaxCheckout), nil},
-		{"count most", checkCount(MaxCheckout, MaxCheckout), nil},
-		{"count under", checkCount(0, MaxCheckout), ErrCount},
-		{"count over", checkCount(MaxCheckout+1, MaxCheckout), ErrCount},
-		{"park", Park.check(), nil},
-		{"retry now", RetryIn(0).check(), nil},
-		{"retry under", RetryIn(-1).check(), ErrDelay},
-		{"retry over", RetryIn(MaxDelay + 1).check(), ErrDelay},
-		{"retry at", RetryAt(time.Now()).check(), nil},
-		{"retry before 1970", RetryAt(time.Unix(-1, 0)).check(), ErrDelay},
+		{"lease least", limits.Lease(MinLease), nil},
+		{"lease most", limits.Lease(MaxLease), nil},
+		{"lease under", limits.Lease(MinLease - 1), ErrLeaseTime},
+		{"lease over", limits.Lease(MaxLease + 1), ErrLeaseTime},
+		{"lease zero", limits.Lease(0), ErrLeaseTime},
+		{"count least", limits.Count(1, MaxCheckout), nil},
+		{"count most", limits.Count(MaxCheckout, MaxCheckout), nil},
+		{"count under", limits.Count(0, MaxCheckout), ErrCount},
+		{"count over", limits.Count(MaxCheckout+1, MaxCheckout), ErrCount},
+		{"park", refused(Parked(nil)), nil},
+		{"retry now", refused(RetryIn(0, nil)), nil},
+		{"retry under", refused(RetryIn(-1, nil)), ErrDelay},
+		{"retry over", refused(RetryIn(MaxDelay+1, nil)), ErrDelay},
+		{"retry at", refused(RetryAt(time.Now(), nil)), nil},
+		{"retry before 1970", refused(RetryAt(time.Unix(-1, 0), nil)), ErrDelay},
 	} {
 		if !errors.Is(c.err, c.want) || (c.want == nil) != (c.err == nil) {
 			t.Errorf("%s: got %v, want %v", c.name, c.err, c.want)
 		}
 	}
 }
+
+func refused(o Outcome) error { return o.check() }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/limits"
 )
 
-// Event is a call that changed tasks or tried to, for metrics. Package worker has events of its own for what handlers do.
+// Event is a call that changed tasks or tried to, for metrics. Package worker has events of its own for what handlers
+// do.
 type Event struct {
 	Op    string        // "enqueue", "checkout", "extend", "settle", or an operator's event
 	Queue string        // "" where the call is not about one queue, or was refused with ErrQueueName
@@ -16,8 +19,8 @@ type Event struct {
 	Err   error         // nil when it went well
 }
 
-// WithObserver adds a function that is called with every call that changes tasks, when it ends. It runs on the caller's goroutine and must
-// return at once. Several observers are called in the order given.
+// WithObserver adds a function that is called with every call that changes tasks, when it ends. It runs on the caller's
+// goroutine and must return at once. Several observers are called in the order given.
 func WithObserver(observe func(Event)) Option {
 	return func(c *config) error {
 		if observe == nil {
@@ -28,9 +31,9 @@ func WithObserver(observe func(Event)) Option {
 	}
 }
 
-// WithHeaders adds headers to each task that is enqueued, such as the trace that ctx belongs to. A task's own headers of the same name
-// stay, and none are added where they would not fit into MaxHeaders. headers is called once for each enqueue. Several such functions are
-// called in the order given; of headers with the same name the last one is added.
+// WithHeaders adds headers to each task that is enqueued, such as the trace that ctx belongs to. A task's own headers
+// of the same name stay, and none are added where they would not fit into MaxHeaders. headers is called once for each
+// enqueue. Several such functions are called in the order given; of headers with the same name the last one is added.
 func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 	return func(c *config) error {
 		if headers == nil {
@@ -46,7 +49,7 @@ func (c *Client) observed(op, queue string, tasks int, start time.Time, err erro
 	if len(c.cfg.observe) == 0 {
 		return
 	}
-	if queue != "" && checkQueueName(queue) != nil { // refused names may be many, and no text at all
+	if queue != "" && limits.QueueName(queue) != nil { // refused names may be many, and no text at all
 		queue = ""
 	}
 	e := Event{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err}

@@ -1,36 +1,96 @@
 package dbq
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// openPatience bounds for how long openPool tries again. It is what an engine's own waiting for a lock takes, at most once.
+// openPatience bounds for how long openPool tries again. It is what an engine's own waiting for a lock takes, at most
+// once.
 const openPatience = 10 * time.Second
 
-// openPool opens the pools of a DSN. Opening can conflict like any statement: SQLite reports "database is locked" at once, whatever its
-// busy timeout, while another process switches the same new file to WAL. Nothing has happened then, so openPool tries again.
+// openTries bounds how often openPool tries again.
+const openTries = 25
+
+// openPool opens the pools of a DSN. Opening can conflict like any statement: SQLite reports "database is locked" at
+// once, whatever its busy timeout, while another process switches the same new file to WAL. Nothing has happened then,
+// so openPool tries again.
 func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, error) {
 	begin := time.Now()
 	for tries := 0; ; tries++ {
-		drv, pool, err := dialect.Open(ctx, dsn)
+		drv, pool, err := sqlrun.Open(ctx, dsn)
 		if err == nil {
 			return drv, pool, nil
 		}
 		conflict := drv.Dialect != nil && drv.Dialect.Classify(err) == dialect.Conflict
-		if !conflict || tries == conflictTries || time.Since(begin) >= openPatience {
+		if !conflict || tries == openTries || time.Since(begin) >= openPatience {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
-		pause := min(conflictPause<<min(tries, 10), maxConflictPause)
-		if sleep(ctx, pause/2+rand.N(pause/2+1)) != nil {
+		pause := min(2*time.Millisecond<<min(tries, 10), 250*time.Millisecond)
+		if store.Sleep(ctx, pause/2+rand.N(pause/2+1)) != nil {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
 	}
+}
+
+// bareClient is a client whose tables have not been looked at.
+func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (*Client, error) {
+	cfg, err := newConfig(dsn, opts)
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
+	server, err := d.Probe(ctx, pool.Write)
+	if err != nil {
+		return nil, openError(d, dsn, err)
+	}
+	if drv, err := dialect.Lookup(dsn); dsn != "" && err == nil {
+		if err := drv.CheckProduct(dsn, server); err != nil {
+			return nil, openError(d, dsn, err)
+		}
+	}
+	if server.NoSchemas && cfg.names.Schema != "" {
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s has no schemas; use a prefix", ErrOption, server.Product)}
+	}
+	st := store.New(sqlrun.NewSession(d, pool, server, cfg.names), store.Options{
+		Logger: cfg.logger, Scrub: cfg.scrub, Strategy: cfg.strategy,
+		MaxPayload: cmp.Or(cfg.maxPayload, server.MaxPayload), MaxCheckoutBytes: cfg.maxCheckoutBytes,
+	})
+	c := &Client{store: st, cfg: cfg, id: newClientID(cfg.name), ends: endPoller{store: st}}
+	tables := wake.Tables{Database: pool.Write, Table: cfg.names.Table("task")}
+	if dsn != "" {
+		tables.Database = sha256.Sum256([]byte(dsn)) // it tells DSNs apart, and shows none
+	}
+	c.wake = wake.New(st, wake.Options{
+		Tables: tables, Silent: cfg.withoutNotify, Logger: cfg.logger, Scrub: cfg.scrub, Wrap: c.wrap,
+	})
+	c.core = core.Core{
+		Store: st, Wake: c.wake, Logger: cfg.logger,
+		Control: control.New(st, control.Options{
+			Waker: c.wake, Logger: cfg.logger, Wrap: c.wrap,
+		}),
+		Wrap: c.wrap, Observe: c.observed, Task: func(r dialect.Row) any { return taskOf(r) },
+		ForWorker: func(q any, id string) any { return &Queue{c: c, name: q.(*Queue).name, worker: id} },
+		Checkout: func(ctx context.Context, q any, n int, lease time.Duration) (any, any, bool, error) {
+			tasks, exhausted, more, err := q.(*Queue).checkout(ctx, n, lease)
+			return tasks, exhausted, more, err
+		},
+		Attempt: func(r dialect.AttemptRow) any { return attemptOf(r) },
+		Bounded: func(o any) any { return o.(Outcome).bounded() },
+	}
+	return c, nil
 }
 
 // notes are those that were logged, so that each is once in a process.

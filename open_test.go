@@ -31,12 +31,13 @@ func (b busy) Classify(err error) dialect.Class {
 func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int64
-	dialect.Register(dialect.Driver{Schemes: []string{"busy"}, Dialect: busy{}, Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
+	open := func(ctx context.Context, dsn string) (dialect.Pool, error) {
 		if left.Add(-1) >= 0 {
 			return dialect.Pool{}, errBusy
 		}
 		return sqlite.Open(ctx, "sqlite"+dsn[len("busy"):])
-	}})
+	}
+	dialect.Register(dialect.Driver{Schemes: []string{"busy"}, Dialect: busy{}, Open: open})
 	dsn := "busy:" + filepath.Join(t.TempDir(), "q.db")
 	left.Store(3)
 	c, err := Open(t.Context(), dsn, WithMigrate())
@@ -59,8 +60,8 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 		t.Errorf("got %v after %d tries, want ErrConflict after one: the caller's context has ended", err, 1<<40-left.Load())
 	}
 	left.Store(1 << 40)
-	if _, err := Open(t.Context(), dsn); !errors.Is(err, ErrConflict) || left.Load() != 1<<40-conflictTries-1 {
-		t.Errorf("got %v after %d tries, want ErrConflict after %d", err, 1<<40-left.Load(), conflictTries+1)
+	if _, err := Open(t.Context(), dsn); !errors.Is(err, ErrConflict) || left.Load() != 1<<40-openTries-1 {
+		t.Errorf("got %v after %d tries, want ErrConflict after %d", err, 1<<40-left.Load(), openTries+1)
 	}
 }
 

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/redact"
 )
 
-// Option changes how a client is opened. A refused value is ErrOption, and so is an option that is given twice, since one of its values would
-// be lost. WithObserver and WithHeaders may be given several times: each is called, in the order given.
+// Option changes how a client is opened. A refused value is ErrOption, and so is an option that is given twice, since
+// one of its values would be lost. WithObserver and WithHeaders may be given several times: each is called, in the
+// order given.
 type Option func(*config) error
 
 // once is an option that may be given once.
@@ -57,8 +60,8 @@ const DefaultMaxAttempts = 10
 // identifier is what every engine takes without quotes, short enough for the longest name behind it.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
 
-// WithPrefix puts a prefix before the names of dbq's tables. The default is "dbq_". It is 1 to 20 lower-case letters, digits and
-// underscores and begins with a letter.
+// WithPrefix puts a prefix before the names of dbq's tables. The default is "dbq_". It is 1 to 20 lower-case letters,
+// digits and underscores and begins with a letter.
 func WithPrefix(prefix string) Option {
 	return once("WithPrefix", func(c *config) error {
 		if !identifier.MatchString(prefix) {
@@ -86,11 +89,11 @@ func WithStrategy(s dialect.Strategy) Option {
 	return once("WithStrategy", func(c *config) error { c.strategy = s; return nil })
 }
 
-// WithName is who the client says it is in the holder of a lease, for people to read. The default is program@host/pid. Several clients
-// may share a name; Client.ID tells them apart.
+// WithName is who the client says it is in the holder of a lease, for people to read. The default is program@host/pid.
+// Several clients may share a name; Info.ID tells them apart.
 func WithName(name string) Option {
 	return once("WithName", func(c *config) error {
-		if err := checkText(name, 1, maxName, ErrOption, "client's name"); err != nil {
+		if err := limits.Text(name, 1, limits.MaxName, ErrOption, "client's name"); err != nil {
 			return err
 		}
 		c.name = name
@@ -109,8 +112,9 @@ func WithMaxAttempts(n int) Option {
 	})
 }
 
-// WithMaxPayload lowers the largest payload, in bytes, that this client enqueues. The default is what the server can take. It does not
-// bound what is read: a larger task, which another client enqueued, is handed out like any other; see WithMaxCheckoutBytes.
+// WithMaxPayload lowers the largest payload, in bytes, that this client enqueues. The default is what the server can
+// take. It does not bound what is read: a larger task, which another client enqueued, is handed out like any other; see
+// WithMaxCheckoutBytes.
 func WithMaxPayload(bytes int) Option {
 	return once("WithMaxPayload", func(c *config) error {
 		if bytes < 1 {
@@ -124,10 +128,10 @@ func WithMaxPayload(bytes int) Option {
 // DefaultMaxCheckoutBytes is how many bytes of payload a checkout brings when the client does not say otherwise.
 const DefaultMaxCheckoutBytes = 32 << 20
 
-// WithMaxCheckoutBytes bounds the payloads that one checkout brings, in bytes together. A checkout then leases fewer tasks than it may, the
-// first of those that are due, and leaves the others to the next one. A task whose payload is larger by itself comes alone, so that it is
-// not stuck: the bound is then its size. Headers and results, of 4,000 bytes each at most, do not count. The default is
-// DefaultMaxCheckoutBytes.
+// WithMaxCheckoutBytes bounds the payloads that one checkout brings, in bytes together. A checkout then leases fewer
+// tasks than it may, the first of those that are due, and leaves the others to the next one. A task whose payload is
+// larger by itself comes alone, so that it is not stuck: the bound is then its size. Headers and results, of 4,000
+// bytes each at most, do not count. The default is DefaultMaxCheckoutBytes.
 func WithMaxCheckoutBytes(bytes int) Option {
 	return once("WithMaxCheckoutBytes", func(c *config) error {
 		if bytes < 1 {
@@ -156,9 +160,10 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithoutNotify keeps the client from telling other processes that it enqueued, and from listening to what they tell; workers then find
-// tasks of other processes by polling alone. The default is to do both where the engine can (PostgreSQL), which costs a connection while
-// a worker runs, and a notification for each queue that is enqueued to, at most 1000 a second. Nothing but latency depends on it.
+// WithoutNotify keeps the client from telling other processes that it enqueued, and from listening to what they tell;
+// workers then find tasks of other processes by polling alone. The default is to do both where the engine can
+// (PostgreSQL), which costs a connection while a worker runs, and a notification for each queue that is enqueued to, at
+// most 1000 a second. Nothing but latency depends on it.
 func WithoutNotify() Option {
 	return func(c *config) error { c.withoutNotify = true; return nil }
 }
@@ -176,7 +181,7 @@ func WithClock(now func() time.Time) Option {
 
 func newConfig(dsn string, opts []Option) (config, error) {
 	c := config{
-		scrub:       dialect.NewScrubber(dsn),
+		scrub:       redact.NewScrubber(dsn),
 		names:       dialect.Names{Prefix: "dbq_"},
 		maxAttempts: DefaultMaxAttempts,
 		logger:      slog.Default(),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/limits"
 )
 
 func TestDefaults(t *testing.T) {
@@ -22,20 +23,22 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.names != (dialect.Names{Prefix: "dbq_"}) || c.maxAttempts != DefaultMaxAttempts || c.migrate || c.strategy != "" || c.maxPayload != 0 {
+	if c.names != (dialect.Names{Prefix: "dbq_"}) || c.maxAttempts != DefaultMaxAttempts || c.migrate ||
+		c.strategy != "" || c.maxPayload != 0 {
 		t.Errorf("got %+v", c)
 	}
 	if c.logger == nil || c.clock == nil || c.name == "" || c.maxCheckoutBytes != DefaultMaxCheckoutBytes {
 		t.Errorf("got %+v", c)
 	}
-	if err := checkText(c.name, 1, maxName, ErrOption, "name"); err != nil {
+	if err := limits.Text(c.name, 1, limits.MaxName, ErrOption, "name"); err != nil {
 		t.Error(err)
 	}
-	id := newClientID(strings.Repeat("ä", maxName))
-	if other := newClientID(strings.Repeat("ä", maxName)); other == id {
+	id := newClientID(strings.Repeat("ä", limits.MaxName))
+	if other := newClientID(strings.Repeat("ä", limits.MaxName)); other == id {
 		t.Errorf("two clients of one name are both %q", id)
 	}
-	if err := checkText(id+"#"+strconv.FormatUint(math.MaxUint64, 36), 1, MaxReference, ErrOption, "longest token"); err != nil {
+	longest := id + "#" + strconv.FormatUint(math.MaxUint64, 36)
+	if err := limits.Text(longest, 1, MaxReference, ErrOption, "longest token"); err != nil {
 		t.Error(err)
 	}
 }
@@ -44,14 +47,15 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	clock := func() time.Time { return time.Unix(1, 0) }
 	c, err := newConfig("", []Option{
-		WithPrefix("q_"), WithSchema("jobs"), WithStrategy(dialect.CAS), WithName("me"), WithMaxAttempts(3), WithMaxPayload(7), WithMigrate(),
-		WithLogger(slog.Default()), WithClock(clock), WithMaxCheckoutBytes(8),
+		WithPrefix("q_"), WithSchema("jobs"), WithStrategy(dialect.CAS), WithName("me"), WithMaxAttempts(3),
+		WithMaxPayload(7), WithMigrate(), WithLogger(slog.Default()), WithClock(clock), WithMaxCheckoutBytes(8),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.names != (dialect.Names{Schema: "jobs", Prefix: "q_"}) || c.strategy != dialect.CAS || c.name != "me" || c.maxAttempts != 3 ||
-		c.maxPayload != 7 || c.maxCheckoutBytes != 8 || !c.migrate || c.logger != slog.Default() || !c.clock().Equal(clock()) {
+	if c.names != (dialect.Names{Schema: "jobs", Prefix: "q_"}) || c.strategy != dialect.CAS || c.name != "me" ||
+		c.maxAttempts != 3 || c.maxPayload != 7 || c.maxCheckoutBytes != 8 || !c.migrate ||
+		c.logger != slog.Default() || !c.clock().Equal(clock()) {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -71,7 +75,7 @@ func TestRefusedOptions(t *testing.T) {
 		"schema too long":         WithSchema(strings.Repeat("a", 21)),
 		"name empty":              WithName(""),
 		"name with newline":       WithName("a\nb"),
-		"name too long":           WithName(strings.Repeat("a", maxName+1)),
+		"name too long":           WithName(strings.Repeat("a", limits.MaxName+1)),
 		"attempts none":           WithMaxAttempts(0),
 		"attempts too many":       WithMaxAttempts(MaxMaxAttempts + 1),
 		"payload none":            WithMaxPayload(0),
@@ -93,11 +97,13 @@ func TestRefusedOptions(t *testing.T) {
 func TestAnOptionGivenTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]Option{
-		"WithPrefix": WithPrefix("q_"), "WithSchema": WithSchema("jobs"), "WithStrategy": WithStrategy(dialect.CAS), "WithName": WithName("me"),
-		"WithMaxAttempts": WithMaxAttempts(3), "WithMaxPayload": WithMaxPayload(7), "WithLogger": WithLogger(slog.Default()),
-		"WithClock": WithClock(time.Now), "WithMaxCheckoutBytes": WithMaxCheckoutBytes(7),
+		"WithPrefix": WithPrefix("q_"), "WithSchema": WithSchema("jobs"), "WithStrategy": WithStrategy(dialect.CAS),
+		"WithName": WithName("me"), "WithMaxAttempts": WithMaxAttempts(3), "WithMaxPayload": WithMaxPayload(7),
+		"WithLogger": WithLogger(slog.Default()), "WithClock": WithClock(time.Now),
+		"WithMaxCheckoutBytes": WithMaxCheckoutBytes(7),
 	} {
-		if _, err := newConfig("", []Option{opt, opt}); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), name+" is given twice") {
+		_, err := newConfig("", []Option{opt, opt})
+		if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), name+" is given twice") {
 			t.Errorf("%s twice: got %v, want ErrOption", name, err)
 		}
 	}
@@ -113,7 +119,8 @@ func TestObserversAndHeadersAreChained(t *testing.T) {
 		return WithHeaders(func(context.Context) map[string]string { return h })
 	}
 	trace := map[string]string{"a": "first", "b": "first"}
-	c := inMemory(t, observe("metrics"), observe("traces"), headers(trace), headers(map[string]string{"b": "second", "c": "second"}), headers(nil))
+	second := map[string]string{"b": "second", "c": "second"}
+	c := inMemory(t, observe("metrics"), observe("traces"), headers(trace), headers(second), headers(nil))
 	id, err := c.Queue("q").Enqueue(t.Context(), NewTask{Headers: map[string]string{"c": "its own"}})
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +129,8 @@ func TestObserversAndHeadersAreChained(t *testing.T) {
 		t.Errorf("observers were called as %q, want %q", calls, want)
 	}
 	task, err := c.Get(t.Context(), id)
-	if want := map[string]string{"a": "first", "b": "second", "c": "its own"}; err != nil || !maps.Equal(task.Headers, want) {
+	want := map[string]string{"a": "first", "b": "second", "c": "its own"}
+	if err != nil || !maps.Equal(task.Headers, want) {
 		t.Errorf("got headers %v, %v, want %v", task.Headers, err, want)
 	}
 	if want := map[string]string{"a": "first", "b": "first"}; !maps.Equal(trace, want) {
@@ -144,7 +152,7 @@ func TestOpenRefusesWhatTheServerCannotDo(t *testing.T) {
 func TestMaxPayloadIsTheClients(t *testing.T) {
 	t.Parallel()
 	c := inMemory(t, WithMaxPayload(4))
-	if got := c.MaxPayload(); got != 4 {
+	if got := c.Info().MaxPayload; got != 4 {
 		t.Errorf("got %d, want 4", got)
 	}
 	q := c.Queue("q")
@@ -159,7 +167,8 @@ func TestMaxPayloadIsTheClients(t *testing.T) {
 func TestMigrationSQLNamesTheTablesAsAsked(t *testing.T) {
 	t.Parallel()
 	text, err := MigrationSQL(sqlite.Dialect{}, WithPrefix("jobs_"))
-	if err != nil || !strings.Contains(text, "CREATE TABLE jobs_task (") || strings.Contains(text, " dbq_") || strings.ContainsAny(text, "?{}") {
+	if err != nil || !strings.Contains(text, "CREATE TABLE jobs_task (") || strings.Contains(text, " dbq_") ||
+		strings.ContainsAny(text, "?{}") {
 		t.Errorf("got %v\n%s", err, text)
 	}
 	if _, err := MigrationSQL(sqlite.Dialect{}, WithPrefix("")); !errors.Is(err, ErrOption) {

@@ -16,11 +16,10 @@ import (
 func TestClientShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "Tr0ub4dor"
-	d := dialect.Driver{Schemes: []string{"guarded"}, Dialect: sqlite.Dialect{}, Open: func(ctx context.Context, _ string) (dialect.Pool, error) {
-		return sqlite.Open(ctx, "sqlite::memory:")
-	}}
-	dialect.Register(d)
-	c, err := Open(t.Context(), "guarded://app@srv:"+secret+"@db.example:7/shop?token="+secret, WithMigrate(), WithName("web-3"))
+	open := func(ctx context.Context, _ string) (dialect.Pool, error) { return sqlite.Open(ctx, "sqlite::memory:") }
+	dialect.Register(dialect.Driver{Schemes: []string{"guarded"}, Dialect: sqlite.Dialect{}, Open: open})
+	const dsn = "guarded://app@srv:" + secret + "@db.example:7/shop?token=" + secret
+	c, err := Open(t.Context(), dsn, WithMigrate(), WithName("web-3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,8 @@ func TestClientShowsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	shown := []string{logged.String(), string(asJSON), fmt.Sprintf("%+v %#v", struct{ C *Client }{c}, []any{c}), fmt.Sprintf("%+v", c.cfg), fmt.Sprintf("%+v", c.place)}
+	shown := []string{logged.String(), string(asJSON), fmt.Sprintf("%+v %#v", struct{ C *Client }{c}, []any{c}),
+		fmt.Sprintf("%+v", c.cfg)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 		shown = append(shown, fmt.Sprintf(verb, c))
 	}
@@ -49,8 +49,8 @@ func TestClientShowsNoSecret(t *testing.T) {
 			t.Errorf("the secret is shown: %s", text)
 		}
 	}
-	if made, err := New(t.Context(), c.DB(), sqlite.Dialect{}, WithName("web-4")); err != nil || strings.Contains(made.String(), " at ") ||
-		made.Target() != (dialect.Target{}) {
+	made, err := New(t.Context(), c.DB(), sqlite.Dialect{}, WithName("web-4"))
+	if err != nil || strings.Contains(made.String(), " at ") || made.Info().Target != (dialect.Target{}) {
 		t.Errorf("a client on a pool is %v, %v", made, err)
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/state"
 )
 
-// speechless is a dialect whose server stops serving after an insert, as one does that is shut down: it refuses to answer what is there.
+// speechless is a dialect whose server stops serving after an insert, as one does that is shut down: it refuses to
+// answer what is there.
 type speechless struct{ sqlite.Dialect }
 
 func (d speechless) Statements(n dialect.Names) dialect.Statements {
@@ -30,7 +32,8 @@ func (d speechless) Classify(err error) dialect.Class {
 	return d.Dialect.Classify(err)
 }
 
-// An enqueue that was done, and whose question about a duplicate is not answered any more, is not said not to have happened.
+// An enqueue that was done, and whose question about a duplicate is not answered any more, is not said not to have
+// happened.
 func TestEnqueueThatIsNotToldAboutItsDuplicatesMayHaveHappened(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -60,11 +63,11 @@ func TestEnqueueThatIsNotToldAboutItsDuplicatesMayHaveHappened(t *testing.T) {
 // A call that is made again, after an answer that was lost, knows its own work.
 func TestASettlementAgainKnowsWhatAnEarlierCallDid(t *testing.T) {
 	q := fileQueue(t)
-	ends := map[string]func(l dbq.Lease) dbq.Settlement{
-		"completed": func(l dbq.Lease) dbq.Settlement { return dbq.Completed(l, nil) },
-		"deleted":   dbq.CompletedAndDeleted,
-		"failed":    func(l dbq.Lease) dbq.Settlement { return dbq.Failed(l, dbq.RetryIn(time.Hour), errors.New("no")) },
-		"poisoned":  func(l dbq.Lease) dbq.Settlement { return dbq.Poisoned(l, errors.New("never")) },
+	ends := map[string]dbq.Outcome{
+		"completed": dbq.Completed(nil),
+		"deleted":   dbq.Deleted(),
+		"failed":    dbq.RetryIn(time.Hour, errors.New("no")),
+		"poisoned":  dbq.Poisoned(errors.New("never")),
 	}
 	for name, end := range ends {
 		if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
@@ -75,23 +78,25 @@ func TestASettlementAgainKnowsWhatAnEarlierCallDid(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle := func(s dbq.Settlement) dbq.Settled {
-			out, err := q.Settle(t.Context(), []dbq.Settlement{s})
+			out, err := q.SettleMany(t.Context(), []dbq.Settlement{s})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return out[0]
 		}
-		s := end(tasks[0].Lease)
+		s := dbq.Settlement{Lease: tasks[0].Lease, Outcome: end}
 		first := settle(s)
-		if again := settle(s.Again()); again != first || again.Err != nil {
-			t.Errorf("%s: %v, and again %v", name, first, again)
+		again := s
+		again.Again = true
+		if out := settle(again); out != first || out.Err != nil {
+			t.Errorf("%s: %v, and again %v", name, first, out)
 		}
 		if twice := settle(s); !errors.Is(twice.Err, dbq.ErrLeaseLost) {
 			t.Errorf("%s twice: %v", name, twice)
 		}
-		other := s
+		other := again
 		other.Lease.Fence++
-		if out := settle(other.Again()); first.State != state.None && out.Err == nil {
+		if out := settle(other); first.State != state.None && out.Err == nil {
 			t.Errorf("%s under a fence that nobody had: %v", name, out)
 		}
 	}
@@ -102,7 +107,7 @@ func TestNextOfATaskThatIsDueInAnotherAge(t *testing.T) {
 	if _, err := q.Enqueue(t.Context(), dbq.NewTask{RunAt: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
 		t.Fatal(err)
 	}
-	if wait, ok, err := q.Next(t.Context()); err != nil || !ok || wait < 290*365*24*time.Hour {
+	if wait, ok, err := core.Of(q.Client()).Wake.Next(t.Context(), "q"); err != nil || !ok || wait < 290*365*24*time.Hour {
 		t.Errorf("got %v %v %v", wait, ok, err)
 	}
 }

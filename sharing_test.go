@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/google/uuid"
 )
@@ -112,7 +113,7 @@ func TestOfThoseWhoSettleATaskOneDoes(t *testing.T) {
 			if i%2 == 0 {
 				err = q.Complete(t.Context(), l, nil)
 			} else {
-				err = q.CompleteAndDelete(t.Context(), l)
+				err = q.Settle(t.Context(), l, dbq.Deleted())
 			}
 			mu.Lock()
 			if err == nil {
@@ -128,8 +129,9 @@ func TestOfThoseWhoSettleATaskOneDoes(t *testing.T) {
 			t.Errorf("task %d was settled %d times", i, done[task.ID])
 		}
 	}
-	stats, err := q.Client().Stats(t.Context())
-	if err != nil || len(stats) != 1 || stats[0].Count[dbq.StateCompleted] != n/2 || stats[0].Count[dbq.StateProcessing] != 0 {
+	stats, err := admin.New(q.Client()).Stats(t.Context())
+	if err != nil || len(stats) != 1 || stats[0].Count[dbq.StateCompleted] != n/2 ||
+		stats[0].Count[dbq.StateProcessing] != 0 {
 		t.Errorf("%+v (%v)", stats, err)
 	}
 }

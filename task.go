@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -25,13 +26,14 @@ const (
 
 // NewTask is a task to enqueue. The zero value is a task without payload that is due now.
 type NewTask struct {
-	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known (see ErrMayHaveHappened), or to
-	// keep the id of a task that moves between databases. The fences of such a task begin at the database's clock in microseconds, above
-	// those of an earlier task with this id; many of them are settled more slowly than tasks whose ids dbq made.
+	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known (see
+	// ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a task begin at
+	// the database's clock in microseconds, above those of an earlier task with this id; many of them are settled more
+	// slowly than tasks whose ids dbq made.
 	ID uuid.UUID
 	// Kind says what sort of task it is, for the worker that takes it. Up to MaxKind characters.
 	Kind string
-	// Payload is the task's input, up to Client.MaxPayload bytes. Nil and empty are told apart.
+	// Payload is the task's input, up to Info.MaxPayload bytes. Nil and empty are told apart.
 	Payload []byte
 	// Reference is unique in the queue for as long as the task's row exists; "" is none. Up to MaxReference characters,
 	// compared byte by byte.
@@ -73,8 +75,8 @@ type Task struct {
 	Created    time.Time `json:"created"`
 	Updated    time.Time `json:"updated"` // when the task came into its state
 
-	// Lease is the right to settle the task, and Waited how long the task had been due, by the database's clock; a task that was taken
-	// over did not wait. Only Checkout fills them.
+	// Lease is the right to settle the task, and Waited how long the task had been due, by the database's clock; a task
+	// that was taken over did not wait. Only Checkout fills them.
 	Lease  Lease         `json:"-"`
 	Waited time.Duration `json:"-"`
 	// TakenOver is the attempt before this one, when its lease had run out and this checkout took the task over.
@@ -94,9 +96,11 @@ func (t Task) Ended() bool {
 type Lease struct {
 	Task  uuid.UUID `json:"task"`
 	Queue string    `json:"queue"`
-	// Fence is a number that only grows for a task id, with every checkout, also when the task is removed and its id enqueued again. Pass it
-	// on to other systems that should refuse a worker whose task was taken over.
+	// Fence is a number that only grows for a task id, with every checkout, also when the task is removed and its id
+	// enqueued again. Pass it on to other systems that should refuse a worker whose task was taken over.
 	Fence int64 `json:"fence"`
+	// Attempt is the attempt's number, from which Queue.Settle computes the backoff of a Failed.
+	Attempt int `json:"attempt"`
 	// Until is this process's own estimate of the lease's end, never later than the database's. It carries Go's monotonic
 	// clock reading, so a clock that is set does not move it.
 	Until time.Time `json:"until"`
@@ -104,8 +108,10 @@ type Lease struct {
 	renewed bool // there is a renewal to remove when the lease ends
 }
 
-// Tx is an open transaction of the caller's. What a call does in it is there when it commits and never was when it rolls back. dbq
-// neither commits nor retries it; a transaction that has ended is ErrTx.
+func (l Lease) stored() store.Lease { return store.Lease{Task: l.Task, Fence: l.Fence} }
+
+// Tx is an open transaction of the caller's. What a call does in it is there when it commits and never was when it
+// rolls back. dbq neither commits nor retries it; a transaction that has ended is ErrTx.
 //
 // A pool or a connection outside a transaction does not have these methods. What has them:
 //

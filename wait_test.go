@@ -12,9 +12,9 @@ import (
 func waitingFor(t *testing.T, c *Client, n int) (polls int) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		c.awaited.mu.Lock()
-		have, polls, polling := len(c.awaited.waiters), c.awaited.polls, c.awaited.polling
-		c.awaited.mu.Unlock()
+		c.ends.mu.Lock()
+		have, polls, polling := len(c.ends.calls), c.ends.polls, c.ends.polling
+		c.ends.mu.Unlock()
 		if have == n && (n > 0 || !polling) {
 			return polls
 		}
@@ -46,13 +46,14 @@ func TestWaitSharesPolls(t *testing.T) {
 	for slow := false; !slow; time.Sleep(time.Millisecond) { // until each has waited for a while
 		waitingFor(t, c, waiters)
 		slow = true
-		c.awaited.mu.Lock()
-		for w := range c.awaited.waiters {
+		c.ends.mu.Lock()
+		for w := range c.ends.calls {
 			slow = slow && w.pause == maxWait
 		}
-		c.awaited.mu.Unlock()
+		c.ends.mu.Unlock()
 	}
-	// Callers of Wait have joined at different times. What is half due is polled with what is due, so that polls are that far apart.
+	// Callers of Wait have joined at different times. What is half due is polled with what is due, so that polls are that
+	// far apart.
 	const polls = 5
 	began := time.Now()
 	for last := waitingFor(t, c, waiters) + polls; waitingFor(t, c, waiters) < last; {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 )
 
 // On SQLite a call that would wait for a transaction of its own caller's ends with an error that names the cure.
@@ -37,7 +38,7 @@ func TestAWriteBesideItsCallersTransactionEnds(t *testing.T) {
 			if err := q.Complete(t.Context(), tasks[0].Lease, nil); err != nil {
 				t.Errorf("after the transaction: %v", err)
 			}
-			if stats, err := c.Stats(t.Context()); err != nil || len(stats) != 1 {
+			if stats, err := admin.New(c).Stats(t.Context()); err != nil || len(stats) != 1 {
 				t.Errorf("got %v, %v, want one queue, in which nothing happened but the completion", stats, err)
 			}
 		})

@@ -83,7 +83,7 @@ func (s samples) cost(ctx context.Context, on *servers, e *entry, counter *count
 	s.add(e, written, n, float64(after-before)/float64(n))
 	if d, ok := e.contender.(*dbqTasks); ok {
 		s.add(e, emptyCheckouts, n, float64(d.empty.Load()))
-		s.add(e, conflicts, n, float64(d.c.Conflicts()))
+		s.add(e, conflicts, n, float64(d.c.Stats().Conflicts))
 	}
 	if q, ok := e.contender.(*solidQueue); ok {
 		s.add(e, conflicts, n, float64(q.deadlocks.Load()))

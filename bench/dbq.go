@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	_ "github.com/dbq-go/dbq/dialect/postgres"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
@@ -91,7 +92,10 @@ func (d *dbqTasks) Prepare(ctx context.Context) error {
 func (d *dbqTasks) Attach(ctx context.Context) error { return d.open(ctx) }
 
 func (d *dbqTasks) open(ctx context.Context, opts ...dbq.Option) (err error) {
-	opts = append(opts, dbq.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	opts = append(
+		opts,
+		dbq.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
+	)
 	if d.strategy != "" {
 		opts = append(opts, dbq.WithStrategy(d.strategy))
 	}
@@ -153,12 +157,12 @@ func (d *dbqTasks) loop(ctx context.Context, stop <-chan struct{}, handled func(
 			}
 			handled(number)
 			if d.deletes {
-				ends[i] = dbq.CompletedAndDeleted(t.Lease)
+				ends[i] = dbq.Settlement{Lease: t.Lease, Outcome: dbq.Deleted()}
 			} else {
-				ends[i] = dbq.Completed(t.Lease, nil)
+				ends[i] = dbq.Settlement{Lease: t.Lease, Outcome: dbq.Completed(nil)}
 			}
 		}
-		out, err := d.q.Settle(ctx, ends)
+		out, err := d.q.SettleMany(ctx, ends)
 		if err != nil {
 			return err
 		}
@@ -188,16 +192,16 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 				d.empty.Add(1)
 			}
 		},
-		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			number, err := numberOf(t.Payload)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			handled(number)
 			if d.deletes {
-				return nil, worker.Delete
+				return dbq.Deleted().Err()
 			}
-			return nil, nil
+			return nil
 		}),
 	}
 	err := w.Run(ctx)
@@ -205,7 +209,7 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 }
 
 func (d *dbqTasks) Stored(ctx context.Context) (completed, others int, err error) {
-	stats, err := d.c.Stats(ctx, dbq.CountAll())
+	stats, err := admin.New(d.c).Stats(ctx, admin.CountAll())
 	if err != nil {
 		return 0, 0, err
 	}

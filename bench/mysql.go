@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
+	"github.com/dbq-go/dbq/internal/redact"
 )
 
 // mysqlPlace is a database of its own on a MySQL or MariaDB server, which the contenders use in turn.
@@ -22,12 +23,12 @@ type mysqlPlace struct {
 func openMySQL(ctx context.Context, dsn, schema string) (*mysqlPlace, error) {
 	pool, err := mysql.Open(ctx, dsn)
 	if err != nil {
-		return nil, dialect.Scrub(err, dsn)
+		return nil, redact.Scrub(err, dsn)
 	}
 	p := &mysqlPlace{dsn: dsn, schema: schema, db: pool.Write}
 	if err := p.db.PingContext(ctx); err != nil {
 		_ = p.db.Close() // the first error is the one to tell
-		return nil, dialect.Scrub(err, dsn)
+		return nil, redact.Scrub(err, dsn)
 	}
 	return p, nil
 }

@@ -29,7 +29,7 @@ const (
 	pickupTimeout = 10 * time.Second
 	loadProducers = 4
 	loadTime      = 3 * time.Second
-	bellTasks     = 2000 // enqueued one by one in a round of the cost of notifications
+	notifyTasks   = 2000 // enqueued one by one in a round of the cost of notifications
 	settleIn      = 500 * time.Millisecond
 )
 
@@ -71,16 +71,16 @@ func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 	}
 	if s.pg != nil {
 		quiet := &entry{contender: &pgFloor{place: s.pg}, group: "PostgreSQL", name: "dbq without notifications", role: ours}
-		rings := &entry{contender: quiet.contender, group: "PostgreSQL", name: "dbq with notifications", role: ours}
-		entries = append(entries, quiet, rings)
+		notified := &entry{contender: quiet.contender, group: "PostgreSQL", name: "dbq with notifications", role: ours}
+		entries = append(entries, quiet, notified)
 		for range o.rounds {
 			for _, producers := range []int{1, 4, 16} {
-				for _, e := range []*entry{quiet, rings} {
-					rate, err := enqueueRate(ctx, s.pg, producers, e == rings)
+				for _, e := range []*entry{quiet, notified} {
+					rate, err := enqueueRate(ctx, s.pg, producers, e == notified)
 					if err != nil {
 						return nil, fmt.Errorf("%s: %w", e.key(), err)
 					}
-					taken.add(e, costFigure(producers), bellTasks, rate)
+					taken.add(e, costFigure(producers), notifyTasks, rate)
 				}
 			}
 		}
@@ -288,12 +288,12 @@ func enqueueRate(ctx context.Context, p *pgPlace, producers int, notify bool) (f
 		return 0, err
 	}
 	defer listener.Close()
-	defer listener.Queue("bench").Bell().Close()
+	defer listener.Queue("bench").Consumer().Close()
 	begin := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for range producers {
 		group.Go(func() error {
-			for range bellTasks / producers {
+			for range notifyTasks / producers {
 				if _, err := client.Queue("bench").Enqueue(ctx, dbq.NewTask{}); err != nil {
 					return err
 				}
@@ -302,5 +302,5 @@ func enqueueRate(ctx context.Context, p *pgPlace, producers int, notify bool) (f
 		})
 	}
 	err = group.Wait()
-	return bellTasks / time.Since(begin).Seconds(), err
+	return notifyTasks / time.Since(begin).Seconds(), err
 }

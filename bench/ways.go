@@ -64,11 +64,11 @@ func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
 				return nil, nil, err
 			}
 		}
-		run := worker.Worker{Queue: c.Queue("bench"), Concurrency: handlers, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+		run := worker.Worker{Queue: c.Queue("bench"), Concurrency: handlers, Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			at := time.Now()
 			number, err := numberOf(t.Payload)
 			started(number, at)
-			return nil, err
+			return err
 		})}
 		working, stop := context.WithCancel(ctx)
 		done := make(chan error, 1)

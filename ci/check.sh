@@ -66,11 +66,9 @@ scripts() {
 check "gofmt" "gofmt -w the files below" formatted
 check "go mod tidy" "go mod tidy, here or in bench" modules go mod tidy -diff
 check "go vet" "see below" modules go vet ./...
-check "staticcheck" "see below" modules go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
-check "imports" "move the code, or change ci/layers.txt and say why" ci/layers.sh
-check "thin go.sum" "a package that applications import, or its test, imports too much" ci/thin.sh
+check "staticcheck (staticcheck.conf)" "see below" modules go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+check "rules: imports, sizes, go.sum" "see below; the rules stand in ci/rules" go test -count=1 ./ci/rules
 check "generated files" "go generate ./... and commit what it wrote" generated
-check "paths" "use a standard path or a variable" ci/paths.sh
 check "scripts" "see below" scripts
 check "govulncheck" "update the modules below" vulnerable
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Workers and a producer go on while their server is restarted, and while it is killed and started again (TestRestart of
-# conformance/engines). The servers are its own, started and stopped here, one after the other; as root on Debian after make
-# engines. Fails when one cannot be had.
+# TestRestart of conformance/engines on each target in turn: workers and a producer go on while their server is
+# restarted, killed, and started again. The servers are started and stopped here. As root on Debian, after make engines.
+# Fails when one cannot be started.
 #
 #   restarts.sh [TARGET...]   those of engines/native.sh; by default CI_RESTARTS of targets.sh
 #
-# RESTART_RUNS is how often each is tested, by default once.
+# RESTART_RUNS is how often each target is tested, by default once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/targets.sh
@@ -22,9 +22,11 @@ for target in "$@"; do
   begin=$SECONDS
   line=$(ci/engines/native.sh start "$target")
   line=${line#*=\'}
+  native=ci/engines/native.sh
   DBQ_TEST_RESTART_DSN=${line%\'} \
-    DBQ_TEST_RESTART="ci/engines/native.sh restart $target; ci/engines/native.sh kill $target && ci/engines/native.sh start $target" \
-    go test -count="${RESTART_RUNS:-1}" -timeout 10m -v -run '^TestRestart$' ./conformance/engines | { grep -vE '^(=== |PASS)' || true; }
+    DBQ_TEST_RESTART="$native restart $target; $native kill $target && $native start $target" \
+    go test -count="${RESTART_RUNS:-1}" -timeout 10m -v -run '^TestRestart$' ./conformance/engines |
+    { grep -vE '^(=== |PASS)' || true; }
   ci/engines/native.sh stop
   echo "$target: $((SECONDS - begin)) s"
 done

@@ -5,34 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dbq-go/dbq/conformance/cases"
 )
 
 // defaultParallel is how many cases run at once: most of their time they wait, for leases and for lost connections.
 const defaultParallel = 6
 
-// ErrNoCase is returned by Check when Harness.Match matches no case.
+// ErrNoCase is returned by Check if Harness.Match matches no case.
 var ErrNoCase = errors.New("conformance: no case matches")
 
-// Progress is what Check tells as it goes.
+// A Progress is what Check reports while it runs.
 type Progress struct {
-	// Report is what is known before the first case: all but the results and the time they took.
+	// Report is what is known before the first case: everything but the results and their duration.
 	Report Report
 	Tables string // how the names of this run's tables begin
-	Total  int    // results to come in all
-	Done   int    // of them, those that came
-	// Result is the latest one, nil the first time.
+	Total  int    // the number of results in all
+	Done   int    // how many of them there are
+	// Result is the latest one, nil before the first.
 	Result *Result
 }
 
-// Check executes the cases, Harness.Parallel of them at once, and reports. progress, if not nil, is called once before the first case and
-// then for each result as it comes, never twice at once.
+// Check runs the cases, Harness.Parallel of them at once, and returns the report. It calls progress, unless that is
+// nil, once before the first case and then for each result, never concurrently.
 //
-// When ctx ends so do the cases, and what they made is removed as always; the error is ctx's then, and the report holds the cases that
-// had ended before. Other errors mean that nothing could be tested: those of dbq.Open, ErrOption for a strategy that the server cannot do,
-// ErrNoCase. A broken law is no error.
+// A broken law is not an error. The other errors mean that nothing could be tested: those of dbq.Open, ErrOption for a
+// strategy that the server does not support, and ErrNoCase. When ctx ends so do the cases. What they made is removed,
+// the report holds the cases that had ended, and the error is ctx's.
 func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, error) {
 	s := newSuite(h)
 	dir, remove, err := tempDir()
@@ -46,7 +49,8 @@ func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, err
 	}
 	jobs := s.jobs(rep.Strategies)
 	if len(jobs) == 0 {
-		return rep, fmt.Errorf("%w %q: it is matched with group/name, and the groups are %s", ErrNoCase, rep.Match, strings.Join(groupNames(), ", "))
+		return rep, fmt.Errorf("%w %q: it is matched with group/name, and the groups are %s", ErrNoCase, rep.Match,
+			strings.Join(groupNames(), ", "))
 	}
 	if progress == nil {
 		progress = func(Progress) {}
@@ -61,7 +65,7 @@ func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, err
 	return rep, ctx.Err()
 }
 
-// begin finds out what is to be tested, and begins its report.
+// begin probes the server and begins its report.
 func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	server, family, strategies, err := s.probe(ctx, dir)
 	if err != nil {
@@ -69,8 +73,9 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	}
 	s.started, s.dir = time.Now(), dir
 	rep := Report{
-		Product: server.Product, Version: server.Version, Pooler: server.Pooler, Dialect: family, DBQ: version(), Strategies: strategies,
-		Started: s.started.UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
+		Product: server.Product, Version: server.Version, Pooler: server.Pooler, Dialect: family, DBQ: version(),
+		Strategies: strategies,
+		Started:    s.started.UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
 	}
 	if s.h.Match != nil {
 		rep.Match = s.h.Match.String()
@@ -78,7 +83,7 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	return rep, nil
 }
 
-// end ends a report with what came of the cases that were run, and sweeps.
+// end adds the results of the cases that were run to a report, and sweeps.
 func (s *suite) end(ctx context.Context, rep *Report, results []Result) {
 	for _, r := range results {
 		if r.Case.Name != "" {
@@ -90,14 +95,14 @@ func (s *suite) end(ctx context.Context, rep *Report, results []Result) {
 }
 
 func groupNames() (names []string) {
-	for _, cases := range groups() {
-		names = append(names, cases[0].Group)
+	for _, c := range cases.All() {
+		names = append(names, c.Group)
 	}
-	return names
+	return slices.Compact(names)
 }
 
-// runAll runs the jobs: those that load the machine last and one by one, the others side by side. The results are in the jobs' order; of
-// those that did not come to their end before ctx's there is only an empty one.
+// runAll runs the jobs: those that load the machine last and one by one, the others side by side. The results are in
+// the jobs' order; of those that did not come to their end before ctx's there is only an empty one.
 func (s *suite) runAll(ctx context.Context, jobs []job, tell func(Result)) []Result {
 	out := make([]Result, len(jobs))
 	var mu sync.Mutex
@@ -120,31 +125,31 @@ func (s *suite) runAll(ctx context.Context, jobs []job, tell func(Result)) []Res
 		})
 	}
 	for i, j := range jobs {
-		if !j.alone && ctx.Err() == nil {
+		if !j.Alone && ctx.Err() == nil {
 			next <- i
 		}
 	}
 	close(next)
 	all.Wait()
 	for i, j := range jobs {
-		if j.alone && ctx.Err() == nil {
+		if j.Alone && ctx.Err() == nil {
 			do(i)
 		}
 	}
 	return out
 }
 
-// runJob gives a case its own folder.
+// runJob runs a case in a folder of its own.
 func (s *suite) runJob(ctx context.Context, j job) Result {
 	dir, remove, err := tempDir()
 	if err != nil {
-		return Result{Case: j.Case, Strategy: j.strategy, Failures: []string{err.Error()}}
+		return Result{Case: caseOf(j.Case), Strategy: j.strategy, Failures: []string{err.Error()}}
 	}
 	defer remove()
 	return s.run(ctx, j.Case, j.strategy, dir, nil)
 }
 
-// module is where dbq's own version stands in a program's build information.
+// module is dbq's path in a program's build information.
 const module = "github.com/dbq-go/dbq"
 
 // version is dbq's version in this program.

@@ -1,24 +1,35 @@
 package conformance
 
-import "github.com/dbq-go/dbq/dialect"
+import (
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
 
 // textMutants have one text that the core could not bind, each in another place.
 func textMutants() []mutant {
 	var out []mutant
-	for place, text := range map[string]func(*dialect.Statements) *string{
-		"get":          func(st *dialect.Statements) *string { return &st.Get },
-		"complete":     func(st *dialect.Statements) *string { return &st.Complete.SQL },
-		"complete-row": func(st *dialect.Statements) *string { return &st.Complete.Row },
-		"first":        func(st *dialect.Statements) *string { return &st.Complete.First },
-		"complete-one": func(st *dialect.Statements) *string { return &st.Complete.One },
+	for place, add := range map[string]func(st *dialect.Statements, more string){
+		"held":       func(st *dialect.Statements, more string) { st.Held += more },
+		"settle":     func(st *dialect.Statements, more string) { st.Settle.SQL += more },
+		"settle-row": func(st *dialect.Statements, more string) { st.Settle.Row += more },
+		"movable":    func(st *dialect.Statements, more string) { addTo(st.Movable, state.Reject, more) },
+		"one":        func(st *dialect.Statements, more string) { addTo(st.Batches, "complete one", more) },
+		"uniform":    func(st *dialect.Statements, more string) { addTo(st.Batches, "complete uniform", more) },
 	} {
 		for more, defect := range map[string]string{"unknown-value": ":tenant", "question-mark": "?", "list": "{rows}"} {
-			if more == "list" && (place == "get" || place == "complete-row") {
+			if more == "list" && (place == "held" || place == "settle-row") {
 				continue // these are no batch, and no text by itself
 			}
 			out = append(out, mutant{name: place + "-with-" + more, caught: []string{"Schema/StatementsComplete"},
-				edit: func(st *dialect.Statements, _ dialect.Names) { *text(st) += " " + defect }})
+				edit: func(st *dialect.Statements, _ dialect.Names) { add(st, " "+defect) }})
 		}
 	}
 	return out
+}
+
+// addTo adds to the text of a batch.
+func addTo[K comparable](m map[K]dialect.Batch, key K, more string) {
+	b := m[key]
+	b.SQL += more
+	m[key] = b
 }

@@ -11,71 +11,72 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// Report is what Check found. WriteText, WriteMarkdown and WriteJUnit show it; WriteJSON keeps all of it, for ReadReport.
+// A Report is what Check found. WriteText, WriteMarkdown and WriteJUnit show it; WriteJSON keeps all of it, for
+// ReadReport.
 type Report struct {
 	Product    string
-	Version    string // the server's
-	Pooler     string // what stands before the server and shares its sessions, "" for nothing
-	Dialect    string // the name of the dialect that spoke to it
+	Version    string // of the server
+	Pooler     string // in front of the server, sharing its sessions; "" if there is none
+	Dialect    string // the dialect's name
 	DBQ        string // dbq's version, "devel" in a build that has none
 	Strategies []dialect.Strategy
 	Started    time.Time
 	Duration   time.Duration // from the first case to the last; several ran at once
 	Seed       uint64
 	Load       int
-	Match      string // not "": only the cases that it matches were run
+	Match      string // if not "", only the cases that it matches were run
 	Results    []Result
-	// Leftovers names tables that could not be removed; they are to be dropped by hand.
+	// Leftovers names the tables that could not be removed. Drop them by hand.
 	Leftovers []string
 }
 
-// Result is what became of one case under one strategy. It passed when there are no Failures and it was not Skipped.
+// A Result is how one case ended under one strategy.
 type Result struct {
 	Case      Case
 	Strategy  dialect.Strategy
 	Failures  []string
-	Skipped   string // the reason
-	Conflicts int64  // that its clients met and tried again, see dbq.Client.Conflicts
+	Skipped   string // why the law was not checked, "" if it was
+	Conflicts int64  // that its clients met and retried; see dbq.ClientStats
 	Duration  time.Duration
 }
 
-// An Outcome is what became of a case, as reports say it.
-type Outcome string
+// A Status is how a case ended.
+type Status string
 
-// The outcomes of a case.
+// The statuses of a case.
 const (
-	Held       Outcome = "held"
-	Broken     Outcome = "broken"
-	NotChecked Outcome = "not checked"
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Skipped Status = "skipped"
 )
 
-// Outcome says whether the law was seen to hold.
-func (r Result) Outcome() Outcome {
+// Status returns Failed if there are Failures, Skipped if the law was not checked, and Passed otherwise.
+func (r Result) Status() Status {
 	switch {
 	case len(r.Failures) > 0:
-		return Broken
+		return Failed
 	case r.Skipped != "":
-		return NotChecked
+		return Skipped
 	}
-	return Held
+	return Passed
 }
 
-// Passed reports whether the law was seen to hold.
-func (r Result) Passed() bool { return r.Outcome() == Held }
+// Passed reports whether the case was run and had no failures.
+func (r Result) Passed() bool { return r.Status() == Passed }
 
-// Name is strategy/group/name, as subtests of Run are named.
+// Name returns strategy/group/name, as subtests of Run are named.
 func (r Result) Name() string { return string(r.Strategy) + "/" + r.Case.FullName() }
 
-// String is the result in one line, for showing progress.
+// String returns the result in one line, for showing progress.
 func (r Result) String() string {
-	line := fmt.Sprintf("%-11s %s (%.2fs)", r.Outcome(), r.Name(), r.Duration.Seconds())
-	if r.Outcome() == NotChecked {
+	line := fmt.Sprintf("%-7s %s (%.2fs)", r.Status(), r.Name(), r.Duration.Seconds())
+	if r.Status() == Skipped {
 		line += ": " + r.Skipped
 	}
 	return line
 }
 
-// Server is what was tested: product, version, and a pooler before it.
+// Server returns what was tested: the product, its version, and a pooler in front of it.
 func (r Report) Server() string {
 	if r.Pooler == "" {
 		return r.Product + " " + r.Version
@@ -83,21 +84,21 @@ func (r Report) Server() string {
 	return r.Product + " " + r.Version + " behind " + r.Pooler
 }
 
-// Failed lists the results with failures.
+// Failed returns the results with failures.
 func (r Report) Failed() []Result {
 	var out []Result
 	for _, res := range r.Results {
-		if res.Outcome() == Broken {
+		if res.Status() == Failed {
 			out = append(out, res)
 		}
 	}
 	return out
 }
 
-// Count is how many results had an outcome.
-func (r Report) Count(o Outcome) (n int) {
+// Count returns how many results have a status.
+func (r Report) Count(s Status) (n int) {
 	for _, res := range r.Results {
-		if res.Outcome() == o {
+		if res.Status() == s {
 			n++
 		}
 	}
@@ -114,7 +115,8 @@ func (r Report) of(fits func(Result) bool) (part Report) {
 	return part
 }
 
-// Of is the part of the report that is about one strategy. Cases that do not depend on it were run under the first one only.
+// Of returns the part of the report that is about one strategy. Cases that do not depend on it were run under the first
+// one only.
 func (r Report) Of(s dialect.Strategy) Report {
 	part := r
 	part.Strategies = []dialect.Strategy{s}
@@ -122,7 +124,7 @@ func (r Report) Of(s dialect.Strategy) Report {
 	return part
 }
 
-// Conflicts is how many conflicts the cases met and tried again. It tells nothing of right or wrong.
+// Conflicts returns how many conflicts the cases met and retried. It says nothing about the promises.
 func (r Report) Conflicts() (n int64) {
 	for _, res := range r.Results {
 		n += res.Conflicts
@@ -139,16 +141,17 @@ func (r Report) conflicts() string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteText writes the report for a person: a table of the groups, then what was not checked and why, then each broken law with
-// what was seen instead. Its last line is the verdict.
+// WriteText writes the report for a person: a table of the groups, then what was skipped and why, then each broken
+// law with what was seen instead. Its last line is the verdict.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, dialect %s, dbq %s\nstrategies %s, %s, seed %d, load %d\nconflicts retried: %s\n\n", r.Server(),
-		r.Dialect, r.DBQ, join(r.Strategies, ", "), r.Started.Format("2006-01-02 15:04:05 UTC"), r.Seed, r.Load, r.conflicts())
+		r.Dialect, r.DBQ, join(r.Strategies, ", "), r.Started.Format("2006-01-02 15:04:05 UTC"), r.Seed, r.Load,
+		r.conflicts())
 	r.writeGroups(&b)
-	r.writeNotChecked(&b)
+	r.writeSkipped(&b)
 	for _, res := range r.Failed() {
-		fmt.Fprintf(&b, "\nbroken  %s (%.2fs)\n  law   %s\n", res.Name(), res.Duration.Seconds(), res.Case.Law)
+		fmt.Fprintf(&b, "\nfailed  %s (%.2fs)\n  law   %s\n", res.Name(), res.Duration.Seconds(), res.Case.Law)
 		for _, f := range res.Failures {
 			fmt.Fprintf(&b, "  seen  %s\n", strings.ReplaceAll(f, "\n", "\n        "))
 		}
@@ -161,17 +164,17 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// A gap is a reason for which cases were not checked.
+// A gap is a reason for which cases were skipped.
 type gap struct {
 	reason string
 	cases  []string // strategy/group/name
 }
 
-// gaps are what was not checked, in the order of the results.
+// gaps are what was skipped, in the order of the results.
 func (r Report) gaps() (out []gap) {
 	at := map[string]int{}
 	for _, res := range r.Results {
-		if res.Outcome() != NotChecked {
+		if res.Status() != Skipped {
 			continue
 		}
 		i, known := at[res.Skipped]
@@ -185,22 +188,22 @@ func (r Report) gaps() (out []gap) {
 	return out
 }
 
-// writeNotChecked writes each reason with the cases it kept from being checked.
-func (r Report) writeNotChecked(w io.Writer) {
+// writeSkipped writes each reason with the cases that were skipped for it.
+func (r Report) writeSkipped(w io.Writer) {
 	for _, g := range r.gaps() {
-		fmt.Fprintf(w, "\nnot checked (%d): %s\n", len(g.cases), g.reason)
+		fmt.Fprintf(w, "\nskipped (%d): %s\n", len(g.cases), g.reason)
 		for _, name := range g.cases {
 			fmt.Fprintf(w, "  %s\n", name)
 		}
 	}
 }
 
-// Verdict is the report in one sentence.
+// Verdict returns the report in one sentence.
 func (r Report) Verdict() string {
-	counts := fmt.Sprintf("%d held, %d broken, %d not checked, in %v", r.Count(Held), r.Count(Broken), r.Count(NotChecked),
+	counts := fmt.Sprintf("%d passed, %d failed, %d skipped, in %v", r.Count(Passed), r.Count(Failed), r.Count(Skipped),
 		r.Duration.Round(time.Second))
 	verb, part := "keeps", ""
-	if r.Count(Broken) > 0 {
+	if r.Count(Failed) > 0 {
 		verb = "breaks"
 	}
 	if r.Match != "" {
@@ -211,9 +214,9 @@ func (r Report) Verdict() string {
 
 func (r Report) writeGroups(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "group\theld\tbroken\tnot checked\tseconds\t\n")
+	fmt.Fprintf(tw, "group\tpassed\tfailed\tskipped\tseconds\t\n")
 	for _, g := range r.groups() {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%.1f\t\n", g.name, g.Count(Held), g.Count(Broken), g.Count(NotChecked), g.seconds())
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%.1f\t\n", g.name, g.Count(Passed), g.Count(Failed), g.Count(Skipped), g.seconds())
 	}
 	_ = tw.Flush() // into memory
 }

@@ -36,7 +36,7 @@ type resultJSON struct {
 	Case      string           `json:"case"` // group/name
 	Law       string           `json:"law"`
 	Strategy  dialect.Strategy `json:"strategy"`
-	Outcome   Outcome          `json:"outcome"`
+	Status    Status           `json:"status"`
 	Failures  []string         `json:"failures,omitempty"`
 	Reason    string           `json:"reason,omitempty"` // for not being checked
 	Conflicts int64            `json:"conflicts,omitempty"`
@@ -51,7 +51,8 @@ func (r Report) json() reportJSON {
 	for _, s := range r.Strategies {
 		conflicts[s] = r.Of(s).Conflicts()
 	}
-	return reportJSON{r.Product, r.Version, r.Pooler, r.Dialect, r.DBQ, r.Strategies, r.Started, seconds(r.Duration), r.Seed, r.Load, r.Match,
+	return reportJSON{r.Product, r.Version, r.Pooler, r.Dialect, r.DBQ, r.Strategies, r.Started, seconds(r.Duration),
+		r.Seed, r.Load, r.Match,
 		conflicts, r.Verdict(), r.Leftovers, r.Results}
 }
 
@@ -61,14 +62,16 @@ func (r *Report) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	*r = Report{Product: j.Product, Version: j.Version, Pooler: j.Pooler, Dialect: j.Dialect, DBQ: j.DBQ, Strategies: j.Strategies, Started: j.Started,
+	*r = Report{Product: j.Product, Version: j.Version, Pooler: j.Pooler, Dialect: j.Dialect, DBQ: j.DBQ,
+		Strategies: j.Strategies, Started: j.Started,
 		Duration: duration(j.Seconds), Seed: j.Seed, Load: j.Load, Match: j.Match, Results: j.Results, Leftovers: j.Leftovers}
 	return nil
 }
 
-// MarshalJSON writes a result flat: case, law, strategy, outcome, failures, reason, conflicts and seconds.
+// MarshalJSON writes a result flat: case, law, strategy, status, failures, reason, conflicts and seconds.
 func (r Result) MarshalJSON() ([]byte, error) {
-	return json.Marshal(resultJSON{r.Case.FullName(), r.Case.Law, r.Strategy, r.Outcome(), r.Failures, r.Skipped, r.Conflicts, seconds(r.Duration)})
+	return json.Marshal(resultJSON{r.Case.FullName(), r.Case.Law, r.Strategy, r.Status(), r.Failures, r.Skipped,
+		r.Conflicts, seconds(r.Duration)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. The case has its names and its law, and cannot be run.
@@ -81,10 +84,12 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	if !ok {
 		return fmt.Errorf("conformance: %q is not the name of a case", j.Case)
 	}
-	*r = Result{Case: Case{Group: group, Name: name, Law: j.Law}, Strategy: j.Strategy, Failures: j.Failures, Skipped: j.Reason,
+	*r = Result{Case: Case{Group: group, Name: name, Law: j.Law}, Strategy: j.Strategy, Failures: j.Failures,
+		Skipped:   j.Reason,
 		Conflicts: j.Conflicts, Duration: duration(j.Seconds)}
-	if r.Outcome() != j.Outcome {
-		return fmt.Errorf("conformance: the outcome of %s is %q, but by what stands beside it %q", j.Case, j.Outcome, r.Outcome())
+	if r.Status() != j.Status {
+		return fmt.Errorf("conformance: the status of %s is %q, but its failures and reason make it %q", j.Case, j.Status,
+			r.Status())
 	}
 	return nil
 }

@@ -46,25 +46,27 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as JUnit's XML, for CI systems: a test suite for each strategy, with what the report is about as its
-// properties. A broken law is a failure whose message is the law.
+// WriteJUnit writes the report as JUnit's XML, for CI systems: a test suite for each strategy, with what the report is
+// about as its properties. A broken law is a failure whose message is the law.
 func (r Report) WriteJUnit(w io.Writer) error {
-	all := junitSuites{Name: "dbq conformance: " + r.Product + " " + r.Version, Tests: len(r.Results), Failures: r.Count(Broken),
-		Skipped: r.Count(NotChecked), Time: junitTime(r.seconds())}
+	all := junitSuites{Name: "dbq conformance: " + r.Product + " " + r.Version, Tests: len(r.Results),
+		Failures: r.Count(Failed),
+		Skipped:  r.Count(Skipped), Time: junitTime(r.seconds())}
 	for _, s := range r.Strategies {
 		part := r.Of(s)
-		suite := junitSuite{Name: string(s), Tests: len(part.Results), Failures: part.Count(Broken), Skipped: part.Count(NotChecked),
-			Time: junitTime(part.seconds()), Timestamp: r.Started.Format("2006-01-02T15:04:05"),
+		suite := junitSuite{Name: string(s), Tests: len(part.Results), Failures: part.Count(Failed),
+			Skipped: part.Count(Skipped),
+			Time:    junitTime(part.seconds()), Timestamp: r.Started.Format("2006-01-02T15:04:05"),
 			Properties: []junitProperty{
 				{"product", r.Product}, {"version", r.Version}, {"dialect", r.Dialect}, {"dbq", r.DBQ}, {"strategy", string(s)},
 				{"seed", fmt.Sprint(r.Seed)}, {"load", fmt.Sprint(r.Load)}, {"conflicts retried", fmt.Sprint(part.Conflicts())},
 			}}
 		for _, res := range part.Results {
 			c := junitCase{Class: string(s) + "." + res.Case.Group, Name: res.Case.Name, Time: junitTime(res.Duration.Seconds())}
-			switch res.Outcome() {
-			case Broken:
+			switch res.Status() {
+			case Failed:
 				c.Failure = &junitMessage{"broken law: " + res.Case.Law, strings.Join(res.Failures, "\n")}
-			case NotChecked:
+			case Skipped:
 				c.Skipped = &junitMessage{Message: res.Skipped}
 			}
 			suite.Cases = append(suite.Cases, c)

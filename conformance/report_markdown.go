@@ -8,26 +8,27 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// WriteMarkdown writes the report as a page: what was tested, the groups, what is broken and what was not checked, then every case with
-// its law and what became of it under each strategy.
+// WriteMarkdown writes the report as a page: what was tested, the groups, what failed and what was skipped, then
+// every case with its law and how it ended under each strategy.
 func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Conformance of %s %s\n\n**%s.**\n\n", cell(r.Product), cell(r.Version), cell(r.Verdict()))
 	r.writeFacts(&b)
 	r.writeSums(&b)
 	for _, res := range r.Failed() {
-		fmt.Fprintf(&b, "\n## Broken: %s\n\n%s Seen instead:\n\n", cell(res.Name()), cell(res.Case.Law))
+		fmt.Fprintf(&b, "\n## Failed: %s\n\n%s Seen instead:\n\n", cell(res.Name()), cell(res.Case.Law))
 		for line := range strings.Lines(strings.Join(res.Failures, "\n") + "\n") {
 			b.WriteString("    " + line)
 		}
 	}
 	if gaps := r.gaps(); len(gaps) > 0 {
-		b.WriteString("\n## Not checked\n\n| cases | why |\n|---|---|\n")
+		b.WriteString("\n## Skipped\n\n| cases | why |\n|---|---|\n")
 		for _, g := range gaps {
 			fmt.Fprintf(&b, "| %s | %s |\n", cell(strings.Join(g.cases, ", ")), cell(g.reason))
 		}
 	}
-	b.WriteString("\n## Every case\n\nThe numbers are seconds. A case without one under a strategy does not depend on it, and was run once.\n")
+	b.WriteString("\n## Every case\n\nThe numbers are seconds. A case without one under a strategy does not depend on " +
+		"it, and was run once.\n")
 	for _, g := range r.groups() {
 		r.writeGroup(&b, g)
 	}
@@ -38,9 +39,11 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 // writeFacts writes what was tested, by what, and when.
 func (r Report) writeFacts(b *strings.Builder) {
 	facts := [][2]string{
-		{"product", r.Product}, {"version", r.Version}, {"behind", r.Pooler}, {"dialect", r.Dialect}, {"dbq", r.DBQ}, {"strategies", join(r.Strategies, ", ")},
+		{"product", r.Product}, {"version", r.Version}, {"behind", r.Pooler}, {"dialect", r.Dialect}, {"dbq", r.DBQ},
+		{"strategies", join(r.Strategies, ", ")},
 		{"date", r.Started.Format("2006-01-02 15:04 UTC")}, {"seed", fmt.Sprint(r.Seed)}, {"load", fmt.Sprint(r.Load)},
-		{"conflicts retried", r.conflicts()}, {"left behind", strings.Join(r.Leftovers, ", ")}, {"only the cases that match", r.Match},
+		{"conflicts retried", r.conflicts()}, {"left behind", strings.Join(r.Leftovers, ", ")},
+		{"only the cases that match", r.Match},
 	}
 	b.WriteString("| | |\n|---|---|\n")
 	for _, f := range facts {
@@ -52,16 +55,17 @@ func (r Report) writeFacts(b *strings.Builder) {
 
 // writeSums writes the table of the groups.
 func (r Report) writeSums(b *strings.Builder) {
-	b.WriteString("\n| group | held | broken | not checked |\n|---|--:|--:|--:|\n")
+	b.WriteString("\n| group | passed | failed | skipped |\n|---|--:|--:|--:|\n")
 	for _, g := range r.groups() {
-		fmt.Fprintf(b, "| %s | %d | %d | %d |\n", g.name, g.Count(Held), g.Count(Broken), g.Count(NotChecked))
+		fmt.Fprintf(b, "| %s | %d | %d | %d |\n", g.name, g.Count(Passed), g.Count(Failed), g.Count(Skipped))
 	}
 }
 
 // writeGroup writes a group's cases with a column for each strategy.
 func (r Report) writeGroup(b *strings.Builder, g groupReport) {
-	fmt.Fprintf(b, "\n<details><summary>%s: %d held, %d broken, %d not checked</summary>\n\n| case | law |", g.name, g.Count(Held),
-		g.Count(Broken), g.Count(NotChecked))
+	fmt.Fprintf(b, "\n<details><summary>%s: %d passed, %d failed, %d skipped</summary>\n\n| case | law |", g.name,
+		g.Count(Passed),
+		g.Count(Failed), g.Count(Skipped))
 	for _, s := range r.Strategies {
 		fmt.Fprintf(b, " %s |", s)
 	}
@@ -82,8 +86,8 @@ func (r Report) writeGroup(b *strings.Builder, g groupReport) {
 			text := ""
 			if res, ok := of[name][s]; ok {
 				law = res.Case.Law
-				text = string(res.Outcome())
-				if res.Outcome() == Held {
+				text = string(res.Status())
+				if res.Status() == Passed {
 					text = fmt.Sprintf("%.2f", res.Duration.Seconds())
 				}
 			}

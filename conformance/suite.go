@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/conformance/cases"
 	"github.com/dbq-go/dbq/dialect"
 )
 
@@ -25,10 +27,10 @@ type suite struct {
 	started time.Time
 
 	mu     sync.Mutex
-	left   []made // what is still to be removed
-	shares bool   // the shared tables are in left
+	left   []cases.Object // what is still to be removed
+	shares bool           // the shared tables are in left
 
-	smallRuns sync.Mutex // small cases run one at a time
+	sharedRuns sync.Mutex // cases with shared tables run one at a time
 }
 
 func newSuite(h Harness) *suite {
@@ -46,26 +48,28 @@ func newSuite(h Harness) *suite {
 	return s
 }
 
-// newPrefix names tables that no other case, process or run uses.
+// newPrefix returns a prefix of tables that no other case, process or run uses.
 func (s *suite) newPrefix() string {
 	return s.prefix + strconv.FormatInt(s.count.Add(1), 36) + "_"
 }
 
-// probe opens a client once to learn what the server is, and says which strategies are to be tested.
-func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, family string, strategies []dialect.Strategy, err error) {
+// probe opens a client once to find out what the server is, and which strategies are to be tested.
+func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, family string,
+	strategies []dialect.Strategy, err error) {
 	dsn, prefix := s.h.DSN(dir), s.newPrefix()
-	tables := s.tables(dsn, prefix)
-	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix), dbq.WithMigrate(), dbq.WithLogger(quietLog))
+	tables := cases.Tables(dsn, prefix)
+	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix), dbq.WithMigrate(), dbq.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
-		if e := (*dbq.Error)(nil); errors.As(err, &e) && e.Op == "migrate" { // not every engine takes back the half of a migration
-			_ = tables.remove(ctx)
+		// not every engine takes back the half of a migration
+		if e := (*dbq.Error)(nil); errors.As(err, &e) && e.Op == "migrate" {
+			_ = tables.Remove(ctx)
 		}
 		return server, "", nil, err
 	}
-	server, family = c.Server(), c.Dialect()
+	server, family = c.Info().Server, c.Info().Dialect
 	c.Close()
-	if err := tables.remove(ctx); err != nil {
-		return server, family, nil, fmt.Errorf("%s cannot be removed again: %w", tables.name, err)
+	if err := tables.Remove(ctx); err != nil {
+		return server, family, nil, fmt.Errorf("%s cannot be removed again: %w", tables.Name, err)
 	}
 	strategies = server.Strategies
 	if len(s.h.Strategies) > 0 {
@@ -73,7 +77,8 @@ func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, f
 	}
 	for _, strategy := range strategies {
 		if !slices.Contains(server.Strategies, strategy) {
-			return server, family, nil, fmt.Errorf("%w: %s %s cannot do strategy %q, only %s", dbq.ErrOption, server.Product, server.Version,
+			return server, family, nil, fmt.Errorf("%w: %s %s cannot do strategy %q, only %s", dbq.ErrOption, server.Product,
+				server.Version,
 				strategy, join(server.Strategies, ", "))
 		}
 	}
@@ -82,18 +87,19 @@ func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, f
 
 // A job is one case under one strategy.
 type job struct {
-	Case
+	cases.Case
 	strategy dialect.Strategy
 }
 
-// strategyGroups are what a strategy decides most about.
+// strategyGroups are the groups that depend most on the strategy.
 var strategyGroups = []string{"Checkout", "Lease", "Contention"}
 
 // jobs are what is to be run, in the order in which it is reported.
 func (s *suite) jobs(strategies []dialect.Strategy) (out []job) {
 	for i, strategy := range strategies {
-		for _, c := range Cases() {
-			if c.once && i > 0 || s.h.Short && i > 0 && !slices.Contains(strategyGroups, c.Group) || s.h.Match != nil && !s.h.Match.MatchString(c.FullName()) {
+		for _, c := range cases.All() {
+			if c.Once && i > 0 || s.h.Short && i > 0 && !slices.Contains(strategyGroups, c.Group) || s.h.Match != nil &&
+				!s.h.Match.MatchString(c.FullName()) {
 				continue
 			}
 			out = append(out, job{c, strategy})
@@ -102,53 +108,58 @@ func (s *suite) jobs(strategies []dialect.Strategy) (out []job) {
 	return out
 }
 
-// made is something in the database that is to be removed again.
-type made struct {
-	name string
-	drop func(ctx context.Context) error
+// run runs one case.
+func (s *suite) run(ctx context.Context, c cases.Case, strategy dialect.Strategy, dir string, log func(string)) Result {
+	r := Result{Case: caseOf(c), Strategy: strategy}
+	if reason, known := s.h.Known[c.FullName()]; known {
+		r.Skipped = "known: " + reason
+		return r
+	}
+	env := cases.Env{Strategy: strategy, Dir: dir, Seed: s.seed, Log: log, Load: s.h.Load, Processes: s.h.Processes,
+		OddSession: s.h.OddSession, Transactions: s.h.Transactions, Cluster: (*cases.Cluster)(s.h.Cluster)}
+	if c.SharedTables {
+		// MariaDB locks the first row behind a range for a moment, so that a neighbour's task on the same table is passed by.
+		s.sharedRuns.Lock()
+		defer s.sharedRuns.Unlock()
+		env.DSN, env.Prefix = s.shared()
+		env.KeepTables = true
+	} else {
+		env.DSN, env.Prefix = s.h.DSN(dir), s.newPrefix()
+	}
+	start := time.Now()
+	found := c.Run(ctx, env)
+	r.Duration = time.Since(start)
+	r.Failures, r.Skipped, r.Conflicts = found.Failures, found.Skipped, found.Conflicts
+	s.leave(found.Left...)
+	return r
 }
 
-// removeTimeout bounds the removal of one case's tables.
-const removeTimeout = 30 * time.Second
-
-// remove removes it, whatever became of ctx.
-func (m made) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	return m.drop(ctx)
-}
-
-// tables are dbq's tables under a prefix.
-func (s *suite) tables(dsn, prefix string) made {
-	return made{prefix + "*", func(ctx context.Context) error { return dbq.DropTables(ctx, dsn, dbq.WithPrefix(prefix)) }}
-}
-
-// shared are the tables of all small cases of this run. They are removed at its end.
+// shared returns the tables of the cases that share them. They are removed at the end of the run.
 func (s *suite) shared() (dsn, prefix string) {
 	dsn, prefix = s.h.DSN(s.dir), s.prefix+"0_" // no number of newPrefix begins so
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shares {
 		s.shares = true
-		s.left = append(s.left, s.tables(dsn, prefix))
+		s.left = append(s.left, cases.Tables(dsn, prefix))
 	}
 	return dsn, prefix
 }
 
-// leave notes what could not be removed.
-func (s *suite) leave(m made) {
+// leave registers what a case could not remove.
+func (s *suite) leave(objects ...cases.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left = append(s.left, m)
+	s.left = append(s.left, objects...)
 }
 
 // sweep tries once more to remove what is left, and names what stays.
 func (s *suite) sweep(ctx context.Context) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.left {
-		if err := m.remove(ctx); err != nil {
-			names = append(names, m.name)
+	for _, o := range s.left {
+		if err := o.Remove(ctx); err != nil {
+			names = append(names, o.Name)
 		}
 	}
 	return names

@@ -1,13 +1,15 @@
-// Package dbqtest helps to test programs that use dbq: a queue of its own for each test, on SQLite in a temporary folder, a worker that is
-// stepped by hand, a clock that is moved instead of waited for, and looks at what was enqueued.
+// Package dbqtest helps to test programs that use dbq. Each test gets a database of its own, a SQLite file in a
+// temporary folder. The test steps workers by hand, moves the database's clock instead of waiting, and reads what was
+// enqueued.
 //
 //	db := dbqtest.New(t)
 //	signUp(ctx, db.Client, "ann@example.com")                    // the code under test enqueues
-//	mail := dbqtest.Only(db, "mail", SendMail)                   // one task waits, and this is its value
+//	mail := dbqtest.Only(db, "mail", SendMail)                   // the value of the one waiting task
 //	db.Run(worker.Worker{Queue: db.Queue("mail"), Handler: mux}) // works until nothing is due
 //	db.Advance(time.Hour)                                        // its retry is due
 //
-// Everything but the clock is what runs in production on SQLite; that the other engines behave alike is for the conformance suite.
+// Everything but the clock is the code that runs in production on SQLite. The conformance suite shows that the other
+// engines behave the same.
 package dbqtest
 
 import (
@@ -17,16 +19,17 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// DB is a database with dbq's tables for one test. What fails ends the test.
+// DB is a database with dbq's tables for one test. A failure of the database ends the test.
 type DB struct {
 	*dbq.Client
 	t testing.TB
 }
 
-// New makes a database that is removed when the test ends. Options are those of dbq.Open.
+// New returns a database that is removed when the test ends. The options are those of dbq.Open.
 func New(t testing.TB, opts ...dbq.Option) *DB {
 	t.Helper()
 	dsn := scheme + ":" + filepath.Join(t.TempDir(), "queue.db") + "?synchronous=normal"
@@ -38,20 +41,21 @@ func New(t testing.TB, opts ...dbq.Option) *DB {
 	return &DB{Client: c, t: t}
 }
 
-// Advance moves the database's clock forward: delayed tasks and retries become due, and leases run out. A worker that runs in the background
-// finds out when it polls next; Step and Run do at once. Deadlines that a worker keeps by its own clock are not moved.
+// Advance moves the database's clock forward: delayed tasks and retries become due, and leases run out. Step and Run
+// notice at once, a worker in the background at its next poll. Deadlines that a worker keeps by its own clock stay.
 func (d *DB) Advance(by time.Duration) {
 	d.t.Helper()
 	if by < 0 {
 		d.t.Fatalf("dbqtest: the clock cannot go back by %v", -by)
 	}
-	if _, err := d.DB().ExecContext(d.context(), "UPDATE dbqtest_clock SET micros = micros + ?", by.Microseconds()); err != nil {
+	_, err := d.DB().ExecContext(d.context(), "UPDATE dbqtest_clock SET micros = micros + ?", by.Microseconds())
+	if err != nil {
 		d.t.Fatalf("dbqtest: advancing the clock: %v", err)
 	}
 }
 
-// Step lets the worker handle one due task, and returns it as it is afterwards; a task that was removed, as it was. found is false when
-// nothing is due.
+// Step lets the worker handle one due task and returns it in its new state, or in its last one if it was removed. If
+// nothing is due, found is false.
 func (d *DB) Step(w worker.Worker) (t dbq.Task, found bool) {
 	d.t.Helper()
 	t, found, err := w.Step(d.context())
@@ -67,11 +71,11 @@ func (d *DB) Step(w worker.Worker) (t dbq.Task, found bool) {
 	return t, true
 }
 
-// maxSteps bounds Run: a task that is always due again would keep it for ever.
+// maxSteps bounds Run, which a task that is always due again would keep forever.
 const maxSteps = 10_000
 
-// Run steps the worker until nothing is due, and returns the tasks it handled, in order, each as it was after its step. Retries that are
-// due later are left; Advance, and Run again.
+// Run steps the worker until nothing is due, and returns the tasks that it handled, in order, each as Step returns it.
+// A retry that is due later is left: call Advance, and Run again.
 func (d *DB) Run(w worker.Worker) []dbq.Task {
 	d.t.Helper()
 	var done []dbq.Task
@@ -86,10 +90,11 @@ func (d *DB) Run(w worker.Worker) []dbq.Task {
 	return nil
 }
 
-// Tasks are a queue's tasks in the given states, or in any without one, with their payloads, in the order in which they were enqueued.
+// Tasks returns a queue's tasks in the given states, or in all states if none is given, with their payloads and in the
+// order in which they were enqueued.
 func (d *DB) Tasks(queue string, states ...dbq.State) []dbq.Task {
 	d.t.Helper()
-	page, err := d.List(d.context(), dbq.Filter{Queue: queue, States: states, Limit: maxSteps})
+	page, err := admin.New(d.Client).List(d.context(), admin.Filter{Queue: queue, States: states, Limit: maxSteps})
 	if err != nil {
 		d.t.Fatalf("dbqtest: %v", err)
 	}
@@ -101,7 +106,7 @@ func (d *DB) Tasks(queue string, states ...dbq.State) []dbq.Task {
 	return page
 }
 
-// WantTasks fails the test unless so many tasks of a queue are in a state.
+// WantTasks fails the test unless exactly n tasks of a queue are in state s.
 func (d *DB) WantTasks(queue string, s dbq.State, n int) {
 	d.t.Helper()
 	if got := len(d.Tasks(queue, s)); got != n {
@@ -109,7 +114,7 @@ func (d *DB) WantTasks(queue string, s dbq.State, n int) {
 	}
 }
 
-// Waiting are the values of a queue's tasks of one kind that wait to be handled for the first time, due or not, in the order in which they
+// Waiting returns the values of a queue's tasks of one kind in state CREATED, due or not, in the order in which they
 // were enqueued.
 func Waiting[T any](d *DB, queue string, k dbq.Kind[T]) []T {
 	d.t.Helper()
@@ -127,7 +132,8 @@ func Waiting[T any](d *DB, queue string, k dbq.Kind[T]) []T {
 	return out
 }
 
-// Only is the value of the one task of a kind that waits in a queue. None, or more than one, fails the test.
+// Only returns the value of the one task of a kind that waits in a queue. It fails the test if there is none or more
+// than one.
 func Only[T any](d *DB, queue string, k dbq.Kind[T]) T {
 	d.t.Helper()
 	values := Waiting(d, queue, k)
@@ -137,5 +143,5 @@ func Only[T any](d *DB, queue string, k dbq.Kind[T]) T {
 	return values[0]
 }
 
-// context is for calls that a test's cleanup may make, too.
+// context is not canceled when the test ends, since a cleanup may call the database too.
 func (d *DB) context() context.Context { return context.WithoutCancel(d.t.Context()) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -23,7 +24,9 @@ func buy(ctx context.Context, q *dbq.Queue, item string) error {
 
 // shipping is code under test: it handles.
 func shipping(carrier func(item string) error) worker.Handler {
-	return worker.Typed(ship, func(_ context.Context, _ dbq.Task, o order) ([]byte, error) { return nil, carrier(o.Item) })
+	mux := worker.NewMux()
+	worker.Handle(mux, ship, func(_ context.Context, _ dbq.Task, o order) error { return carrier(o.Item) })
+	return mux
 }
 
 func TestPurchaseIsShipped(t *testing.T) {
@@ -107,11 +110,15 @@ func TestClockMovesEverythingThatTheDatabaseTells(t *testing.T) {
 	if task := db.Tasks("q")[0]; task.Updated.Sub(before) < 2*time.Hour {
 		t.Errorf("completed at %v, the clock began at %v", task.Updated, before)
 	}
-	if n, err := db.PurgeMany(t.Context(), dbq.Filter{OlderThan: time.Hour, Limit: 10}); n != 0 || err != nil {
+	purge := func() (int, error) {
+		old := admin.Filter{OlderThan: time.Hour, Limit: 10}
+		return admin.New(db.Client).OperateMany(t.Context(), admin.Purge, old)
+	}
+	if n, err := purge(); n != 0 || err != nil {
 		t.Errorf("purged %d, %v before their time", n, err)
 	}
 	db.Advance(time.Hour)
-	if n, err := db.PurgeMany(t.Context(), dbq.Filter{OlderThan: time.Hour, Limit: 10}); n != 1 || err != nil {
+	if n, err := purge(); n != 1 || err != nil {
 		t.Errorf("purged %d, %v, want 1", n, err)
 	}
 }

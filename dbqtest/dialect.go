@@ -17,8 +17,8 @@ func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{scheme}, Dialect: movable{}, Open: openMovable})
 }
 
-// movable is SQLite's dialect with a clock that can be moved: each statement adds what a table says to the database's time. The
-// dialect that programs use knows nothing of it.
+// movable is SQLite's dialect with a clock that can be moved: each statement adds a table's value to the database's
+// time.
 type movable struct{ sqlite.Dialect }
 
 // offset is how far the clock is ahead, in microseconds.
@@ -41,13 +41,13 @@ func openMovable(ctx context.Context, dsn string) (dialect.Pool, error) {
 	return pool, nil
 }
 
-// Statements are SQLite's with the moved clock in the place of the database's.
+// Statements returns SQLite's statements with the moved clock instead of the database's.
 func (d movable) Statements(n dialect.Names) dialect.Statements {
 	st := d.Dialect.Statements(n)
 	now := st.Now
 	move := func(text string) string { return strings.ReplaceAll(text, now, "("+now+" + "+offset+")") }
 	moveBatch := func(b dialect.Batch) dialect.Batch {
-		b.SQL, b.One, b.Row, b.First, b.After, b.ReadRow = move(b.SQL), move(b.One), move(b.Row), move(b.First), move(b.After), move(b.ReadRow)
+		b.SQL, b.Row = move(b.SQL), move(b.Row)
 		return b
 	}
 	v := reflect.ValueOf(&st).Elem()

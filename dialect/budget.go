@@ -3,16 +3,16 @@ package dialect
 import (
 	"context"
 	"math"
-	"sync/atomic"
 
 	"github.com/google/uuid"
 )
 
-// A Budget is what a checkout may still lease: a number of rows, and bytes of their payloads. A row fits while the payloads together are
-// within the bytes; one that is larger by itself fits where no payload comes before it, so that a large task is handed out alone.
+// A Budget is what a checkout may still lease: a number of rows, and bytes of their payloads. A row fits while the
+// payloads together are within the bytes; one that is larger by itself fits where no payload comes before it, so that a
+// large task is handed out alone.
 //
-// A dialect finds out how large payloads are before it leases them, leaves alone what does not fit (Fit, or the same in SQL and Spend), and
-// marks the rows that it returns when it left some (Mark).
+// A dialect finds out how large payloads are before it leases them, leaves alone what does not fit (Fit, or the same in
+// SQL and Spend), and marks the rows that it returns when it left some (Mark).
 type Budget struct {
 	Rows  int   // rows that may still be leased
 	Bytes int64 // of payload, for all rows of the checkout
@@ -35,12 +35,12 @@ func (b *Budget) Share() int64 { return max(b.Bytes-b.Used, 0) / int64(max(b.Row
 // Spent reports whether nothing more can be leased.
 func (b *Budget) Spent() bool { return b.Rows <= 0 || b.Cut }
 
-// Fit returns the first of rows, in order, that fit, and notes when some do not. It takes nothing from the budget, since what fits may be
-// lost to others yet; see Spend.
+// Fit returns the first of rows, in order, that fit, and notes when some do not. It takes nothing from the budget,
+// since what fits may be lost to others yet; see Spend.
 func (b *Budget) Fit(rows []Row) []Row {
 	used := b.Used
 	for i := range rows {
-		size := rows[i].payloadSize()
+		size := rows[i].PayloadBytes()
 		if used+size > max(b.Bytes, size) {
 			b.Cut = true
 			return rows[:i]
@@ -50,11 +50,12 @@ func (b *Budget) Fit(rows []Row) []Row {
 	return rows
 }
 
-// Spend takes from the budget what was leased, and notes when the statement that leased it left some because of their payloads.
+// Spend takes from the budget what was leased, and notes when the statement that leased it left some because of their
+// payloads.
 func (b *Budget) Spend(rows []Row) {
 	b.Rows -= len(rows)
 	for i := range rows {
-		b.Used += rows[i].payloadSize()
+		b.Used += rows[i].PayloadBytes()
 		b.Cut = b.Cut || rows[i].Cut
 	}
 }
@@ -67,22 +68,20 @@ func (b *Budget) Mark(rows []Row) []Row {
 	return rows
 }
 
-// payloadSize is the length of the payload, also where it was left out.
-func (r *Row) payloadSize() int64 {
+// PayloadBytes is the length of the payload, even where the row came without it.
+func (r *Row) PayloadBytes() int64 {
 	if r.PayloadSize != nil {
 		return *r.PayloadSize
 	}
 	return int64(len(r.Payload))
 }
 
-// isCut reports whether a checkout left due tasks because of their payloads.
-func isCut(rows []Row) bool { return len(rows) > 0 && rows[len(rows)-1].Cut }
-
-// FillPayloads reads the payloads that a search left out because they are large, by a batch that returns id and payload of each :id.
-func (s *Session) FillPayloads(ctx context.Context, c Conn, b Batch, rows []Row) error {
+// FillPayloads reads the payloads that a search left out because they are large, by a batch that returns id and payload
+// of each :id.
+func FillPayloads(ctx context.Context, s *Session, c Conn, b Batch, rows []Row) error {
 	var ids Col[uuid.UUID]
 	for i := range rows {
-		if rows[i].Payload == nil && rows[i].payloadSize() > 0 {
+		if rows[i].Payload == nil && rows[i].PayloadBytes() > 0 {
 			ids = append(ids, rows[i].ID)
 		}
 	}
@@ -103,27 +102,4 @@ func (s *Session) FillPayloads(ctx context.Context, c Conn, b Batch, rows []Row)
 		}
 	}
 	return nil
-}
-
-// Small remembers of a queue whether the payloads of this client's last checkout were small: each within the budget's share. While they are, a
-// dialect may search in a way that costs less for small payloads, and it must be within the budget for large ones all the same.
-type Small struct{ last atomic.Bool }
-
-// Small is that of a queue. It begins as false.
-func (s *Session) Small(queue string) *Small {
-	return s.Remembered("small "+queue, &Small{}).(*Small)
-}
-
-// Were reports whether the payloads of the last checkout that found some tasks were small. It is false after one that found none.
-func (s *Small) Were() bool { return s.last.Load() }
-
-// Found notes what a checkout found, and whether each payload was within share.
-func (s *Small) Found(rows []Row, share int64) {
-	small := len(rows) > 0
-	for i := range rows {
-		small = small && rows[i].payloadSize() <= share
-	}
-	if s.last.Load() != small {
-		s.last.Store(small)
-	}
 }

@@ -31,7 +31,16 @@ const (
 	Invalid Class = 7
 )
 
-var classNames = [...]string{"unknown", "duplicate", "conflict", "unavailable", "ambiguous", "missing", "denied", "invalid"}
+var classNames = [...]string{
+	"unknown",
+	"duplicate",
+	"conflict",
+	"unavailable",
+	"ambiguous",
+	"missing",
+	"denied",
+	"invalid",
+}
 
 // String is the class as metric labels show it.
 func (c Class) String() string {
@@ -41,8 +50,8 @@ func (c Class) String() string {
 	return fmt.Sprintf("class(%d)", uint8(c))
 }
 
-// ClassifyConn classifies what every driver has in common: connections that could not be made or were lost. Dialects call it
-// for what their driver's own error codes do not tell.
+// ClassifyConn classifies what every driver has in common: connections that could not be made or were lost. Dialects
+// call it for what their driver's own error codes do not tell.
 func ClassifyConn(err error) Class {
 	var op *net.OpError
 	var dns *net.DNSError

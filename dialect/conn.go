@@ -3,17 +3,10 @@ package dialect
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"reflect"
 )
 
-// ErrTx is returned by TxConn for a value that is not an open transaction, and by ConnOf for one that statements cannot be run on.
-var ErrTx = errors.New("not an open transaction that dbq can use: pass a *sql.Tx, a *sqlx.Tx, a bun.Tx, " +
-	"tx.Statement.ConnPool.(dbq.Tx) of gorm, or a pgx.Tx wrapped by postgres.Tx")
-
-// Conn is what statements run on: a pool, one connection, or a transaction. A driver that is not database/sql joins in by
-// implementing it, as dialect/postgres does for pgx.Tx.
+// Conn is what statements run on: a pool, one connection, or a transaction. A driver that is not database/sql joins in
+// by implementing it, as dialect/postgres does for pgx.Tx.
 type Conn interface {
 	// Exec runs a statement and says how many rows it touched.
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
@@ -21,8 +14,8 @@ type Conn interface {
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
 }
 
-// A Reader is a Conn whose rows are read within the call, as a driver that is reached beneath database/sql wants it. It is asked
-// instead of Query.
+// A Reader is a Conn whose rows are read within the call, as a driver that is reached beneath database/sql wants it. It
+// is asked instead of Query.
 type Reader interface {
 	Conn
 	// Read runs a statement and passes on its rows, which are good until read returns.
@@ -42,101 +35,4 @@ type Rows interface {
 	Scan(dest ...any) error
 	Err() error
 	Close() error
-}
-
-// sqlConn is what *sql.DB, *sql.Conn, *sql.Tx and sqlx's wrappers have in common.
-type sqlConn interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-type stdConn struct{ sqlConn }
-
-func (c stdConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	r, err := c.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-func (c stdConn) Query(ctx context.Context, query string, args ...any) (Rows, error) {
-	rows, err := c.QueryContext(ctx, query, args...) //nolint:rowserrcheck // the caller reads and checks them
-	if err != nil {
-		return nil, err // a nil *sql.Rows in a Rows would not be nil
-	}
-	return rows, nil
-}
-
-// ConnOf makes a Conn of a *sql.DB, *sql.Conn or *sql.Tx, and passes a Conn through. Anything else is ErrTx.
-func ConnOf(x any) (Conn, error) {
-	switch v := x.(type) {
-	case nil:
-		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
-	case Conn:
-		return v, nil
-	case sqlConn:
-		return stdConn{v}, nil
-	}
-	return nil, fmt.Errorf("%w (it is a %T)", ErrTx, x)
-}
-
-// TxConn makes a Conn of a transaction: one that ends by Commit and Rollback, as in package database/sql, or a Conn. A pool or a single
-// connection is ErrTx, and so is nil. Statements in a transaction that has ended are ErrTx, too, and sql.ErrTxDone.
-func TxConn(tx any) (Conn, error) {
-	if v := reflect.ValueOf(tx); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
-	}
-	conn, own := tx.(Conn)
-	if !own {
-		if inner, ok := innerTx(tx); ok {
-			return TxConn(inner)
-		}
-		sqlTx, ok := tx.(interface {
-			sqlConn
-			Commit() error
-			Rollback() error
-		})
-		if !ok {
-			return nil, fmt.Errorf("%w (it is a %T)", ErrTx, tx)
-		}
-		conn = stdConn{sqlTx}
-	}
-	return txConn{conn}, nil
-}
-
-// innerTx is the *sql.Tx in a field Tx of a struct. What wraps one may do more with a statement than to pass it on: bun.Tx
-// replaces question marks and drops the arguments, gorm's keeps each text as a prepared statement.
-func innerTx(tx any) (inner *sql.Tx, ok bool) {
-	v := reflect.Indirect(reflect.ValueOf(tx))
-	if v.Kind() != reflect.Struct {
-		return nil, false
-	}
-	field := v.FieldByName("Tx")
-	if !field.IsValid() || !field.CanInterface() {
-		return nil, false
-	}
-	inner, ok = field.Interface().(*sql.Tx)
-	return inner, ok
-}
-
-// txConn is a caller's transaction.
-type txConn struct{ conn Conn }
-
-func (c txConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	n, err := c.conn.Exec(ctx, query, args...)
-	return n, ofTx(err)
-}
-
-func (c txConn) Query(ctx context.Context, query string, args ...any) (Rows, error) {
-	rows, err := c.conn.Query(ctx, query, args...)
-	return rows, ofTx(err)
-}
-
-// ofTx says of an error of an ended transaction that it is ErrTx.
-func ofTx(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("%w: %w", ErrTx, err)
-	}
-	return err
 }

@@ -1,9 +1,9 @@
 // Package dialect is the contract between dbq and a family of database engines.
 //
-// A dialect owns every byte of SQL that dbq sends to its family. It is small and stateless: it reports what a server is,
-// what its statements are and what an error means; the core of dbq binds, runs, retries and decides. Nothing in this
-// package knows an engine, and no dialect imports dbq, so a dialect can live in any repository. Whether one keeps dbq's
-// promises is for the conformance suite to say: conformance.Run.
+// A dialect owns every byte of SQL that dbq sends to its family. It is small and stateless: it reports what a server
+// is, what its statements are and what an error means; the core of dbq binds, runs, retries and decides. Nothing in
+// this package knows an engine, and no dialect imports dbq, so a dialect can live in any repository. Whether one keeps
+// dbq's promises is for the conformance suite to say: conformance.Run.
 //
 // How to write one: implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
 // function, and give conformance.Run a harness. docs/dialect.md walks through it.
@@ -17,29 +17,36 @@ import (
 
 // A Dialect speaks to one family of engines. It must be stateless and safe for concurrent use: what it learned from a
 // server comes back to it in a Session. It must not retry and must not decide policy.
+//
+// A dialect may implement more, each of which has a default: ValueBinder and Inliner (what its driver binds),
+// BatchRunner (changes of many rows), Nexter and Backdater (where its scans begin), Listener (notifications), and
+// Native (a driver that is faster below database/sql).
 type Dialect interface {
-	// Name is the family, such as "postgres". It is for logs, metrics and the names of tests; the core never branches on it.
+	// Name is the family, such as "postgres". It is for logs, metrics and the names of tests; the core never branches on
+	// it.
 	Name() string
 
 	// Probe asks the server what it is and what it can do. It runs once when a client opens. Any doubt must be an error
 	// that says what to change: a wrong guess here breaks promises silently.
 	Probe(ctx context.Context, db *sql.DB) (Server, error)
 
-	// Migrations are the numbered steps that make the schema, from 1 upwards without gaps. A released step never changes.
+	// Migrations are the numbered steps that make the schema, without gaps. Step 0 makes the table of migrations, and the
+	// schema it is in; it runs before every migration, so it must be safe to run again. A released step never changes. See
+	// ReadSchema.
 	Migrations(Names) []Migration
 
 	// Statements are the texts that the core runs. Every field must be filled but those that Statements.MayBeEmpty names.
 	Statements(Names) Statements
 
 	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing
-	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases, and
-	// a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the rows
-	// that it leased for sure. With r.Expired it takes tasks whose lease ran out first, without it when it finds nothing
-	// else, or when there is room left, and turns those whose attempts are spent into POISON rows, which it returns too,
-	// both with who held them and as which attempt. An attempt that is not known to have started is a lapse, see
-	// LapsesPerAttempt. A queue with a note of the kind "pause" (NotePause) hands out nothing. When
-	// the payloads of due tasks exceed r.Bytes, it leases the first of them that fit, in order, at least one, and marks the
-	// rows with Cut; see Budget. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
+	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases,
+	// and a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the
+	// rows that it leased for sure. With r.Expired it takes tasks whose lease ran out first, without it when it finds
+	// nothing else, or when there is room left, and turns those whose attempts are spent into POISON rows, which it
+	// returns too, both with who held them and as which attempt. An attempt that is not known to have started is a lapse,
+	// see LapsesPerAttempt. A queue with a key/value record of PauseKind hands out nothing. When the payloads of
+	// due tasks exceed r.Bytes, it leases the first of them that fit, in order, at least one, and marks the rows with Cut;
+	// see Budget. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
 	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
@@ -61,16 +68,16 @@ type Server struct {
 	NoSchemas bool
 	// OneWriter says that one transaction writes at a time, whatever the number of connections.
 	OneWriter bool
-	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, without a later error: each
-	// statement that follows commits by itself, and COMMIT succeeds.
+	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, without a later error:
+	// each statement that follows commits by itself, and COMMIT succeeds.
 	RollsBack bool
 	// LongLockWaits says that a statement may wait longer than a second for a row that another transaction has locked,
 	// whatever :lock_wait is: batches that settle then ask for Statements.Unlocked first.
 	LongLockWaits bool
 	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
 	Notifies bool
-	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends notifications through
-	// it, and gets none.
+	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends
+	// notifications through it, and gets none.
 	Pooler string
 	// ExplicitTx makes the core wrap each write in Statements.Begin and COMMIT, for a server or a pool whose
 	// transactions do not start at READ COMMITTED by themselves.
@@ -89,8 +96,8 @@ const (
 	CAS Strategy = "cas"
 )
 
-// NotePause is the kind of note whose name is a queue that is paused.
-const NotePause = "pause"
+// PauseKind is the kind of the key/value records whose names are the queues that are paused.
+const PauseKind = "pause"
 
 // Names are the tables' places. Both are lower-case SQL identifiers, checked by the core, so they need no quoting.
 type Names struct {
@@ -106,25 +113,14 @@ func (n Names) Table(name string) string {
 	return n.Prefix + name
 }
 
-// A Migration is one step of the schema. Its statements run in order in one transaction where the engine's DDL can be
-// in one; elsewhere each of them must be safe to run again.
-type Migration struct {
-	Version int
-	Title   string
-	// Compatible is the oldest version whose programs work with the tables after this step, such as the version before it for a step
-	// that adds a nullable column: they go on beside newer programs during a rolling deploy, and open. Zero is Version itself.
-	Compatible int
-	Statements []string
-}
-
 // CheckoutRequest is one checkout.
 type CheckoutRequest struct {
 	Strategy Strategy
 	Queue    string
 	Limit    int           // at least 1
-	Bytes    int64         // of all payloads together, of which one larger task is an exception when it comes alone; 0 is no bound
+	Bytes    int64         // of all payloads, 0 is no bound; one larger task may come alone
 	Lease    time.Duration // from the database's now on
-	Holder   string        // fresh for each call, and no other client's: a token used twice would return earlier batches again
+	Holder   string        // unique to the call: a token used twice would return earlier batches again
 	Expired  bool          // look for leases that ran out, too
 	Started  bool          // the caller begins each task at once; see Begun
 }
@@ -133,12 +129,13 @@ type CheckoutRequest struct {
 type Driver struct {
 	Schemes []string
 	Dialect Dialect
-	// Products are the schemes that promise a product, a Server.Product: a DSN that leads to another one may be a mistake, so
-	// the core refuses it and names the right scheme.
+	// Products are the schemes that promise a product, a Server.Product: a DSN that leads to another one may be a mistake,
+	// so the core refuses it and names the right scheme.
 	Products map[string]string
 	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
 	// options that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)
-	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is empty for most.
+	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is
+	// empty for most.
 	Note string
 }

@@ -14,9 +14,17 @@ import (
 type dsnError struct{ scheme, why string }
 
 func (e *dsnError) Error() string {
-	return fmt.Sprintf("%v: %s: write %s://user:password@host:port/database, with special characters in the user and the password escaped "+
-		"(%%40 for @, %%2F for /)", ErrDSN, e.why, e.scheme)
+	return fmt.Sprintf(
+		"%v: %s: write %s://user:password@host:port/database, with special characters in the user and the password escaped "+
+			"(%%40 for @, %%2F for /)",
+		ErrDSN,
+		e.why,
+		e.scheme,
+	)
 }
+
+// ShowsNoDSN marks an error that repeats nothing of the DSN, so that it needs no redaction.
+func (e *dsnError) ShowsNoDSN() {}
 
 // Is reports that it is ErrDSN.
 func (e *dsnError) Is(err error) bool { return err == ErrDSN }
@@ -27,9 +35,9 @@ var (
 	paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,62}$`)
 )
 
-// ParseDSN takes a DSN apart that is written like a URL. The user and the password end at the last @ before the path. A DSN that
-// could be understood in two ways, one of which shows a piece of a password as a host, a database or a parameter, is refused. Every
-// error is ErrDSN and repeats nothing of the DSN but its scheme.
+// ParseDSN takes a DSN apart that is written like a URL. The user and the password end at the last @ before the path. A
+// DSN that could be understood in two ways, one of which shows a piece of a password as a host, a database or a
+// parameter, is refused. Every error is ErrDSN and repeats nothing of the DSN but its scheme.
 func ParseDSN(dsn string) (DSN, error) {
 	scheme, ok := schemeOf(dsn)
 	if !ok {
@@ -69,7 +77,8 @@ func ParseDSN(dsn string) (DSN, error) {
 	}
 	d.Hosts = hosts
 	var err error
-	if d.Database, err = url.PathUnescape(strings.Trim(path, "/")); err != nil || strings.ContainsFunc(d.Database, unicode.IsControl) {
+	if d.Database, err = url.PathUnescape(strings.Trim(path, "/")); err != nil ||
+		strings.ContainsFunc(d.Database, unicode.IsControl) {
 		return refuse("the database's name cannot be read")
 	}
 	if d.Params, err = url.ParseQuery(query); err != nil {
@@ -113,8 +122,8 @@ func validHosts(hosts string) bool {
 
 var errHost = errors.New("not a host")
 
-// SplitHost splits host:port or [address]:port of a DSN, without the brackets. port is the default for one that has none. The error
-// repeats nothing of the text.
+// SplitHost splits host:port or [address]:port of a DSN, without the brackets. port is the default for one that has
+// none. The error repeats nothing of the text.
 func SplitHost(node, port string) (host, _ string, err error) {
 	host = node
 	if i := strings.LastIndex(node, ":"); i > strings.LastIndex(node, "]") {

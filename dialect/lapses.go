@@ -6,8 +6,8 @@ import "fmt"
 // before its worker has begun it is not handed out for ever.
 //
 // When a lease runs out, its attempt counts if the row says that it had started: its checkout asked for that
-// (CheckoutRequest.Started), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt does
-// not count.
+// (CheckoutRequest.Started), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt
+// does not count.
 const LapsesPerAttempt = 100
 
 // Counts is the SQL condition on a row whose lease ran out that its attempt counts. The prefix of its columns is one

@@ -25,7 +25,7 @@ type Pool struct {
 	Begin []string
 	// Share runs a change that is its own transaction, and may let several callers share a commit. Each must get what
 	// it would have got alone, and the commit must be durable before. It says not ok to a statement that it leaves to a
-	// connection of Write. Its errors are as those of Session.Alone. It may be nil.
+	// connection of Write. Its errors are as those of Session.Autocommit. It may be nil.
 	Share func(ctx context.Context, query string, args []any) (touched int64, ok bool, err error)
 }
 

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -93,19 +92,6 @@ func NoteOf(d Dialect, dsn string) string {
 		}
 	}
 	return ""
-}
-
-// Open opens the pools for a DSN through the driver of its scheme. Errors never show the DSN's password.
-func Open(ctx context.Context, dsn string) (Driver, Pool, error) {
-	d, err := Lookup(dsn)
-	if err != nil {
-		return Driver{}, Pool{}, err
-	}
-	pool, err := d.Open(ctx, dsn)
-	if err != nil {
-		return d, Pool{}, Scrub(err, dsn) // with the driver, whose dialect knows what the error means
-	}
-	return d, pool, nil
 }
 
 // CheckProduct refuses, with ErrDSN, a server that is another product than the DSN's scheme promises.

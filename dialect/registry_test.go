@@ -89,32 +89,17 @@ func TestMissNamesTheCureAndHidesTheSecret(t *testing.T) {
 		{"host=db password=hush", "does not begin with one"},
 		{"us_er:hush@tcp(db:3306)/d", "does not begin with one"},
 	} {
-		_, _, err := Open(t.Context(), c.dsn)
+		_, err := Lookup(c.dsn)
 		if !errors.Is(err, ErrUnknownScheme) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("Open(%q): got %v, want %q", c.dsn, err, c.want)
+			t.Errorf("Lookup(%q): got %v, want %q", c.dsn, err, c.want)
 			continue
 		}
 		if strings.Contains(err.Error(), "hush") && c.dsn != "hush" {
-			t.Errorf("Open(%q) shows the secret: %v", c.dsn, err)
+			t.Errorf("Lookup(%q) shows the secret: %v", c.dsn, err)
 		}
 		if strings.Contains(c.want, "use one of") && !strings.Contains(err.Error(), "miss") {
-			t.Errorf("Open(%q) does not name the registered schemes: %v", c.dsn, err)
+			t.Errorf("Lookup(%q) does not name the registered schemes: %v", c.dsn, err)
 		}
-	}
-}
-
-func TestOpenScrubsTheDriversError(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("cause")
-	register(t, Driver{Schemes: []string{"leak"}, Dialect: fake{}, Open: func(_ context.Context, dsn string) (Pool, error) {
-		return Pool{}, fmt.Errorf("parse %q: %w", dsn, cause)
-	}})
-	d, _, err := Open(t.Context(), "leak://app:hush@h/d")
-	if !errors.Is(err, cause) || strings.Contains(err.Error(), "hush") {
-		t.Errorf("got %v", err)
-	}
-	if d.Dialect == nil {
-		t.Error("nobody is there to say what the error means")
 	}
 }
 

@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"database/sql"
-	"fmt"
-	"reflect"
-	"strings"
 
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
-	"github.com/jmoiron/sqlx/reflectx"
 )
 
 // Row is a task as the table holds it. A statement may leave columns out; the fields are found by the columns' names.
-// Times are microseconds since 1970 in UTC by the database's clock, so that no session time zone, daylight saving change
-// or driver can bend them.
+// Times are microseconds since 1970 in UTC by the database's clock, so that no session time zone, daylight saving
+// change or driver can bend them.
 type Row struct {
 	ID          uuid.UUID   `db:"id"`
 	Queue       string      `db:"queue"`
@@ -25,12 +21,13 @@ type Row struct {
 	Priority    int         `db:"priority"`
 	Attempt     int         `db:"attempt"`
 	MaxAttempts int         `db:"max_attempts"`
-	Lapses      int         `db:"lapses"`  // leases that ended before their attempt is known to have started; see LapsesPerAttempt
+	Lapses      int         `db:"lapses"`  // leases that ended with an attempt not known to have started
 	Started     int         `db:"started"` // a takeover: 1 when the attempt is known to have started
 	Fence       int64       `db:"fence"`
 	Due         *int64      `db:"due"`
 	LeaseUntil  *int64      `db:"lease_until"`
 	Holder      *string     `db:"holder"`
+	Taken       *int64      `db:"taken"` // when the last attempt began; null when the row does not say how it ended
 	Created     int64       `db:"created"`
 	Updated     int64       `db:"updated"`
 	Headers     []byte      `db:"headers"`
@@ -40,7 +37,8 @@ type Row struct {
 	Now         int64       `db:"now"`     // the database's clock when the row was read
 	Cut         bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
 
-	// Of a row whose lease had run out when checkout took it over: who had held it, since when, until when, and as which attempt.
+	// Of a row whose lease had run out when checkout took it over: who had held it, since when, until when, and as which
+	// attempt.
 	WasHolder  *string `db:"was_holder"`
 	WasTaken   *int64  `db:"was_taken"`
 	WasUntil   *int64  `db:"was_until"`
@@ -72,8 +70,8 @@ type CountRow struct {
 	Cut    int64       `db:"cut"`    // 1 when the count stopped at its limit
 }
 
-// NoteRow is a row of Statements.Note and Notes.
-type NoteRow struct {
+// KVRow is a key/value record, which all clients of the same tables share.
+type KVRow struct {
 	Kind    string `db:"kind"`
 	Name    string `db:"name"`
 	Version int64  `db:"version"`
@@ -83,64 +81,8 @@ type NoteRow struct {
 	Now     int64  `db:"now"`
 }
 
-// AttemptRow is a row of Statements.Attempts.
-type AttemptRow struct {
-	Task    uuid.UUID `db:"task"`
-	Fence   int64     `db:"fence"`
-	Queue   string    `db:"queue"`
-	Attempt int       `db:"attempt"`
-	Outcome string    `db:"outcome"`
-	Started int64     `db:"started"`
-	Ended   int64     `db:"ended"`
-	Worker  string    `db:"worker"`
-	Error   []byte    `db:"error"`
-}
-
-// mapper finds the fields of rows by their db tags. Its findings are kept for each type.
-var mapper = reflectx.NewMapper("db")
-
-// Scan reads all rows into structs by their db tags, and closes the rows. The fields are looked up once, not for each row.
-func Scan[T any](rows Rows) ([]T, error) { return scan[T](rows, 0) }
-
-// leastRoom and mostRoom bound what is set aside for rows before they are read.
-const leastRoom, mostRoom = 8, 1000
-
-// scan is Scan for rows that are likely to be no more than atMost.
-func scan[T any](rows Rows, atMost int) ([]T, error) {
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	var row, empty T
-	fields := make([]any, len(columns))
-	for i, name := range columns { // an engine may show plain names in capitals
-		columns[i] = strings.ToLower(name)
-	}
-	for i, path := range mapper.TraversalsByName(reflect.TypeFor[T](), columns) {
-		if len(path) == 0 {
-			return nil, fmt.Errorf("dialect: a statement returns the column %q, which %T does not have", columns[i], row)
-		}
-		fields[i] = reflect.ValueOf(&row).Elem().FieldByIndex(path).Addr().Interface()
-		if text, ok := fields[i].(*string); ok {
-			fields[i] = TextOrNull{text}
-		}
-	}
-	var out []T
-	for rows.Next() {
-		row = empty
-		if err := rows.Scan(fields...); err != nil {
-			return nil, err
-		}
-		if len(out) == leastRoom && atMost > leastRoom { // it is not just a look that finds little
-			out = append(make([]T, 0, min(atMost, mostRoom)), out...)
-		}
-		out = append(out, row)
-	}
-	return out, rows.Err()
-}
-
-// TextOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a *string.
+// TextOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a
+// *string.
 type TextOrNull struct{ To *string }
 
 // Scan is called by database/sql.
@@ -151,22 +93,8 @@ func (t TextOrNull) Scan(v any) error {
 	return err
 }
 
-// restoreAllEmpty gives back the empty values that a driver read as null.
-func restoreAllEmpty(rows []Row) {
-	restore := func(b []byte, size *int64) []byte {
-		if b == nil && size != nil && *size == 0 {
-			return []byte{}
-		}
-		return b
-	}
-	for i := range rows {
-		r := &rows[i]
-		r.Payload, r.Result = restore(r.Payload, r.PayloadSize), restore(r.Result, r.ResultSize)
-	}
-}
-
-// HandOutOrder compares rows of a checkout: by priority, then by when they became due, so that a worker begins with what has
-// waited longest.
+// HandOutOrder compares rows of a checkout: by priority, then by when they became due, so that a worker begins with
+// what has waited longest.
 func HandOutOrder(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))
 }

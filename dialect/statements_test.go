@@ -12,7 +12,7 @@ func TestOnlyFieldsOfStatementsMayBeEmpty(t *testing.T) {
 			t.Errorf("Statements has no field %s", name)
 		}
 	}
-	for name, want := range map[string]bool{"InsertAlike": true, "Notify": true, "Insert": false, "Get": false} {
+	for name, want := range map[string]bool{"Batches": true, "Notify": true, "Insert": false, "Get": false} {
 		if got := (Statements{}).MayBeEmpty(name); got != want {
 			t.Errorf("%s may be empty: %v, want %v", name, got, want)
 		}

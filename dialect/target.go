@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// Target is where a DSN leads. It is all of a DSN that dbq prints: it has no user, password or option, so nothing in it has to be
-// masked. The zero Target is unknown.
+// Target is where a DSN leads. It is all of a DSN that dbq prints: it has no user, password or option, so nothing in it
+// has to be masked. The zero Target is unknown.
 type Target struct {
 	Scheme   string // in lower case, such as "postgres"
 	Hosts    string // host, host:port, or several of these with commas between; empty for a file and a local socket
@@ -55,8 +55,8 @@ func (d DSN) withParams() Target {
 	return t
 }
 
-// misplacedUser reports whether a SQLite DSN has what looks like a user before a host: it was meant for a server. A relative path with
-// an @ in it can be written without the slashes.
+// misplacedUser reports whether a SQLite DSN has what looks like a user before a host: it was meant for a server. A
+// relative path with an @ in it can be written without the slashes.
 func misplacedUser(rest string) bool {
 	return strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") && strings.Contains(rest, "@")
 }
@@ -81,7 +81,8 @@ func (t Target) String() string {
 // MarshalText is String, for JSON.
 func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// DSN is a DSN taken apart, as in scheme://user:password@host:port,host:port/database?name=value. It prints as its Target.
+// DSN is a DSN taken apart, as in scheme://user:password@host:port,host:port/database?name=value. It prints as its
+// Target.
 type DSN struct {
 	Target
 	User     string

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Literals writes states as a SQL list such as "0, 3". Literals, never binds: a generic plan of PostgreSQL cannot use a
-// partial index for a bound value.
+// Literals returns states as a SQL list such as "0, 3". SQL texts use literals, never bound values, because a generic
+// plan of PostgreSQL cannot use a partial index for a bound value.
 func Literals(states ...State) string {
 	var b strings.Builder
 	for i, s := range states {
@@ -19,22 +19,14 @@ func Literals(states ...State) string {
 	return b.String()
 }
 
-// WhenNames are the branches of a CASE over a state's number that give its name, for the view that a person reads.
-func WhenNames() string {
-	var b strings.Builder
-	for _, s := range All() {
-		fmt.Fprintf(&b, " WHEN %s THEN '%v'", Literals(s), s)
-	}
-	return b.String()
-}
-
-// Condition is the SQL condition for a list of states on a column named state. For states that all lie at ERROR or above it
-// repeats the predicate of the partial index on these, which SQLite wants to see word by word.
+// Condition returns the SQL condition that the column state is one of the given states. If all of them are ERROR or
+// above, it repeats the predicate of the partial index on these states, because SQLite uses such an index only then.
 func Condition(states ...State) string {
 	return "state IN (" + Literals(states...) + ")" + failedOnly(states)
 }
 
-// Guard is the SQL condition on the rows that an operator's event may take; due names the column whose null means parked.
+// Guard returns the SQL condition on the tasks that an operator's event may start from. A task is parked when the
+// column named by due is null.
 func Guard(t Transition, due string) string {
 	var or []string
 	for _, src := range t.From {

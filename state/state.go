@@ -1,8 +1,8 @@
-// Package state holds dbq's state machine as data.
+// Package state defines dbq's state machine as data.
 //
-// The table in this package is the only place where a transition is written down. Guards in SQL, the CHECK constraint,
-// conformance cases, docs/states.md, metric labels, the command line's verbs and a page's buttons are derived from it.
-// The package imports nothing but the standard library, so that everything else may import it.
+// Its table is the only place where a transition is written down. The guards in SQL, the CHECK constraint, the
+// conformance cases, docs/states.md, metric labels and the verbs of the command line are derived from it. The package
+// imports only the standard library, so that every other package can import it.
 package state
 
 import (
@@ -10,23 +10,24 @@ import (
 	"strings"
 )
 
-// State is where a task stands. The numbers are stored in the database: never renumber them.
+// State is the state of a task. The numbers are stored in the database and never change.
 type State int16
 
 const (
 	// None is the absence of a task: before enqueue and after purge. It is never stored.
 	None State = -1
-	// Created waits for its due time. It moves to Processing by checkout, or to Error by an operator's reject.
+	// Created waits for its due time. It moves to Processing by a checkout, or to Error when an operator rejects it.
 	Created State = 0
-	// Processing is leased to one worker. It leaves by the worker's settling call, by an operator's revoke,
-	// or is taken over by a checkout once its lease ran out.
+	// Processing is leased to one worker. It ends when the worker settles it or an operator revokes it. Once the lease
+	// runs out, a checkout takes the task over.
 	Processing State = 1
-	// Completed is done, with an optional result. Only a purge removes it.
+	// Completed ended successfully, with an optional result. Only a purge removes it.
 	Completed State = 2
-	// Error failed or was taken out. With a due time it is retried by itself then; without one it is parked until an
-	// operator acts.
+	// Error failed, or was rejected or revoked. With a due time it is retried at that time. Without one it is parked:
+	// it waits for an operator.
 	Error State = 3
-	// Poison is never handed out again by itself: its attempts are spent, or somebody said so. It waits for a person.
+	// Poison is not handed out again: its attempts are exhausted, or a handler or an operator decided so. It waits for
+	// an operator.
 	Poison State = 4
 )
 
@@ -34,10 +35,10 @@ var names = map[State]string{
 	None: "none", Created: "CREATED", Processing: "PROCESSING", Completed: "COMPLETED", Error: "ERROR", Poison: "POISON",
 }
 
-// All lists the stored states in the order of their numbers.
+// All returns the stored states, in the order of their numbers.
 func All() []State { return []State{Created, Processing, Completed, Error, Poison} }
 
-// String is the name of the state as documentation, labels and the command line show it, such as "CREATED".
+// String returns the name of the state as documentation, labels and the command line show it, such as "CREATED".
 func (s State) String() string {
 	if n, ok := names[s]; ok {
 		return n
@@ -45,10 +46,10 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int16(s))
 }
 
-// MarshalText makes a state its name in JSON and in flags.
+// MarshalText returns the name of the state, for JSON and flags.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is the reverse of MarshalText; see Parse.
+// UnmarshalText sets the state by its name. It accepts what Parse accepts.
 func (s *State) UnmarshalText(text []byte) error {
 	p, err := Parse(string(text))
 	if err == nil {

@@ -1,9 +1,9 @@
 package state
 
-// Event is what happens to a task. Its text is the name of the method, the verb of the command line and the metric label.
+// Event is what happens to a task. Its text is the verb of the command line and the metric label.
 type Event string
 
-// The events of a task's life, in the order of the table.
+// The events, in the order of the table.
 const (
 	Enqueue    Event = "enqueue"
 	Checkout   Event = "checkout"
@@ -26,49 +26,49 @@ type Who string
 const (
 	// Anyone may enqueue.
 	Anyone Who = "anyone"
-	// Worker asks for tasks and gets a lease.
+	// Worker checks out tasks and gets leases.
 	Worker Who = "worker"
-	// Holder is a worker that presents the fence of its lease.
+	// Holder is a worker that presents the valid fence of its lease.
 	Holder Who = "lease holder"
-	// Operator is a person or a housekeeping job; no lease is needed.
+	// Operator is a person or a housekeeping job. It needs no lease.
 	Operator Who = "operator"
 )
 
-// When narrows a source state: the rows of the state that the event takes.
+// When is the condition under which an event may start from a state.
 type When string
 
 const (
-	// Always takes every row of the state.
+	// Always is no condition.
 	Always When = ""
-	// IfDue takes rows whose due time has come, by the database's clock.
+	// IfDue requires that the due time has come, by the database's clock.
 	IfDue When = "due"
-	// IfExpired takes rows whose lease has run out, by the database's clock.
+	// IfExpired requires that the lease has run out, by the database's clock.
 	IfExpired When = "lease ran out"
-	// IfLapsed takes rows whose lease has run out before the attempt is known to have started.
+	// IfLapsed requires that the lease has run out before the attempt is known to have started.
 	IfLapsed When = "lease ran out before the start"
-	// IfSpent takes rows whose lease has run out and whose attempts are spent.
+	// IfSpent requires that the lease has run out and that the attempts are exhausted.
 	IfSpent When = "lease ran out, attempts spent"
-	// IfParked takes rows without a due time, which nothing retries by itself.
+	// IfParked requires that the task has no due time, so that it is not retried.
 	IfParked When = "parked"
 )
 
-// Source is a state that an event may start from.
+// Source is a state that an event may start from, and the condition for it.
 type Source struct {
 	State State
 	When  When
 }
 
-// Attempts says what an event does to a task's attempt counter.
+// Attempts is what an event does to a task's attempt counter.
 type Attempts string
 
 const (
-	// Keep leaves the counter alone.
+	// Keep leaves the counter unchanged.
 	Keep Attempts = ""
 	// Count adds one: an attempt begins.
 	Count Attempts = "+1"
-	// Uncount takes one off: the attempt that began does not count.
+	// Uncount subtracts one: the attempt that began does not count.
 	Uncount Attempts = "-1"
-	// Reset starts over at 0.
+	// Reset sets the counter to 0.
 	Reset Attempts = "0"
 )
 
@@ -79,8 +79,8 @@ type Transition struct {
 	To       State
 	Who      Who
 	Attempts Attempts // what happens to the attempt counter
-	Fence    bool     // whether the fence grows: it does on every change of owner, never on a heartbeat
-	Doc      string   // one sentence, shown by documentation, pages and failing tests
+	Fence    bool     // whether the fence grows: on every change of owner, never on a heartbeat
+	Doc      string   // one sentence, for documentation, the command line and failing tests
 }
 
 var table = []Transition{
@@ -89,34 +89,35 @@ var table = []Transition{
 	{Checkout, []Source{{Created, IfDue}, {Error, IfDue}, {Processing, IfExpired}}, Processing, Worker, Count, true,
 		"A due task, or one whose lease ran out, is leased to one worker."},
 	{Checkout, []Source{{Processing, IfLapsed}}, Processing, Worker, Keep, true,
-		"A task whose lease ran out before its attempt is known to have started is leased again; that attempt does not count."},
+		"A task whose lease ran out before its attempt is known to have started is leased again; " +
+			"that attempt does not count."},
 	{Extend, []Source{{Processing, Always}}, Processing, Holder, Keep, false,
-		"The lease holder asks for more time: a heartbeat."},
+		"The lease is renewed: a heartbeat."},
 	{Complete, []Source{{Processing, Always}}, Completed, Holder, Keep, false,
-		"The work is done; a result may be kept, or the task removed in the same step."},
+		"The work is done. The task is stored with its result, or removed in the same step."},
 	{Fail, []Source{{Processing, Always}}, Error, Holder, Keep, false,
-		"The attempt failed: retried by itself at its due time, or parked without one."},
+		"The attempt failed. The task is retried at its new due time, or parked."},
 	{PoisonIt, []Source{{Processing, Always}}, Poison, Holder, Keep, false,
-		"The attempt failed for good, or was the last one: never handed out again by itself."},
+		"The attempt failed for good, or was the last one. The task is not handed out again."},
 	{PoisonIt, []Source{{Processing, IfSpent}}, Poison, Worker, Keep, true,
-		"A checkout finds a lease that ran out on the last attempt."},
+		"The lease of the last attempt ran out, and a checkout found it."},
 	{Reject, []Source{{Created, Always}}, Error, Operator, Keep, false,
-		"A task is taken out before it runs, and parked."},
+		"A task is parked before it runs."},
 	{Revoke, []Source{{Processing, Always}}, Error, Operator, Keep, true,
-		"The lease is taken away and the task parked; its worker learns so at its next call."},
+		"The lease is taken away, the handler's context ends, and the task is parked."},
 	{Release, []Source{{Processing, Always}}, Created, Holder, Uncount, false,
-		"The task is handed back, for now or for later; the attempt does not count."},
+		"The task is handed back, for now or for later. The attempt does not count."},
 	{Reenqueue, []Source{{Error, Always}, {Poison, Always}}, Created, Operator, Reset, false,
-		"A failed task is due again, and its attempts start over."},
+		"A failed task becomes due again, and its attempts start over."},
 	{Quarantine, []Source{{Error, Always}}, Poison, Operator, Keep, false,
-		"A failed task is not to be retried."},
+		"A failed task will not be retried."},
 	{Restore, []Source{{Poison, Always}}, Error, Operator, Keep, false,
 		"A poisoned task is parked for inspection."},
 	{Purge, []Source{{Completed, Always}, {Poison, Always}, {Error, IfParked}}, None, Operator, Keep, false,
 		"A finished or parked task is removed."},
 }
 
-// Transitions is a copy of the table, in its order.
+// Transitions returns a copy of the table.
 func Transitions() []Transition {
 	t := make([]Transition, len(table))
 	for i, row := range table {
@@ -126,7 +127,7 @@ func Transitions() []Transition {
 	return t
 }
 
-// Find is the row of an event and who causes it, the first where there are several; ok is false when there is none.
+// Find returns the first row for an event that who may cause. If there is none, ok is false.
 func Find(e Event, who Who) (t Transition, ok bool) {
 	for _, row := range table {
 		if row.Event == e && row.Who == who {
@@ -137,7 +138,7 @@ func Find(e Event, who Who) (t Transition, ok bool) {
 	return Transition{}, false
 }
 
-// ByOperator lists the transitions that need no lease, for a page's buttons and the command line's verbs.
+// ByOperator returns the transitions that operators cause, which are the verbs of the command line.
 func ByOperator() []Transition {
 	var out []Transition
 	for _, row := range Transitions() {
@@ -148,8 +149,8 @@ func ByOperator() []Transition {
 	return out
 }
 
-// Allows reports whether the transition may start from a row of state s. Parked says whether the row has no due time;
-// due and expired rows are the database's to tell, so IfDue, IfExpired, IfLapsed and IfSpent count as allowed.
+// Allows reports whether the transition may start from state s; parked is whether the task has no due time. Conditions
+// that only the database can decide (IfDue, IfExpired, IfLapsed and IfSpent) count as met.
 func (t Transition) Allows(s State, parked bool) bool {
 	for _, src := range t.From {
 		if src.State == s && (src.When != IfParked || parked) {
@@ -159,7 +160,7 @@ func (t Transition) Allows(s State, parked bool) bool {
 	return false
 }
 
-// FromStates lists the transition's source states, for guards and messages.
+// FromStates returns the transition's source states.
 func (t Transition) FromStates() []State {
 	var out []State
 	for _, src := range t.From {

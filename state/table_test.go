@@ -88,13 +88,14 @@ func TestEveryRowSaysWhoAndWhat(t *testing.T) {
 func TestTheTableKeepsThePromises(t *testing.T) {
 	t.Parallel()
 	for _, row := range state.Transitions() {
-		changesOwner := row.Event == state.Checkout || row.Event == state.Revoke || row.Event == state.PoisonIt && row.Who == state.Worker
+		changesOwner := row.Event == state.Checkout || row.Event == state.Revoke ||
+			row.Event == state.PoisonIt && row.Who == state.Worker
 		if row.Fence != changesOwner {
-			t.Errorf("%s by %s: the fence grows: %v; it grows when the lease changes hands, and only then", row.Event, row.Who, row.Fence)
+			t.Errorf("%s by %s: the fence grows: %v, want %v", row.Event, row.Who, row.Fence, changesOwner)
 		}
 		lapse := slices.Contains(row.From, state.Source{State: state.Processing, When: state.IfLapsed})
 		if counts := row.Attempts == state.Count; counts != (row.Event == state.Checkout && !lapse) {
-			t.Errorf("%s: counts an attempt: %v; a checkout does, unless it replaces one that had not started, and nothing else", row.Event, counts)
+			t.Errorf("%s: counts an attempt: %v; only a checkout of a task that did not lapse does", row.Event, counts)
 		}
 		for _, src := range row.From {
 			if row.Who == state.Holder && src.State != state.Processing {
@@ -103,7 +104,9 @@ func TestTheTableKeepsThePromises(t *testing.T) {
 			if row.Who == state.Worker && src.State == state.Poison {
 				t.Errorf("%s hands out a poisoned task", row.Event)
 			}
-			if row.Event == state.Purge && (src.State == state.Created || src.State == state.Processing || src.State == state.Error && src.When != state.IfParked) {
+			pending := src.State == state.Created || src.State == state.Processing ||
+				src.State == state.Error && src.When != state.IfParked
+			if row.Event == state.Purge && pending {
 				t.Errorf("purge removes a task that is still to be done: %v %s", src.State, src.When)
 			}
 		}

@@ -20,21 +20,22 @@ type brokenCause struct{ cause *brokenCause }
 func (e *brokenCause) Error() string { return "broken" }
 func (e *brokenCause) Unwrap() error { return e.cause.cause }
 
-// A nil pointer that is returned as an error is not nil, and its methods panic: that fails the attempt, and does not end the worker's process.
+// A nil pointer that is returned as an error is not nil, and its methods panic: that fails the attempt, and does not
+// end the worker's process.
 func TestAnErrorWhoseMethodsPanicFailsItsAttempt(t *testing.T) {
 	t.Parallel()
-	for name, broken := range map[string]error{
-		"its text":           (*brokenError)(nil),
-		"its cause":          (*brokenCause)(nil),
-		"within an outcome":  worker.Poison((*brokenError)(nil)),
-		"within another one": worker.RetryIn(0, (*brokenCause)(nil)),
+	for name, broken := range map[string]func() dbq.Outcome{
+		"its text":           func() dbq.Outcome { return dbq.Failed((*brokenError)(nil)) },
+		"its cause":          func() dbq.Outcome { return dbq.Failed((*brokenCause)(nil)) },
+		"of an error":        func() dbq.Outcome { return dbq.OutcomeOf((*brokenCause)(nil)) },
+		"within another one": func() dbq.Outcome { return dbq.RetryIn(0, (*brokenCause)(nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for how, w := range map[string]worker.Worker{
-				"handler": {Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, broken })},
-				"batch handler": {BatchHandler: worker.BatchFunc(func(context.Context, []dbq.Task) []worker.Outcome {
-					return []worker.Outcome{{Err: broken}}
+				"handler": {Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome { return broken() })},
+				"batch handler": {BatchHandler: worker.BatchFunc(func(context.Context, []dbq.Task) []dbq.Outcome {
+					return []dbq.Outcome{broken()}
 				})},
 			} {
 				w.Queue = open(t)

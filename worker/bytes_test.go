@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// A checkout that its payloads cut short is no empty queue: the worker asks again at once, though it may wait an hour. And what waits for
-// handlers is bounded in bytes, too.
+// A checkout that its payloads cut short is no empty queue: the worker asks again at once, though it may wait an
+// hour. And what waits for handlers is bounded in bytes, too.
 func TestWorkerBytes(t *testing.T) {
 	t.Parallel()
 	const size, fit, tasks = 1000, 3, 40
-	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate(), dbq.WithMaxCheckoutBytes(fit*size))
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate(),
+		dbq.WithMaxCheckoutBytes(fit*size))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,17 +29,17 @@ func TestWorkerBytes(t *testing.T) {
 	defer cancel()
 	var done, most atomic.Int64
 	w := worker.Worker{Queue: q, Concurrency: 1, PollMin: time.Hour, PollMax: time.Hour,
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
-			stats, err := c.Stats(ctx)
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+			stats, err := admin.New(c).Stats(ctx)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			ahead := tasks - stats[0].Count[dbq.StateCreated] - done.Load() - 1
 			most.Store(max(most.Load(), ahead))
 			if done.Add(1) == tasks {
 				cancel()
 			}
-			return nil, nil
+			return nil
 		})}
 	if err := w.Run(ctx); err != nil {
 		t.Fatal(err)

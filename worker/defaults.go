@@ -3,11 +3,11 @@ package worker
 import (
 	"cmp"
 	"fmt"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/core"
 )
 
 const (
@@ -39,25 +39,25 @@ func (w Worker) withDefaults() (Worker, error) {
 		min(w.Lease, w.PollMin, w.PollMax, w.DrainTimeout, w.Timeout, w.Grace, w.Check) < 0 {
 		return w, fmt.Errorf("%w: a negative field", ErrConfig)
 	}
-	w.Concurrency = or(w.Concurrency, defaultConcurrency)
-	w.Batch = max(or(w.Batch, defaultBatch), 1)
-	w.Lease = or(w.Lease, defaultLease)
-	w.PollMin = or(w.PollMin, defaultPollMin)
-	w.PollMax = max(or(w.PollMax, defaultPollMax), w.PollMin)
-	w.DrainTimeout = or(w.DrainTimeout, defaultDrain)
-	w.Grace = or(w.Grace, defaultGrace)
-	w.BatchSize = or(w.BatchSize, min(defaultBatchSize, w.Batch))
+	w.Concurrency = cmp.Or(w.Concurrency, defaultConcurrency)
+	w.Batch = max(cmp.Or(w.Batch, defaultBatch), 1)
+	w.Lease = cmp.Or(w.Lease, defaultLease)
+	w.PollMin = cmp.Or(w.PollMin, defaultPollMin)
+	w.PollMax = max(cmp.Or(w.PollMax, defaultPollMax), w.PollMin)
+	w.DrainTimeout = cmp.Or(w.DrainTimeout, defaultDrain)
+	w.Grace = cmp.Or(w.Grace, defaultGrace)
+	w.BatchSize = cmp.Or(w.BatchSize, min(defaultBatchSize, w.Batch))
 	if w.Lease < minLease || w.Lease > dbq.MaxLease {
 		return w, fmt.Errorf("%w: a lease of %v, it must be between %v and %v", ErrConfig, w.Lease, minLease, dbq.MaxLease)
 	}
-	if w.Check = or(w.Check, defaultCheck); w.Check < minCheck || w.Check > dbq.MaxLease {
+	if w.Check = cmp.Or(w.Check, defaultCheck); w.Check < minCheck || w.Check > dbq.MaxLease {
 		return w, fmt.Errorf("%w: a Check every %v, it must be between %v and %v", ErrConfig, w.Check, minCheck, dbq.MaxLease)
 	}
 	if k := w.Retention; min(k.Completed, k.Poison, k.Parked, k.Attempts) < 0 {
 		return w, fmt.Errorf("%w: a negative time in Retention", ErrConfig)
 	}
-	w.Retention.Completed = or(w.Retention.Completed, defaultCompleted)
-	w.Retention.Attempts = or(w.Retention.Attempts, defaultAttempts)
+	w.Retention.Completed = cmp.Or(w.Retention.Completed, defaultCompleted)
+	w.Retention.Attempts = cmp.Or(w.Retention.Attempts, defaultAttempts)
 	if w.Paused && w.Unlisted {
 		return w, fmt.Errorf("%w: an Unlisted worker that begins Paused could not be resumed; use a Switch", ErrConfig)
 	}
@@ -68,10 +68,10 @@ func (w Worker) withDefaults() (Worker, error) {
 		return w, fmt.Errorf("%w: a BatchSize of %d is more than Batch, which is %d", ErrConfig, w.BatchSize, w.Batch)
 	}
 	if w.Backoff == nil {
-		w.Backoff = Exponential(time.Second, time.Hour)
+		w.Backoff = dbq.Exponential(time.Second, time.Hour)
 	}
 	if w.Logger == nil {
-		w.Logger = w.Queue.Client().Logger()
+		w.Logger = core.Of(w.Queue.Client()).Logger
 	}
 	w.Logger = w.Logger.With("queue", w.Queue.Name())
 	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxWorkerID {
@@ -79,14 +79,4 @@ func (w Worker) withDefaults() (Worker, error) {
 	}
 	w.History = cmp.Or(w.History, dbq.HistoryAll)
 	return w, nil
-}
-
-// numbers tells apart the workers of a process.
-var numbers atomic.Int64
-
-func or[T int | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// coarse is SQLite with a clock so coarse that a lease ends by the worker's clock long before it does in the database. No lease can be
-// extended.
+// coarse is SQLite with a clock so coarse that a lease ends by the worker's clock long before it does in the
+// database. No lease can be extended.
 type coarse struct {
 	sqlite.Dialect
 	precision time.Duration
@@ -30,7 +31,7 @@ func (d coarse) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 
 func (d coarse) Statements(n dialect.Names) dialect.Statements {
 	st := d.Dialect.Statements(n)
-	st.Extend.SQL, st.Extend.One = "SELECT no_such_column FROM ({rows})", ""
+	st.Extend.SQL = "SELECT no_such_column FROM ({rows})"
 	return st
 }
 
@@ -50,15 +51,15 @@ func TestUntilEmptyTakesUpAgainWhatItLostByItsOwnClock(t *testing.T) {
 	q := c.Queue("q")
 	ids := enqueue(t, q, 20, dbq.NewTask{})
 	runEmpty(t, worker.Worker{Queue: q, Lease: lease, Logger: slog.New(slog.DiscardHandler),
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			if task.Lapses > 0 { // the lease of the first try ran out, which is no attempt
-				return nil, nil
+				return nil
 			}
 			<-ctx.Done()
 			if cause := context.Cause(ctx); !errors.Is(cause, dbq.ErrLeaseLost) {
 				t.Errorf("the context ended with %v, want ErrLeaseLost", cause)
 			}
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		})})
 	for _, id := range ids {
 		if task := get(t, q, id); task.State != dbq.StateCompleted {
@@ -73,8 +74,8 @@ func TestUntilEmptyReturnsWhenItsTaskWasRevoked(t *testing.T) {
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	w := worker.Worker{Queue: q, Lease: time.Hour, UntilEmpty: true, Logger: slog.New(slog.DiscardHandler),
-		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
-			return nil, q.Client().Revoke(ctx, id)
+		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+			return admin.New(q.Client()).Operate(ctx, admin.Revoke, id)
 		})}
 	began := time.Now()
 	if err := w.Run(t.Context()); err != nil {

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// A task is handed out at least once. What must happen once is written in the transaction that completes the task: both are there, or
-// neither.
+// A task is handed out at least once. What must happen once is written in the transaction that completes the task:
+// both are there, or neither.
 func ExampleSettled() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
@@ -28,28 +29,28 @@ func ExampleSettled() {
 	if _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("Ann")}); err != nil {
 		log.Fatal(err)
 	}
-	pay := func(ctx context.Context, t dbq.Task) ([]byte, error) {
+	pay := func(ctx context.Context, t dbq.Task) error {
 		tx, err := c.DB().BeginTx(ctx, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer tx.Rollback()
 		if _, err := tx.ExecContext(ctx, "INSERT INTO payment VALUES (?)", string(t.Payload)); err != nil {
-			return nil, err
+			return err
 		}
 		if err := q.CompleteTx(ctx, tx, t.Lease, nil); err != nil { // ErrLeaseLost when another has it by now
-			return nil, err
+			return err
 		}
 		if err := tx.Commit(); err != nil {
-			return nil, err
+			return err
 		}
-		return nil, nil // the worker sees that the task is completed
+		return nil // the worker finds that the task is completed
 	}
-	w := worker.Worker{Queue: q, Handler: worker.HandlerFunc(pay), UntilEmpty: true}
+	w := worker.Worker{Queue: q, Handler: worker.Func(pay), UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
-	stats, err := c.Stats(ctx)
+	stats, err := admin.New(c).Stats(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -75,7 +76,9 @@ func ExampleWorker_onPoison() {
 	}
 	w := worker.Worker{Queue: q, UntilEmpty: true,
 		Backoff: func(int) time.Duration { return 0 }, // for this example; the default is a second at first
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, errors.New("cannot connect") }),
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			return errors.New("cannot connect")
+		}),
 		OnPoison: func(_ context.Context, t dbq.Task, err error) {
 			fmt.Printf("%s is poison after attempt %d: %v\n", t.Reference, t.Attempt, err)
 		}}
@@ -99,10 +102,10 @@ func ExampleWorker_timeout() {
 		log.Fatal(err)
 	}
 	w := worker.Worker{Queue: q, Timeout: 20 * time.Millisecond, UntilEmpty: true,
-		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 			<-ctx.Done() // as what is given ctx does: a query, a request
 			fmt.Println("stopped:", errors.Is(context.Cause(ctx), worker.ErrTimeout))
-			return nil, ctx.Err()
+			return ctx.Err()
 		})}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -27,16 +28,16 @@ func ExampleWorker_history() {
 	}
 	w := worker.Worker{Queue: q, ID: "web-3", History: dbq.HistoryAll, UntilEmpty: true,
 		Backoff: func(int) time.Duration { return 0 }, // for this example; the default is a second at first
-		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			if t.Attempt == 1 {
-				return nil, errors.New("cannot connect")
+				return errors.New("cannot connect")
 			}
-			return nil, nil
+			return nil
 		})}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
-	attempts, err := c.Attempts(ctx, id)
+	attempts, err := admin.New(c).Attempts(ctx, id)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,27 +63,28 @@ func ExampleWorker_registry() {
 	}
 	handled, ended := make(chan struct{}), make(chan error)
 	w := worker.Worker{Queue: q, ID: "web-3", Paused: true,
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			close(handled)
-			return nil, nil
+			return nil
 		})}
 	go func() { ended <- w.Run(ctx) }()
 
-	var workers []dbq.WorkerInfo
+	ops := admin.New(c)
+	var workers []admin.WorkerInfo
 	for len(workers) == 0 { // it takes a moment to begin
 		time.Sleep(time.Millisecond)
-		if workers, err = c.Workers(ctx); err != nil {
+		if workers, err = ops.Workers(ctx); err != nil {
 			log.Fatal(err)
 		}
 	}
 	for _, i := range workers {
 		fmt.Println(i.ID, "on", i.Queue, "is", i.State)
 	}
-	if err := c.OrderWorker(ctx, "web-3", dbq.OrderResume); err != nil {
+	if err := ops.CommandWorker(ctx, "web-3", admin.CommandResume); err != nil {
 		log.Fatal(err)
 	}
 	<-handled
-	if err := c.OrderWorker(ctx, "web-3", dbq.OrderStop); err != nil {
+	if err := ops.CommandWorker(ctx, "web-3", admin.CommandStop); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("it ended with", <-ended)

@@ -14,17 +14,17 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// send is a handler: what it returns decides what becomes of the task.
-func send(ctx context.Context, t dbq.Task) ([]byte, error) {
+// send is a handler. The outcome it returns decides what becomes of the task.
+func send(ctx context.Context, t dbq.Task) dbq.Outcome {
 	switch address := string(t.Payload); address {
 	case "":
-		return nil, worker.Poison(errors.New("no address")) // no repetition would help: a person must look
+		return dbq.Poisoned(errors.New("no address")) // another attempt would not help
 	case "busy@example.com":
-		return nil, worker.Snooze(time.Hour) // not now; this attempt does not count
+		return dbq.Released(time.Hour) // not now; this attempt does not count
 	case "down@example.com":
-		return nil, errors.New("cannot connect") // tried again after the worker's backoff, until the attempts are spent
+		return dbq.Failed(errors.New("cannot connect")) // retried after the backoff until attempts are spent
 	default:
-		return []byte("sent to " + address), nil // COMPLETED, with a result
+		return dbq.Completed([]byte("sent to " + address)) // COMPLETED, with a result
 	}
 }
 
@@ -40,7 +40,8 @@ func Example() {
 	defer c.Close()
 	q := c.Queue("mail")
 	out, err := q.EnqueueMany(ctx, []dbq.NewTask{
-		{Payload: []byte("ann@example.com")}, {}, {Payload: []byte("busy@example.com")}, {Payload: []byte("down@example.com")},
+		{Payload: []byte("ann@example.com")}, {},
+		{Payload: []byte("busy@example.com")}, {Payload: []byte("down@example.com")},
 	})
 	if err != nil {
 		log.Fatal(err)

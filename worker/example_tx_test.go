@@ -28,9 +28,9 @@ func ExampleHandleTx() {
 	}
 
 	w := worker.Worker{Queue: q, UntilEmpty: true,
-		Handler: worker.HandleTx(func(ctx context.Context, tx *sql.Tx, t dbq.Task) ([]byte, error) {
+		Handler: worker.HandleTx(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error {
 			_, err := tx.ExecContext(ctx, "INSERT INTO shipped (name) VALUES (?)", string(t.Payload))
-			return []byte("sent"), err
+			return err
 		})}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -35,12 +36,12 @@ func ExampleHandle() {
 		log.Fatal(err)
 	}
 
-	var mux worker.Mux
-	worker.Handle(&mux, sendInvoice, func(_ context.Context, _ dbq.Task, i invoice) error {
+	mux := worker.NewMux()
+	worker.Handle(mux, sendInvoice, func(_ context.Context, _ dbq.Task, i invoice) error {
 		fmt.Printf("invoice to %s over %d cents\n", i.Customer, i.Cents)
 		return nil
 	}, worker.Limits{MaxAttempts: 5})
-	w := worker.Worker{Queue: q, Handler: &mux, UntilEmpty: true}
+	w := worker.Worker{Queue: q, Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func ExampleHandle() {
 	// the broken one: ERROR parked: true
 }
 
-// A BatchHandler gets several tasks in one call, and says of each how it ended.
+// A BatchHandler gets several tasks in one call, and returns the outcome of each.
 func ExampleBatchHandler() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
@@ -64,15 +65,16 @@ func ExampleBatchHandler() {
 	}
 	defer c.Close()
 	q := c.Queue("rows")
-	if _, err := q.EnqueueMany(ctx, []dbq.NewTask{{Payload: []byte("1")}, {Payload: []byte("2")}, {Payload: []byte("x")}}); err != nil {
+	if _, err := q.EnqueueMany(ctx, []dbq.NewTask{{Payload: []byte("1")}, {Payload: []byte("2")},
+		{Payload: []byte("x")}}); err != nil {
 		log.Fatal(err)
 	}
 	w := worker.Worker{Queue: q, Concurrency: 1, BatchSize: 3, UntilEmpty: true,
-		BatchHandler: worker.BatchFunc(func(_ context.Context, ts []dbq.Task) []worker.Outcome {
-			out := make([]worker.Outcome, len(ts))
+		BatchHandler: worker.BatchFunc(func(_ context.Context, ts []dbq.Task) []dbq.Outcome {
+			out := make([]dbq.Outcome, len(ts)) // completed, unless it says otherwise
 			for i, t := range ts {
 				if string(t.Payload) == "x" {
-					out[i].Err = worker.Poison(errors.New("not a number"))
+					out[i] = dbq.Poisoned(errors.New("not a number"))
 				}
 			}
 			return out
@@ -80,7 +82,7 @@ func ExampleBatchHandler() {
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
-	stats, err := c.Stats(ctx)
+	stats, err := admin.New(c).Stats(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -101,15 +103,15 @@ func ExampleMiddleware() {
 		log.Fatal(err)
 	}
 	announce := func(next worker.Handler) worker.Handler {
-		return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) ([]byte, error) {
+		return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome {
 			fmt.Println("attempt", t.Attempt)
-			return next.Handle(ctx, t)
+			return next.HandleTask(ctx, t)
 		})
 	}
 	w := worker.Worker{Queue: q, Middleware: []worker.Middleware{announce}, UntilEmpty: true,
-		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			fmt.Printf("%s\n", t.Payload)
-			return nil, nil
+			return nil
 		})}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)

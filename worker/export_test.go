@@ -10,8 +10,8 @@ func init() {
 	cleanEvery = 100 * time.Millisecond
 }
 
-// Slots is how many goroutines wait for tasks or handle one, of all workers.
-func Slots() int {
+// Executors is how many goroutines wait for tasks or handle one, of all workers.
+func Executors() int {
 	buf := make([]byte, maxStacks)
-	return bytes.Count(buf[:runtime.Stack(buf, true)], []byte("worker.(*slot).work("))
+	return bytes.Count(buf[:runtime.Stack(buf, true)], []byte("worker.(*executor).run("))
 }

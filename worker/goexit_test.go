@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -21,16 +22,17 @@ func TestGoexitFailsTheAttemptAndKeepsTheExecutor(t *testing.T) {
 		}
 	}
 	for name, w := range map[string]worker.Worker{
-		"Handler": {Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+		"Handler": {Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			one(task)
-			return []byte("done"), nil
+			return dbq.Completed([]byte("done"))
 		})},
-		"BatchHandler": {BatchSize: 2, BatchHandler: worker.BatchFunc(func(_ context.Context, tasks []dbq.Task) []worker.Outcome {
-			for _, task := range tasks {
-				one(task)
-			}
-			return make([]worker.Outcome, len(tasks))
-		})},
+		"BatchHandler": {BatchSize: 2, BatchHandler: worker.BatchFunc(
+			func(_ context.Context, tasks []dbq.Task) []dbq.Outcome {
+				for _, task := range tasks {
+					one(task)
+				}
+				return make([]dbq.Outcome, len(tasks))
+			})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +49,7 @@ func TestGoexitFailsTheAttemptAndKeepsTheExecutor(t *testing.T) {
 				if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt < 2 {
 					t.Errorf("got %v after %d attempts, want COMPLETED after 2 or more", task.State, task.Attempt)
 				}
-				attempts, err := q.Client().Attempts(t.Context(), id)
+				attempts, err := admin.New(q.Client()).Attempts(t.Context(), id)
 				if err != nil || len(attempts) < 2 || !strings.Contains(attempts[0].Error, "runtime.Goexit") {
 					t.Errorf("got %v, %v; want two attempts or more, the first of which says runtime.Goexit", attempts, err)
 				}
@@ -62,9 +64,9 @@ func TestGoexitInAStepSettlesTheAttempt(t *testing.T) {
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	w := worker.Worker{Queue: q, Backoff: hour, Logger: slog.New(slog.DiscardHandler),
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			runtime.Goexit()
-			return nil, nil
+			return nil
 		})}
 	ended := make(chan struct{})
 	go func() {
@@ -84,12 +86,12 @@ func TestGoexitOfAStuckHandlerKeepsTheExecutor(t *testing.T) {
 	ids := enqueue(t, q, 3, dbq.NewTask{})
 	start(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 10 * time.Millisecond, Grace: 10 * time.Millisecond,
 		Backoff: func(int) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
-		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			if task.Attempt == 1 {
 				time.Sleep(100 * time.Millisecond)
 				runtime.Goexit()
 			}
-			return nil, nil
+			return nil
 		})})
 	eventually(t, "all are completed", func() bool {
 		for _, id := range ids {

@@ -7,18 +7,16 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// Runs lead under different names, whatever their clients and they themselves are called: or two would clean a queue at a time.
+// Runs lead under different names, whatever their clients and they themselves are called: or two would clean a queue
+// at a time.
 func TestRunsOfOneNameAreTwoMembers(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	nothing := HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })
+	nothing := Func(func(context.Context, dbq.Task) error { return nil })
 	members, ids := map[string]bool{}, map[string]bool{}
 	for _, id := range []string{"mine", "mine", "", ""} {
-		r, err := (&Worker{Queue: q, Handler: nothing, ID: id}).newRun(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		members[r.member] = true
+		r := newRunOf(t, Worker{Queue: q, Handler: nothing, ID: id})
+		members[r.cleaner.member] = true
 		if id == "" {
 			ids[r.cfg.ID] = true
 		}

@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
-	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/internal/leasing"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -147,20 +148,20 @@ func TestLogOfADay(t *testing.T) {
 	stop := start(t, worker.Worker{Queue: q, ID: "w1", Logger: slog.New(&log), Switch: &power, Concurrency: 3,
 		Check: time.Hour, Retention: dbq.KeepForever, PollMax: 20 * time.Millisecond,
 		Backoff: func(int) time.Duration { return time.Millisecond },
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			switch task.Kind {
 			case "fails":
-				return nil, errors.New("no luck")
+				return errors.New("no luck")
 			case "panics":
 				panic("what now")
 			case "parks":
-				return nil, worker.Park(errors.New("not yet"))
+				return dbq.Parked(errors.New("not yet")).Err()
 			case "revoked":
 				inWork <- struct{}{}
 				<-ctx.Done()
-				return nil, ctx.Err()
+				return ctx.Err()
 			}
-			return nil, nil
+			return nil
 		})})
 	log.next(t, 0, "INFO worker: started", "worker=w1", "engine=sqlite", "server=SQLite*", "strategy=cas",
 		"concurrency=3", "lease=30s", "version=devel", "paused=false")
@@ -186,9 +187,8 @@ func TestLogOfADay(t *testing.T) {
 	for range revoked {
 		<-inWork
 	}
-	op := dbq.Operation{Event: state.Revoke, By: "ann", Reason: "wrong list"}
 	for _, id := range revoked {
-		if err := c.Operate(ctx, op, id); err != nil {
+		if err := admin.New(c).Operate(ctx, admin.Revoke, id, admin.By("ann"), admin.Reason("wrong list")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestLogOfADay(t *testing.T) {
 	power.Pause()
 	log.next(t, 9, "INFO worker: paused", "by=switch")
 	enqueue(t, q, 3, dbq.NewTask{})
-	orphans, err := q.ForWorker("w0").Checkout(ctx, 3, dbq.MinLease)
+	orphans, err := leasing.ForWorker(q, "w0").Checkout(ctx, 3, dbq.MinLease)
 	if err != nil || len(orphans) != 3 {
 		t.Fatalf("got %d tasks, %v", len(orphans), err)
 	}
@@ -243,14 +243,14 @@ func TestLogOfAFlood(t *testing.T) {
 		var log logbook
 		var begun atomic.Int64
 		stop := start(t, worker.Worker{Queue: q, Concurrency: n, Logger: slog.New(&log),
-			Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+			Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 				begun.Add(1)
 				<-ctx.Done()
-				return nil, ctx.Err()
+				return ctx.Err()
 			})})
 		eventually(t, "all are in work", func() bool { return begun.Load() == n })
-		op, revoked := dbq.Operation{Event: state.Revoke, By: "ann"}, time.Now()
-		if _, err := q.Client().OperateMany(t.Context(), op, dbq.Filter{Queue: "q", Limit: n}); err != nil {
+		all, revoked := admin.Filter{Queue: "q", Limit: n}, time.Now()
+		if _, err := admin.New(q.Client()).OperateMany(t.Context(), admin.Revoke, all); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the lines count all", func() bool { return log.sum(t, "leases lost", "tasks") == n })
@@ -268,8 +268,8 @@ func TestLogOfAFlood(t *testing.T) {
 		var log logbook
 		started := time.Now()
 		runEmpty(t, worker.Worker{Queue: q, Logger: slog.New(&log),
-			Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
-				return nil, errors.New("no luck")
+			Handler: worker.Func(func(context.Context, dbq.Task) error {
+				return errors.New("no luck")
 			})})
 		each, more := len(log.like("went to POISON")), log.sum(t, "were left out", "count")
 		if each+more != n || each > 10*windows(started) {

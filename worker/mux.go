@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq"
 )
 
-// Mux is a Handler that hands each task to the handler of its kind. Fill it before the worker runs. A task of a kind that it does not have
-// is parked in ERROR with that reason, unless there is a handler for "", which also gets tasks without a kind.
+// A Mux is a Handler that calls the handler of each task's kind. Register all handlers before the worker runs. A task
+// without a matching handler is parked in ERROR with the reason, unless there is a handler for "", which also gets
+// tasks without a kind.
 type Mux struct {
 	kinds map[string]muxed
 }
@@ -23,11 +25,15 @@ type muxed struct {
 
 var _ Limiter = (*Mux)(nil)
 
-// On registers the handler of a kind. At most one Limits may be given, which hold for this kind. It panics on a kind that is taken and
-// on a nil handler, which are mistakes in a program, not in its input.
-func (m *Mux) On(kind string, h Handler, limits ...Limits) {
+// NewMux returns a Mux without handlers. So is the zero Mux.
+func NewMux() *Mux { return new(Mux) }
+
+// Handle registers the handler of a kind, with at most one Limits for tasks of this kind. It panics if the kind already
+// has a handler or h is nil.
+func (m *Mux) Handle(kind string, h Handler, limits ...Limits) {
 	if _, taken := m.kinds[kind]; taken || h == nil || len(limits) > 1 {
-		panic(fmt.Sprintf("worker: Mux.On of kind %q: the kind is taken, the handler is nil, or there is more than one Limits", kind))
+		panic(fmt.Sprintf("worker: Mux.Handle of kind %q: the kind is taken, the handler is nil, "+
+			"or there is more than one Limits", kind))
 	}
 	if m.kinds == nil {
 		m.kinds = map[string]muxed{}
@@ -37,6 +43,11 @@ func (m *Mux) On(kind string, h Handler, limits ...Limits) {
 		k.limits = limits[0]
 	}
 	m.kinds[kind] = k
+}
+
+// HandleFunc is Handle for a function.
+func (m *Mux) HandleFunc(kind string, f func(ctx context.Context, t dbq.Task) dbq.Outcome, limits ...Limits) {
+	m.Handle(kind, HandlerFunc(f), limits...)
 }
 
 // errKind is why a task of an unknown kind is parked.
@@ -50,18 +61,14 @@ func (m *Mux) find(kind string) (muxed, bool) {
 	return k, ok
 }
 
-// Handle calls the handler of the task's kind.
-func (m *Mux) Handle(ctx context.Context, t dbq.Task) ([]byte, error) {
+// HandleTask calls the handler of the task's kind.
+func (m *Mux) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	k, ok := m.find(t.Kind)
 	if !ok {
-		kinds := make([]string, 0, len(m.kinds))
-		for kind := range m.kinds {
-			kinds = append(kinds, kind)
-		}
-		slices.Sort(kinds)
-		return nil, Park(fmt.Errorf("%w %q, only for %s", errKind, t.Kind, strings.Join(kinds, ", ")))
+		kinds := slices.Sorted(maps.Keys(m.kinds))
+		return dbq.Parked(fmt.Errorf("%w %q, only for %s", errKind, t.Kind, strings.Join(kinds, ", ")))
 	}
-	return k.handler.Handle(ctx, t)
+	return k.handler.HandleTask(ctx, t)
 }
 
 // Limits are those of the task's kind.
@@ -70,24 +77,23 @@ func (m *Mux) Limits(t dbq.Task) Limits {
 	return k.limits
 }
 
-// Handle registers a function for a kind of typed tasks. A payload that cannot be decoded is parked in ERROR with the reason, without a
-// call of the function: no repetition would help, and an operator may correct the program and reenqueue. Limits are as in Mux.On.
+// Handle registers a function for a kind of typed tasks. Its error is treated as by Func. A task whose payload cannot
+// be decoded is parked in ERROR with the reason and without a call of the function: retrying would not help, and an
+// operator can correct the program and reenqueue the task. Limits are as in Mux.Handle.
 func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) error, limits ...Limits) {
-	HandleResult(m, k, func(ctx context.Context, t dbq.Task, v T) ([]byte, error) { return nil, f(ctx, t, v) }, limits...)
+	HandleOutcome(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
+		return dbq.OutcomeOf(f(ctx, t, v))
+	}, limits...)
 }
 
-// HandleResult is Handle for a function that returns a result to keep.
-func HandleResult[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) ([]byte, error), limits ...Limits) {
-	m.On(k.Name, Typed(k, f), limits...)
-}
-
-// Typed makes a function for typed tasks a Handler, for a worker whose queue has tasks of one kind only.
-func Typed[T any](k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) ([]byte, error)) Handler {
-	return HandlerFunc(func(ctx context.Context, t dbq.Task) ([]byte, error) {
+// HandleOutcome is Handle for a function that returns an Outcome, such as dbq.Completed with a result.
+func HandleOutcome[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) dbq.Outcome,
+	limits ...Limits) {
+	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		v, err := k.Decode(t)
 		if err != nil {
-			return nil, Park(err)
+			return dbq.Parked(err)
 		}
 		return f(ctx, t, v)
-	})
+	}, limits...)
 }

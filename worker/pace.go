@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// paceWeight is how many measurements the average before them counts for: a change of pace is seen within a few.
+	// paceWeight is the weight of the average so far, in measurements: a change of pace shows within a few.
 	paceWeight = 3
-	// aheadCheckouts is for how many times a checkout's latency the executors are supplied. Tasks leased earlier only wait, and another
-	// worker could have started them.
+	// aheadCheckouts is how far ahead tasks are leased, in latencies of a checkout. Tasks leased earlier would only wait,
+	// and another worker could have started them.
 	aheadCheckouts = 2
-	// leastAhead is for how long at least: a busy machine makes a checkout late at any time, and so little work can wait.
+	// leastAhead is how far ahead at least: on a busy machine any checkout may be late.
 	leastAhead = 10 * time.Millisecond
-	// staleAfter is how long a task that is leased ahead may wait when it is more than the executors will need soon.
+	// staleAfter is how long a surplus task may wait before it is released.
 	staleAfter = 100 * time.Millisecond
 )
 
-// pace decides how many tasks are leased ahead of the executors, by how long handlers and checkouts take. It is not safe for concurrent
-// use.
+// pace decides how many tasks are leased ahead of the executors, by how long handlers and checkouts take. It is not
+// safe for concurrent use.
 type pace struct {
 	handler  time.Duration // of one call, on average; 0 is not measured yet
 	checkout time.Duration
@@ -35,18 +35,18 @@ func average(before time.Duration, n int, total time.Duration) time.Duration {
 	return max((paceWeight*before+total)/time.Duration(paceWeight+n), 1)
 }
 
-// handled takes in n calls of the handler that took total together.
+// handled adds n calls of the handler, which took total together.
 func (p *pace) handled(n int, total time.Duration) { p.handler = average(p.handler, n, total) }
 
-// checkedOut takes in a checkout.
+// checkedOut adds a checkout.
 func (p *pace) checkedOut(took time.Duration) { p.checkout = average(p.checkout, 1, took) }
 
-// horizon is for how long the executors are to be supplied.
+// horizon is the time for which tasks are leased ahead.
 func (p *pace) horizon() time.Duration { return max(aheadCheckouts*p.checkout, leastAhead) }
 
-// decide says how many calls executors will begin within the horizon, beyond one for each that is idle: running are the ages of the calls
-// under way. At most counts are enough, and it grows no more than fourfold at a time. again is when the answer may be another one, if
-// nothing happens before.
+// decide returns how many calls the executors will begin within the horizon, beyond one for each idle executor. running
+// has the ages of the calls under way. The result is at most most, and at most four times the last one and all
+// executors. again is when the result may change, if nothing happens before.
 func (p *pace) decide(idle int, running []time.Duration, most int) (ahead int, again time.Duration) {
 	again = math.MaxInt64
 	if p.handler == 0 || p.checkout == 0 {
@@ -58,7 +58,7 @@ func (p *pace) decide(idle int, running []time.Duration, most int) (ahead int, a
 	for _, age := range running {
 		left := max(p.handler-age, 0)
 		switch {
-		case age > max(2*p.handler, h): // it is slower than others: nobody knows
+		case age > max(2*p.handler, h): // it is slower than others: its end cannot be predicted
 		case left >= h:
 			again = min(again, left-h+1)
 		default:

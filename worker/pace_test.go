@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// simulated is a worker in a simulation: executors that call handlers of a fixed duration, and a pace that decides about checkouts.
+// simulated is a worker in a simulation: executors that call handlers of a fixed duration, and a pace that decides
+// about checkouts.
 type simulated struct {
 	pace  pace
 	ends  []time.Duration // of the calls under way
@@ -65,7 +66,8 @@ func burst(workers []*simulated, n int, handler, checkout time.Duration) time.Du
 func TestABurstIsSharedFairly(t *testing.T) {
 	t.Parallel()
 	for _, executors := range []int{1, 10} {
-		for _, handler := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
+		for _, handler := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond,
+			500 * time.Millisecond,
 			10 * time.Second} {
 			for _, checkout := range []time.Duration{time.Millisecond, 3 * time.Millisecond} {
 				workers := []*simulated{{idle: executors}, {idle: executors}}
@@ -77,7 +79,8 @@ func TestABurstIsSharedFairly(t *testing.T) {
 				for _, run := range []string{"cold", "warm"} {
 					took := burst(workers, n, handler, checkout)
 					if took > ideal*11/10+2*checkout {
-						t.Errorf("%d executors, %v tasks, checkouts of %v, %s: %v, want %v", executors, handler, checkout, run, took, ideal)
+						t.Errorf("%d executors, %v tasks, checkouts of %v, %s: %v, want %v",
+							executors, handler, checkout, run, took, ideal)
 					}
 				}
 			}

@@ -47,11 +47,11 @@ func TestMoreHandlersThanConnectionsAreReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			runEmpty(t, worker.Worker{Queue: client.Queue("q"), Concurrency: c.concurrency, Logger: logger,
-				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })})
+				Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 			if got := strings.Contains(log.String(), "concurrency=2 connections=1"); got != c.want {
 				t.Errorf("reported: %v, want %v: %s", got, c.want, log.String())
 			}
-			want := !client.Server().OneWriter
+			want := !client.Info().Server.OneWriter
 			if got := strings.Contains(log.String(), "has one connection"); got != want {
 				t.Errorf("a pool of one connection is reported: %v, want %v: %s", got, want, log.String())
 			}

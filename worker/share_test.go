@@ -34,11 +34,11 @@ func TestSlowTasksAreShared(t *testing.T) {
 						most[i].Store(max(most[i].Load(), leased.Add(int64(e.N))))
 					}
 				},
-				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+				Handler: worker.Func(func(context.Context, dbq.Task) error {
 					time.Sleep(takes)
 					done[i].Add(1)
 					leased.Add(-1)
-					return nil, nil
+					return nil
 				})})
 		})
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -25,30 +26,30 @@ func parseID(stack []byte) (int, bool) {
 }
 
 const (
-	// maxStacks bounds the text of all goroutines' stacks that is looked through.
+	// maxStacks bounds the text of all goroutines' stacks, in bytes.
 	maxStacks = 16 << 20
-	// stacksShare is for how many times as long as it took the stacks are not read again: all goroutines stand still meanwhile, for
-	// some tenths of a second when there are a thousand.
-	stacksShare = 10
+	// stacksPause is the pause after reading the stacks, as a multiple of the time that it took. Reading stops all
+	// goroutines, for some tenths of a second when there are a thousand.
+	stacksPause = 10
 )
 
-// stacks are where handlers are, for those that ignore the end of their context. One reading does for all that were running then, since
-// many can become stuck at once. It is not safe for concurrent use.
+// stacks are the goroutines' stacks of handlers that ignore the end of their context. Many can become stuck at once, so
+// one reading serves all that were running then. It is not safe for concurrent use.
 type stacks struct {
-	next  time.Time // not before
+	next  time.Time // the earliest time of the next reading
 	texts map[callKey]string
 }
 
-// callKey is for a flight, and keeps nothing of it.
+// callKey identifies an invocation without keeping it in memory.
 type callKey struct {
 	goroutine int
 	start     time.Time
 }
 
-func (f *flight) key() callKey { return callKey{f.slot.goroutine, f.start} }
+func (f *invocation) key() callKey { return callKey{f.goroutine, f.start} }
 
 // read reads the stacks of the handlers that are stuck and of those that are running, unless the last reading has them.
-func (s *stacks) read(running, stuck []*flight) {
+func (s *stacks) read(running, stuck []*invocation) {
 	known := true
 	for _, f := range stuck {
 		_, ok := s.texts[f.key()]
@@ -60,18 +61,16 @@ func (s *stacks) read(running, stuck []*flight) {
 	}
 	all := allStacks()
 	s.texts = make(map[callKey]string, len(running)+len(stuck))
-	for _, flights := range [][]*flight{running, stuck} {
-		for _, f := range flights {
-			if text, ok := all[f.slot.goroutine]; ok {
-				s.texts[f.key()] = string(text)
-			}
+	for _, f := range slices.Concat(running, stuck) {
+		if text, ok := all[f.goroutine]; ok {
+			s.texts[f.key()] = string(text)
 		}
 	}
-	s.next = time.Now().Add(stacksShare * time.Since(begin))
+	s.next = time.Now().Add(stacksPause * time.Since(begin))
 }
 
-// of is where a handler that is stuck was at the last reading. It is asked once.
-func (s *stacks) of(f *flight) string {
+// of returns where a stuck handler was at the last reading. It can be called once for each.
+func (s *stacks) of(f *invocation) string {
 	text, ok := s.texts[f.key()]
 	delete(s.texts, f.key())
 	if !ok {

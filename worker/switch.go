@@ -5,14 +5,15 @@ import (
 	"sync"
 )
 
-// A Switch pauses workers of this process: while it is off, those that have it in their Switch field check nothing out. What they hold
-// they finish. The zero value is on; several workers may share one. It is not seen by other processes and forgotten with this one.
+// A Switch pauses workers of this process. While it is off, workers that have it in their Switch field check out no
+// tasks; they finish those that they hold. The zero value is on, and several workers may share one. Other processes do
+// not see it.
 type Switch struct {
 	mu  sync.Mutex
 	off chan struct{} // not nil while it is off; closed by Resume
 }
 
-// Pause turns the switch off. Called before Run, the worker starts paused.
+// Pause turns the switch off. If it is called before Run, the worker starts paused.
 func (s *Switch) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -21,7 +22,7 @@ func (s *Switch) Pause() {
 	}
 }
 
-// Resume turns it on. Workers look for tasks at once.
+// Resume turns the switch on. Workers look for tasks at once.
 func (s *Switch) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,28 +32,50 @@ func (s *Switch) Resume() {
 	}
 }
 
-// Paused reports whether it is off.
-func (s *Switch) Paused() bool {
+// Paused reports whether the switch is off.
+func (s *Switch) Paused() bool { return s.resumed() != nil }
+
+// resumed returns a channel that Resume closes, or nil when the switch is on.
+func (s *Switch) resumed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.off != nil
+	return s.off
 }
 
-// wait waits until it is on. It is false when ctx has ended.
+// wait waits until the switch is on. It is false when ctx has ended.
 func (s *Switch) wait(ctx context.Context) bool {
-	if s == nil {
-		return ctx.Err() == nil
+	if off := s.resumed(); off != nil {
+		select {
+		case <-off:
+		case <-ctx.Done():
+		}
 	}
-	s.mu.Lock()
-	off := s.off
-	s.mu.Unlock()
-	if off == nil {
-		return ctx.Err() == nil
+	return ctx.Err() == nil
+}
+
+// Who paused or resumed a worker, as the log says it.
+const (
+	byOperator = "operator"
+	bySwitch   = "switch"
+)
+
+// pause holds the fetcher back while an operator has paused the worker, or its Switch is off.
+type pause struct {
+	log      *logger
+	operator Switch
+	program  *Switch // Worker.Switch, or nil
+}
+
+func (p *pause) on() bool { return p.operator.Paused() || p.program != nil && p.program.Paused() }
+
+// wait waits until the worker is not paused. It is false when ctx has ended.
+func (p *pause) wait(ctx context.Context) bool {
+	if p.program != nil && p.program.Paused() {
+		p.log.each(linePaused, "by", bySwitch)
+		if !p.program.wait(ctx) {
+			return false
+		}
+		p.log.each(lineResumed, "by", bySwitch)
 	}
-	select {
-	case <-off:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return p.operator.wait(ctx)
 }

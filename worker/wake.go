@@ -1,97 +1,96 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
 
-	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// bell wakes the worker when tasks are due. That of a worker that runs until the queue is empty does not: it is nil.
-type bell struct{ *dbq.Bell }
-
-func (r *run) bell() bell {
-	if r.cfg.UntilEmpty {
-		return bell{}
-	}
-	return bell{r.cfg.Queue.Bell()}
+// wakeups wake the fetcher when tasks may be due; they are a wake.Waiter.
+type wakeups interface {
+	Pass()
+	BeforeCheckout()
+	AfterCheckout(n int, full bool) (again bool)
+	Wait(n int) <-chan wake.Wakeup
+	Close()
 }
 
-func (b bell) close() {
-	if b.Bell != nil {
-		b.Close()
+// noWakeups are those of a worker that runs until its queue is empty.
+type noWakeups struct{}
+
+func (noWakeups) Pass()                               {}
+func (noWakeups) BeforeCheckout()                     {}
+func (noWakeups) AfterCheckout(_ int, full bool) bool { return full }
+func (noWakeups) Wait(int) <-chan wake.Wakeup         { return nil }
+func (noWakeups) Close()                              {}
+
+func (f *fetcher) newWakeups() wakeups {
+	if f.cfg.UntilEmpty {
+		return noWakeups{}
 	}
+	return f.wake.TaskWaiter(f.cfg.Queue.Name())
 }
 
-func (b bell) pass() {
-	if b.Bell != nil {
-		b.Pass()
-	}
-}
+// A checkout passes by what another transaction has locked, and on MySQL and MariaDB a checkout that finds nothing
+// locks for a moment what it read. So tasks that a wake-up announced may be there although the checkout found none. A
+// worker whose polls are further apart then queries again after recheckFirst and pauses that double, up to recheckMost.
+// recheckFirst is longer than most of what is under way takes, so that in a busy queue workers do not take the tasks
+// that others were woken for.
+const (
+	recheckFirst = time.Second
+	recheckMost  = 8 * time.Second
+)
 
-func (b bell) look() {
-	if b.Bell != nil {
-		b.Look()
-	}
-}
-
-// found reports whether another checkout at once is worth it.
-func (b bell) found(n int, full bool) bool {
-	if b.Bell != nil {
-		return b.Found(n, full)
-	}
-	return full
-}
-
-func (b bell) wait(n int) <-chan dbq.Ring {
-	if b.Bell != nil {
-		return b.Wait(n)
-	}
-	return nil
-}
-
-// waitDue waits until the worker has room for a task and a checkout is worth its while: the bell rings, or the database says that something
-// is due. It asks after pauses that grow, and when the bell does not know. It is false when ctx has ended.
-func (r *run) waitDue(ctx context.Context, s *supply, bell bell) bool {
+// waitDue waits until the buffer has room for a task and a checkout is worth its while: a wake-up comes, or the
+// database says that something is due. It queries after pauses that grow, and when a wake-up is uncertain. It is false
+// when ctx has ended.
+func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 	var empty <-chan struct{}
-	until := r.now().pollMax // without a bell, when the next task is due
-	if r.cfg.UntilEmpty {
-		empty = r.held.empty
+	until := f.settings().pollMax // without wake-ups, when the next task is due
+	if f.cfg.UntilEmpty {
+		empty = f.leases.empty
 	}
 	for {
-		want, ok := r.waitHungry(ctx, s) // until then a ring is for others
+		want, ok := f.waitDemand(ctx) // until then a wake-up is for others
 		if !ok {
 			return false
 		}
-		pause := min(s.rest/2+rand.N(s.rest/2+1), until)
-		timer := time.NewTimer(pause)
-		asked := false
+		uncertain := false
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return false
-		case ring := <-bell.wait(want):
-			timer.Stop()
-			if !ring.Ask || r.paused() {
+		case wakeup := <-w.Wait(want):
+			if !wakeup.Uncertain || f.pause.on() {
+				f.recheck = 0
+				if !wakeup.Shared { // those of other processes may have found them
+					f.recheck = recheckFirst
+				}
 				return true
 			}
-			asked = true
+			uncertain = true
 		case <-empty:
-			timer.Stop()
 			return true
-		case <-timer.C:
-			s.rest = min(s.rest*2, r.now().pollMax)
+		case <-time.After(min(f.rest/2+rand.N(f.rest/2+1), until, cmp.Or(f.recheck, until))):
+			f.rest = min(f.rest*2, f.settings().pollMax)
+			if f.recheck *= 2; f.recheck > recheckMost {
+				f.recheck = 0
+			}
 		}
-		if r.cfg.UntilEmpty && r.held.count() == 0 || r.paused() {
+		if f.cfg.UntilEmpty && f.leases.count() == 0 || f.pause.on() {
 			return true // a checkout decides, or waits
 		}
 		start := time.Now()
-		wait, some, err := r.cfg.Queue.Next(ctx)
-		r.observe(Event{Kind: Asked, Duration: time.Since(start), Err: err})
-		until = r.now().pollMax
+		wait, some, err := f.wake.Next(ctx, f.cfg.Queue.Name())
+		f.observe(Event{Kind: Asked, Duration: time.Since(start), Err: err})
+		until = f.settings().pollMax
 		if ctx.Err() == nil {
-			r.server.note(opDue, err)
+			f.health.report(opDue, err)
+		}
+		if err == nil && (!some || wait > 0) {
+			f.recheck = 0 // another worker has taken them
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -99,10 +98,10 @@ func (r *run) waitDue(ctx context.Context, s *supply, bell bell) bool {
 		case err != nil: // reported
 		case some && wait <= 0:
 			return true
-		case asked:
-			bell.found(0, false)
-		case some && bell.Bell == nil:
-			until = wait + r.cfg.Queue.Client().Server().Precision
+		case uncertain:
+			w.AfterCheckout(0, false)
+		case some && f.cfg.UntilEmpty:
+			until = wait + f.cfg.Queue.Client().Info().Server.Precision
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 // patient is a worker that would poll once an hour: what it starts, it was woken for.
 func patient(q *dbq.Queue, started chan<- dbq.Task) worker.Worker {
 	return worker.Worker{Queue: q, PollMin: time.Hour, PollMax: time.Hour,
-		Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			started <- t
-			return nil, nil
+			return nil
 		})}
 }
 
@@ -71,11 +71,11 @@ func TestRetryWakesAWorkerWhenItIsDue(t *testing.T) {
 	w := patient(q, started)
 	inner := w.Handler
 	var calls atomic.Int64
-	w.Handler = worker.HandlerFunc(func(ctx context.Context, t dbq.Task) ([]byte, error) {
+	w.Handler = worker.HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		if calls.Add(1) == 1 {
-			return nil, worker.RetryIn(100*time.Millisecond, context.DeadlineExceeded)
+			return dbq.RetryIn(100*time.Millisecond, context.DeadlineExceeded)
 		}
-		return inner.Handle(ctx, t)
+		return inner.HandleTask(ctx, t)
 	})
 	start(t, w)
 	enqueue(t, q, 1, dbq.NewTask{})
@@ -84,11 +84,11 @@ func TestRetryWakesAWorkerWhenItIsDue(t *testing.T) {
 	}
 }
 
-// The worker's own questions tell it about a task that no bell announces, as one of another process.
+// The worker's own queries report a task that no wake-up comes for, as one of another process.
 func TestWorkerSleepsNoLongerThanTheNextTaskIsDue(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	other, err := dbq.New(t.Context(), q.Client().DB(), sqliteDialect, dbq.WithName("another place")) // shares no bell
+	other, err := dbq.New(t.Context(), q.Client().DB(), sqliteDialect, dbq.WithName("another place")) // shares no waiters
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestIdleWorkerAsksLessThanOnceASecond(t *testing.T) {
 	var checkouts, questions atomic.Int64
 	// It begins with the pauses that it comes to by itself.
 	w := worker.Worker{Queue: q, PollMin: 2 * time.Second, PollMax: 2 * time.Second,
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil }),
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
 		Observe: func(e worker.Event) {
 			switch e.Kind {
 			case worker.Polled:
@@ -151,6 +151,7 @@ func TestIdleWorkerAsksLessThanOnceASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, n := checkouts.Load(), questions.Load(); c != 1 || n < 1 || n >= 5 {
-		t.Errorf("in 5 s of idleness the worker checked out %d times and asked %d times, want once, and less than once a second", c, n)
+		t.Errorf("in 5 s of idleness the worker checked out %d times and asked %d times, "+
+			"want once, and less than once a second", c, n)
 	}
 }

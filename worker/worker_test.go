@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -96,11 +98,11 @@ func TestEveryTaskIsHandledOnce(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[uuid.UUID]int{}
 	w := worker.Worker{Queue: q, Concurrency: 8, UntilEmpty: true,
-		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[task.ID]++
-			return append([]byte("done "), task.Payload...), nil
+			return dbq.Completed(append([]byte("done "), task.Payload...))
 		})}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -115,9 +117,9 @@ func TestEveryTaskIsHandledOnce(t *testing.T) {
 	}
 }
 
-func TestReturnedErrorsDecideHowTheAttemptEnds(t *testing.T) {
+func TestOutcomesDecideHowTheAttemptEnds(t *testing.T) {
 	t.Parallel()
-	boom := errors.New("boom")
+	boom, inAnHour := errors.New("boom"), time.Now().Add(time.Hour)
 	for name, c := range map[string]struct {
 		err    error
 		state  dbq.State
@@ -125,24 +127,29 @@ func TestReturnedErrorsDecideHowTheAttemptEnds(t *testing.T) {
 		result string
 	}{
 		"plain error is retried": {err: boom, state: dbq.StateError, result: "boom"},
-		"Poison":                 {err: worker.Poison(boom), state: dbq.StatePoison, result: "boom"},
-		"wrapped Poison":         {err: fmt.Errorf("mail: %w", worker.Poison(boom)), state: dbq.StatePoison, result: "mail: boom"},
-		"Park":                   {err: worker.Park(boom), state: dbq.StateError, parked: true, result: "boom"},
-		"RetryIn":                {err: worker.RetryIn(time.Hour, boom), state: dbq.StateError, result: "boom"},
-		"Snooze":                 {err: worker.Snooze(time.Hour), state: dbq.StateCreated},
+		"poisoned":               {err: dbq.Poisoned(boom).Err(), state: dbq.StatePoison, result: "boom"},
+		"wrapped poisoned": {err: fmt.Errorf("mail: %w", dbq.Poisoned(boom).Err()), state: dbq.StatePoison,
+			result: "mail: boom"},
+		"parked":                  {err: dbq.Parked(boom).Err(), state: dbq.StateError, parked: true, result: "boom"},
+		"retry in":                {err: dbq.RetryIn(time.Hour, boom).Err(), state: dbq.StateError, result: "boom"},
+		"retry at":                {err: dbq.RetryAt(inAnHour, boom).Err(), state: dbq.StateError, result: "boom"},
+		"retry out of bounds":     {err: dbq.RetryIn(math.MaxInt64, boom).Err(), state: dbq.StateError, result: "boom"},
+		"released":                {err: dbq.Released(time.Hour).Err(), state: dbq.StateCreated},
+		"completed with a result": {err: dbq.Completed([]byte("done")).Err(), state: dbq.StateCompleted, result: "done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)
 			id := enqueue(t, q, 1, dbq.NewTask{})[0]
 			w := worker.Worker{Queue: q, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour },
-				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, c.err })}
+				Handler: worker.Func(func(context.Context, dbq.Task) error { return c.err })}
 			if err := w.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			task := get(t, q, id)
 			if task.State != c.state || task.Parked() != c.parked || string(task.Result) != c.result {
-				t.Errorf("got %v, parked %v, result %q; want %v, %v, %q", task.State, task.Parked(), task.Result, c.state, c.parked, c.result)
+				t.Errorf("got %v, parked %v, result %q; want %v, %v, %q",
+					task.State, task.Parked(), task.Result, c.state, c.parked, c.result)
 			}
 			wantAttempt := 1
 			if c.state == dbq.StateCreated {
@@ -160,7 +167,7 @@ func TestDeleteRemovesTheTask(t *testing.T) {
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	w := worker.Worker{Queue: q, UntilEmpty: true,
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, worker.Delete })}
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return dbq.Deleted().Err() })}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -176,16 +183,16 @@ func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
 	var log bytes.Buffer
 	w := worker.Worker{Queue: q, UntilEmpty: true,
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			tx, err := q.Client().DB().BeginTx(ctx, nil)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			defer tx.Rollback()
 			if err := q.CompleteTx(ctx, tx, task.Lease, []byte("in my transaction")); err != nil {
-				return nil, err
+				return err
 			}
-			return nil, tx.Commit()
+			return tx.Commit()
 		})}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -203,7 +210,7 @@ func TestPanicIsAnErrorWithItsStack(t *testing.T) {
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
 	w := worker.Worker{Queue: q, UntilEmpty: true,
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { panic("kaboom") })}
+		Handler: worker.Func(func(context.Context, dbq.Task) error { panic("kaboom") })}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -224,9 +231,9 @@ func TestFailedTaskIsRetriedAfterItsBackoffUntilItIsPoison(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 3})[0]
 	var attempts atomic.Int64
 	stop := start(t, worker.Worker{Queue: q, Backoff: func(int) time.Duration { return time.Millisecond },
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			attempts.Add(1)
-			return nil, errors.New("again")
+			return errors.New("again")
 		})})
 	eventually(t, "POISON", func() bool { return get(t, q, id).State == dbq.StatePoison })
 	if err := stop(); err != nil {
@@ -243,12 +250,12 @@ func TestHeartbeatsKeepALongTask(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	const lease = time.Second // a stall of two thirds of it would be a lost lease
 	w := worker.Worker{Queue: q, Lease: lease, UntilEmpty: true,
-		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) dbq.Outcome {
 			select {
 			case <-time.After(5 * lease / 2):
-				return []byte("kept"), nil
+				return dbq.Completed([]byte("kept"))
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return dbq.Failed(context.Cause(ctx))
 			}
 		})}
 	if err := w.Run(t.Context()); err != nil {
@@ -266,14 +273,14 @@ func TestLostLeaseEndsTheHandlersContext(t *testing.T) {
 	causes := make(chan error, 1)
 	started := make(chan struct{})
 	start(t, worker.Worker{Queue: q, Lease: 300 * time.Millisecond,
-		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) dbq.Outcome {
 			close(started)
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
-			return []byte("too late"), nil
+			return dbq.Completed([]byte("too late"))
 		})})
 	<-started
-	if err := q.Client().Revoke(t.Context(), id); err != nil {
+	if err := admin.New(q.Client()).Operate(t.Context(), admin.Revoke, id); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -284,7 +291,7 @@ func TestLostLeaseEndsTheHandlersContext(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the handler's context did not end")
 	}
-	if task := get(t, q, id); !task.Parked() || string(task.Result) != "revoked by "+q.Client().Name() {
+	if task := get(t, q, id); !task.Parked() || string(task.Result) != "revoked by "+q.Client().Info().Name {
 		t.Errorf("got %v with %q, want it parked as the operator left it", task.State, task.Result)
 	}
 }
@@ -301,12 +308,12 @@ func TestUnreachableDatabaseEndsTheHandlersContextWithItsLease(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	took := make(chan time.Duration, 1)
 	start(t, worker.Worker{Queue: q, Lease: lease,
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			db.Close() // from here on nothing can be renewed, nor read
 			begin := time.Now()
 			<-ctx.Done()
 			took <- time.Since(begin)
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		})})
 	select {
 	case d := <-took:
@@ -324,10 +331,10 @@ func TestShutdownReleasesWhatWasNotStartedAndFinishesTheRest(t *testing.T) {
 	ids := enqueue(t, q, 50, dbq.NewTask{})
 	started, proceed := make(chan struct{}, 50), make(chan struct{})
 	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Batch: 20,
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			started <- struct{}{}
 			<-proceed
-			return nil, nil
+			return nil
 		})})
 	<-started
 	<-started
@@ -346,7 +353,8 @@ func TestShutdownReleasesWhatWasNotStartedAndFinishesTheRest(t *testing.T) {
 			t.Errorf("a task that was not started has %d attempts", task.Attempt)
 		}
 	}
-	if counts[dbq.StateProcessing] != 0 || counts[dbq.StateCompleted] < 2 || counts[dbq.StateCompleted]+counts[dbq.StateCreated] != 50 {
+	if counts[dbq.StateProcessing] != 0 || counts[dbq.StateCompleted] < 2 ||
+		counts[dbq.StateCompleted]+counts[dbq.StateCreated] != 50 {
 		t.Errorf("got %v, want all COMPLETED or CREATED again", counts)
 	}
 }
@@ -357,10 +365,10 @@ func TestHandlerThatStopsAtShutdownHasItsTaskReleased(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	started := make(chan struct{})
 	stop := start(t, worker.Worker{Queue: q, DrainTimeout: 10 * time.Millisecond,
-		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 			close(started)
 			<-ctx.Done()
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		})})
 	<-started
 	if err := stop(); err != nil {
@@ -374,7 +382,7 @@ func TestHandlerThatStopsAtShutdownHasItsTaskReleased(t *testing.T) {
 func TestMisconfiguredWorkerDoesNotRun(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	h := worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return nil, nil })
+	h := worker.Func(func(context.Context, dbq.Task) error { return nil })
 	for name, w := range map[string]worker.Worker{
 		"no queue":       {Handler: h},
 		"no handler":     {Queue: q},
@@ -398,7 +406,7 @@ func TestMisconfiguredWorkerDoesNotRun(t *testing.T) {
 
 func TestExponentialGrowsToItsBoundAndNeverBeyond(t *testing.T) {
 	t.Parallel()
-	b := worker.Exponential(time.Second, time.Hour)
+	b := dbq.Exponential(time.Second, time.Hour)
 	for attempt := range 100 {
 		d, most := b(attempt), min(time.Second<<min(max(attempt-1, 0), 12), time.Hour)
 		if d < most*3/4-1 || d > most {

@@ -18,6 +18,8 @@ images=(
 )
 
 stamp_of() { cat "$ENGINES/$1/.stamp" "$here/images.sh" "$here"/entrypoints/*.sh | sha256sum | cut -c1-32; }
+# The builder without BuildKit: Debian's docker.io comes without buildx.
+build() { DOCKER_BUILDKIT=0 timeout 300 docker build -q -t "$1" -f - "$here/entrypoints"; }
 label() { docker image inspect --format '{{index .Config.Labels "dbq.stamp"}}' "$1" 2>/dev/null || true; }
 
 for row in "${images[@]}"; do
@@ -30,8 +32,7 @@ for row in "${images[@]}"; do
       timeout 300 docker import --change "LABEL dbq.stamp=$stamp" - "dbq.local/tree:$tree" >/dev/null
   fi
   log=$(mktemp)
-  # The builder without BuildKit: Debian's docker.io comes without buildx.
-  if ! DOCKER_BUILDKIT=0 timeout 300 docker build -q -t "dbq.local/$name" -f - "$here/entrypoints" >"$log" 2>&1 <<DOCKERFILE
+  if ! build "dbq.local/$name" >"$log" 2>&1 <<DOCKERFILE
 FROM dbq.local/tree:$tree
 ENV LANG=C.UTF-8 PATH=$path $env
 COPY $entrypoint /usr/local/bin/docker-entrypoint.sh

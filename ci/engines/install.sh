@@ -12,7 +12,8 @@ command -v shellcheck >/dev/null || packages+=(shellcheck) # for make check
 [ ${#packages[@]} -gt 0 ] || exit 0
 
 is_root || die "missing: ${packages[*]}; run this as root, or install them yourself"
-command -v apt-get >/dev/null || die "missing: ${packages[*]}, and this is no Debian: use Docker instead (see ci/README.md)"
+command -v apt-get >/dev/null ||
+  die "missing: ${packages[*]}, and this is no Debian: use Docker instead (see ci/README.md)"
 say "installing ${packages[*]}"
 
 export DEBIAN_FRONTEND=noninteractive

@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2034
-# Shared by the scripts in this folder: where things are, and waits that end.
+# Shared by the scripts in this folder and ci/test.sh: where the trees are, and containers of the tests.
 
 ENGINES=${DBQ_ENGINES:-/var/cache/dbq-engines}
 
-# suite:packages of each Debian tree: the oldest versions in one, and two for the newest, since mysql and mariadb conflict as packages.
+# suite:packages of each Debian tree: the oldest versions in one, and two for the newest, since mysql and mariadb
+# conflict as packages.
 TREES=(
   "bookworm:postgresql-15,mariadb-server-core,mariadb-client-core,procps"
   "trixie:postgresql-17,mariadb-server,mariadb-backup,galera-4,rsync,socat,lsof,iproute2,procps"
@@ -27,31 +28,6 @@ wait_for() {
 
 # used LINK FOLDER: a process has FOLDER as its LINK (cwd or root). readlink fails for the ones that just ended.
 used() { { readlink /proc/[0-9]*/"$1" || true; } 2>/dev/null | grep -xF -- "$2" >/dev/null; }
-unused() { ! used "$@"; }
-
-# gone PID: no such process.
-gone() { ! kill -0 "$1" 2>/dev/null; }
-
-# as USER COMMAND...: inside the tree $root, or on this machine when that is empty, and never as root, which the servers refuse.
-as() {
-  local user=$1
-  shift
-  if is_root; then
-    chroot "${root:-/}" setpriv --reuid="$user" --regid="$(chroot "${root:-/}" id -g "$user")" --init-groups -- "$@"
-  else
-    (cd / && "$@")
-  fi
-}
-
-# A port that nobody listens on, below the ones the kernel hands out.
-free_port() {
-  local p
-  while :; do
-    p=$((20000 + RANDOM % 12000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || break
-  done
-  echo "$p"
-}
 
 # use_local_images: lets testcontainers-go find the images that images.sh built, if they are here.
 use_local_images() {

@@ -20,7 +20,8 @@ build() { # SUITE PACKAGES
     # PostgreSQL's JIT is a third of its size, and no queue statement is long enough to use it.
     --dpkgopt='path-exclude=/usr/lib/postgresql/*/lib/bitcode/*'
     --dpkgopt='path-exclude=/usr/lib/postgresql/*/lib/llvmjit*'
-    --essential-hook='mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.conf"'
+    --essential-hook='mkdir -p "$1/etc/postgresql-common"'
+    --essential-hook='echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.conf"'
     --customize-hook="$here/seed.sh \"\$1\""
     --include="$packages"
   )

@@ -14,20 +14,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const conformLong = `Check whether this database keeps dbq's promises: run the conformance suite on it, under each strategy, and report.
+const conformLong = `Check whether this database keeps dbq's promises: run the conformance suite on it, under each
+strategy, and report.
 
-It makes tables of its own, under prefixes that begin with what it prints first, and drops them, also after an interrupt. Other tables
-are not touched; the load is that of a busy minute, with large payloads, many connections and, where the DSN names a host and a port,
-connections that are cut on their way. The user in the DSN must be allowed to create tables and views.
+It makes tables of its own, under prefixes that begin with what it prints first, and drops them, also after an
+interrupt. Other tables are not touched; the load is that of a busy minute, with large payloads, many
+connections and, where the DSN names a host and a port, connections that are cut. The user in the DSN must be
+allowed to create tables and views.
 
-Without a DSN it is a SQLite file in a temporary folder. A SQLite file that is not there yet is made, and removed afterwards.
+Without a DSN it uses a SQLite file in a temporary folder. A SQLite file that does not exist is created, and
+removed afterwards.
 
-How it goes is told on stderr, on a terminal in one line. The report goes to stdout as text; --report FORMAT writes another one there,
---report FORMAT=FILE one to a file, as often as needed. The formats are text, json, junit (XML for CI systems) and markdown. --json is
---report json. No report is written when it was interrupted.
+Progress goes to stderr, on a terminal in one line. The report goes to stdout as text; --report FORMAT writes
+another one there, --report FORMAT=FILE one to a file, as often as needed. The formats are text, json, junit
+(XML for CI systems) and markdown. --json is --report json. No report is written after an interrupt.
 
-What was not checked is in each report with the reason, and is neither a pass nor a failure. Exit code 0 when every law that was
-checked held, 8 when one was broken.`
+Each report lists the cases that were skipped with the reason; they neither pass nor fail. Exit code 0 when no
+case failed, 8 when one did.`
 
 type conformFlags struct {
 	strategies []string
@@ -49,12 +52,11 @@ func newConform(a *app) *cobra.Command {
   dbq conform --dsn sqlite:/mnt/data/try.db --run Contention -v
   dbq conform --strategy cas --strategy advisory --report junit=conform.xml --report markdown=conform.md`,
 		Args: noArgs(""),
-		RunE: a.verb(func(ctx context.Context, _ []string) error {
-			return a.conform(ctx, f)
-		}),
+		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.conform(ctx, f) }),
 	}
 	l := cmd.Flags()
-	l.StringArrayVar(&f.strategies, "strategy", nil, "a `WAY` to check out, repeatable (default each one that the server can do)")
+	l.StringArrayVar(&f.strategies, "strategy", nil,
+		"a checkout `STRATEGY`, repeatable (default each one that the server supports)")
 	l.StringVar(&f.match, "run", "", "only the cases whose group/name matches this `REGEXP`")
 	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
 	l.IntVar(&f.load, "load", 1, "multiply the work of the contention cases by `N`")
@@ -69,26 +71,14 @@ var oddSessions = map[string]func(dsn string) string{}
 
 // conform runs the suite and writes the reports.
 func (a *app) conform(ctx context.Context, f conformFlags) error {
+	h, err := f.harness()
 	switch {
-	case f.load < 1 || f.load > 1000:
-		return usagef("--load %d: it must be between 1 and 1000", f.load)
-	case f.parallel < 0 || f.parallel > 100:
-		return usagef("--parallel %d: it must be between 1 and 100", f.parallel)
+	case err != nil:
+		return err
 	case a.prefix != "":
 		return usagef("conform makes tables under prefixes of its own: leave out --prefix")
 	case a.schema != "":
 		return usagef("conform makes its tables where the DSN leads: leave out --schema")
-	}
-	h := conformance.Harness{Processes: true, Load: f.load, Parallel: f.parallel, Seed: f.seed}
-	for _, s := range f.strategies {
-		h.Strategies = append(h.Strategies, dialect.Strategy(s))
-	}
-	if f.match != "" {
-		match, err := regexp.Compile(f.match)
-		if err != nil {
-			return usagef("--run: %v", err)
-		}
-		h.Match = match
 	}
 	targets, err := a.reportTargets(f.reports)
 	if err != nil {
@@ -105,7 +95,7 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 		h.OddSession = oddSessions[d.Dialect.Name()]
 	}
 	if t.file != "" && h.Parallel == 0 {
-		h.Parallel = 1 // there is one writer; who waits for it cannot keep a short lease
+		h.Parallel = 1 // SQLite has one writer; a case that waits for it cannot keep a short lease
 	}
 	rep, err := a.check(ctx, h, f.verbose)
 	if err != nil {
@@ -119,11 +109,31 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 	return conformVerdict(rep)
 }
 
-// check runs the suite and tells how it goes.
+// harness is the suite that the flags describe.
+func (f conformFlags) harness() (h conformance.Harness, err error) {
+	h = conformance.Harness{Processes: true, Load: f.load, Parallel: f.parallel, Seed: f.seed}
+	for _, s := range f.strategies {
+		h.Strategies = append(h.Strategies, dialect.Strategy(s))
+	}
+	if f.match != "" {
+		if h.Match, err = regexp.Compile(f.match); err != nil {
+			return h, usagef("--run: %v", err)
+		}
+	}
+	if err := between("load", f.load, 1, 1000); err != nil {
+		return h, err
+	}
+	if f.parallel == 0 { // the default
+		return h, nil
+	}
+	return h, between("parallel", f.parallel, 1, 100)
+}
+
+// check runs the suite and reports its progress.
 func (a *app) check(ctx context.Context, h conformance.Harness, verbose bool) (conformance.Report, error) {
 	show := newProgress(a.err)
 	defer show.end()
-	broken, done, total := 0, 0, 0
+	failed, done, total := 0, 0, 0
 	rep, err := conformance.Check(ctx, h, func(p conformance.Progress) {
 		done, total = p.Done, p.Total
 		if p.Result == nil {
@@ -131,19 +141,19 @@ func (a *app) check(ctx context.Context, h conformance.Harness, verbose bool) (c
 				joinStrategies(p.Report.Strategies), p.Tables)
 			return
 		}
-		if p.Result.Outcome() == conformance.Broken {
-			broken++
+		if p.Result.Status() == conformance.Failed {
+			failed++
 		}
-		if verbose || p.Result.Outcome() == conformance.Broken {
+		if verbose || p.Result.Status() == conformance.Failed {
 			show.line("%v", p.Result)
 		}
-		show.update("%d of %d, %d broken, last %s", done, total, broken, p.Result.Name())
+		show.update("%d of %d, %d failed, last %s", done, total, failed, p.Result.Name())
 	})
 	switch {
 	case errors.Is(err, conformance.ErrNoCase):
 		return rep, usagef("--run: %s", strings.TrimPrefix(err.Error(), "conformance: "))
 	case ctx.Err() != nil && total > 0:
-		what := fmt.Sprintf("%d of %d cases had ended, %d broken; its tables were dropped", done, total, broken)
+		what := fmt.Sprintf("%d of %d cases had ended, %d failed; its tables were dropped", done, total, failed)
 		if len(rep.Leftovers) > 0 {
 			what = "these tables could not be dropped: " + strings.Join(rep.Leftovers, ", ")
 		}
@@ -152,7 +162,7 @@ func (a *app) check(ctx context.Context, h conformance.Harness, verbose bool) (c
 	return rep, err
 }
 
-// conformTarget is the database to check, and what to do when it was checked.
+// conformTarget is the database to check. done cleans up after it.
 func (a *app) conformTarget() (t target, done func(), err error) {
 	t, err = a.target()
 	if err != nil {

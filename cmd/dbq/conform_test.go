@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // forgetful is SQLite's dialect with a defect: it forgets results.
@@ -40,7 +41,8 @@ func (u *user) tables(name string) (out []string) {
 		u.t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name")
+	rows, err := db.Query("SELECT name FROM sqlite_master " +
+		"WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name")
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -63,9 +65,11 @@ func TestConformWritesItsReports(t *testing.T) {
 	const match = "^(Clock/|Schema/FromEmpty|Errors/NoPassword|Contention/CrashingTask)"
 	o := u.run("conform", "--run", match, "--seed", "5", "--load", "2", "-v",
 		"--report", "json=r.json", "--report", "junit=r.xml", "--report", "markdown=r.md")
-	o.has("SQLite ", "dialect sqlite", "strategies cas", "seed 5, load 2", "conflicts retried: cas ", "keeps dbq's promises as far as", ", 0 broken",
-		"not checked (1): the DSN is not a URL with a host\n  cas/Errors/NoPasswordInAnyError\n")
-	for _, want := range []string{"SQLite ", "tables c", "held        cas/Schema/FromEmpty (", "held        cas/Contention/CrashingTaskEndsInPoison ("} {
+	o.has("SQLite ", "dialect sqlite", "strategies cas", "seed 5, load 2", "conflicts retried: cas ",
+		"keeps dbq's promises as far as", ", 0 failed",
+		"skipped (1): the DSN is not a URL with a host\n  cas/Errors/NoPasswordInAnyError\n")
+	for _, want := range []string{"SQLite ", "tables c", "passed  cas/Schema/FromEmpty (",
+		"passed  cas/Contention/CrashingTaskEndsInPoison ("} {
 		if !strings.Contains(o.err, want) {
 			t.Errorf("stderr does not say %q: %s", want, o.err)
 		}
@@ -74,16 +78,16 @@ func TestConformWritesItsReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := rep.Count(conformance.Held)
-	if held < 5 || len(rep.Results) != held+1 || rep.Seed != 5 || rep.Match != match || rep.Product != "SQLite" {
-		t.Errorf("%d held of %d, seed %d, match %q, product %q", held, len(rep.Results), rep.Seed, rep.Match, rep.Product)
+	passed := rep.Count(conformance.Passed)
+	if passed < 5 || len(rep.Results) != passed+1 || rep.Seed != 5 || rep.Match != match || rep.Product != "SQLite" {
+		t.Errorf("%d passed of %d, seed %d, match %q, product %q", passed, len(rep.Results), rep.Seed, rep.Match, rep.Product)
 	}
 	var junit struct {
 		Tests   int `xml:"tests,attr"`
 		Skipped int `xml:"skipped,attr"`
 	}
-	if err := xml.Unmarshal([]byte(u.read("r.xml")), &junit); err != nil || junit.Tests != held+1 || junit.Skipped != 1 {
-		t.Errorf("JUnit has %d tests and %d skipped, want %d and 1 (%v)", junit.Tests, junit.Skipped, held+1, err)
+	if err := xml.Unmarshal([]byte(u.read("r.xml")), &junit); err != nil || junit.Tests != passed+1 || junit.Skipped != 1 {
+		t.Errorf("JUnit has %d tests and %d skipped, want %d and 1 (%v)", junit.Tests, junit.Skipped, passed+1, err)
 	}
 	if page := u.read("r.md"); !strings.HasPrefix(page, "# Conformance of SQLite ") {
 		t.Errorf("the page begins with %.80q", page)
@@ -119,13 +123,14 @@ func TestConformFindsABrokenPromise(t *testing.T) {
 		t.Fatal("the dialect with a defect has none")
 	}
 	u := newUser(t)
-	o := u.run("conform", "--dsn", "forgetful:q.db", "--run", "^(RoundTrip|Clock)/", "--report", "junit=r.xml").failsAtLast(exitBroken)
-	for _, want := range []string{"broken      cas/RoundTrip/ErrorText (", "broken: see the report"} {
+	o := u.run("conform", "--dsn", "forgetful:q.db", "--run", "^(RoundTrip|Clock)/", "--report", "junit=r.xml").
+		failsAtLast(exitBroken)
+	for _, want := range []string{"failed  cas/RoundTrip/ErrorText (", "broken: see the report"} {
 		if !strings.Contains(o.err, want) {
 			t.Errorf("stderr does not say %q: %s", want, o.err)
 		}
 	}
-	for _, want := range []string{"broken  cas/RoundTrip/ErrorText", "  law   ", "  seen  ", "breaks dbq's promises"} {
+	for _, want := range []string{"failed  cas/RoundTrip/ErrorText", "  law   ", "  seen  ", "breaks dbq's promises"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("stdout does not say %q: %s", want, o.out)
 		}
@@ -143,7 +148,7 @@ func TestConformInterrupted(t *testing.T) {
 	b.err.says(t, "cas/Transitions/") // hundreds of cases are still to come
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)
-	if !strings.Contains(o.err, "cases had ended, 0 broken; its tables were dropped") {
+	if !strings.Contains(o.err, "cases had ended, 0 failed; its tables were dropped") {
 		t.Errorf("it does not say what was done: %s", o.err)
 	}
 	if after := u.tables("dbq.db"); strings.Join(after, " ") != strings.Join(before, " ") {
@@ -190,8 +195,9 @@ func TestConformOnPostgres(t *testing.T) {
 		t.Skip("neither DBQ_TEST_POSTGRES_DSN nor DBQ_TEST_POSTGRES18_DSN is set")
 	}
 	u := newUser(t)
-	u.run("conform", "--dsn", dsn, "--strategy", "cas", "--strategy", "advisory", "--run", "^(Clock/|Errors/|RoundTrip/SessionTimeZone)").
-		has("PostgreSQL ", "strategies cas, advisory", "0 broken, 0 not checked")
+	u.run("conform", "--dsn", dsn, "--strategy", "cas", "--strategy", "advisory",
+		"--run", "^(Clock/|Errors/|RoundTrip/SessionTimeZone)").
+		has("PostgreSQL ", "strategies cas, advisory", "0 failed, 0 skipped")
 
 	b := u.start("conform", "--dsn", dsn, "--parallel", "4", "-v")
 	b.err.says(t, "skip-locked/Transitions/") // hundreds of cases are still to come
@@ -201,13 +207,14 @@ func TestConformOnPostgres(t *testing.T) {
 	if m == nil {
 		t.Fatalf("it does not name its tables: %s", o.err)
 	}
-	_, pool, err := dialect.Open(t.Context(), dsn)
+	_, pool, err := sqlrun.Open(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
 	var left int
-	if err := pool.Read.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_class WHERE starts_with(relname, $1)", m[1]).Scan(&left); err != nil || left > 0 {
+	const count = "SELECT count(*) FROM pg_class WHERE starts_with(relname, $1)"
+	if err := pool.Read.QueryRowContext(t.Context(), count, m[1]).Scan(&left); err != nil || left > 0 {
 		t.Errorf("%d tables, indexes and views of it are left (%v)", left, err)
 	}
 }

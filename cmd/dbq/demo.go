@@ -6,32 +6,37 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
 const (
 	demoQueue = "demo"
 	demoLease = 1500 * time.Millisecond
-	// demoStuck is how long nothing may move before the demo gives up: many times a lease.
+	// demoStuck is how long the demo waits for progress before it gives up: many times a lease.
 	demoStuck = 30 * time.Second
+	// demoBatch is how many tasks one call enqueues or lists.
+	demoBatch = 1000
 )
 
-const demoLong = `See what the queue is for: hash the files of a folder with several worker processes, kill one of them in the middle, and check
-that nothing was lost and nothing done twice.
+const demoLong = `See what the queue is for: hash the files of a folder with several worker processes, kill one of them
+in the middle, and check that nothing was lost and nothing done twice.
 
-It hashes the files one after the other, puts each of them on a queue, starts workers that hash them again (SHA-256, with a
-lease of %v), and sends one worker SIGKILL when a third of the work is done. The others take over what it held as soon as
-the leases have run out. In the end each result is compared with the plain hash, and each completion that a worker was
-granted is counted.
+It hashes the files one after the other, puts each of them on a queue, starts workers that hash them again
+(SHA-256, with a lease of %v), and sends one worker SIGKILL when a third of the work is done. The others take
+over what it held as soon as the leases have expired. In the end each result is compared with the plain hash,
+and each completion that a worker was granted is counted.
 
-The work and the crash are real. Two things are arranged: workers pause a little at each file, so that there is something to
-see, and the worker to be killed keeps its first file in hand, so that the kill is certain to leave unfinished work behind.
+The work and the crash are real. Two things are arranged: workers pause a little at each file, so that there is
+something to see, and the worker to be killed keeps its first file in hand, so that the kill is certain to leave
+unfinished work behind.
 
-The queue is a SQLite file in a temporary folder. With --dsn it is that database, in tables of its own that are dropped in the
-end. DBQ_DSN is not used: a demo should not go to a database by accident.
+The queue is a SQLite file in a temporary folder. With --dsn it is that database, in tables of its own that are
+dropped in the end. DBQ_DSN is not used: a demo should not go to a database by accident.
 
 Exit code 0 when all is equal, 1 when not. With --json it prints one document.`
 
@@ -60,7 +65,7 @@ func newDemo(a *app) *cobra.Command {
 			case a.prefix != "":
 				return usagef("the demo makes tables under a prefix of its own: leave out --prefix")
 			}
-			return a.demo(ctx, f)
+			return (&demo{app: a, flags: f, show: newProgress(a.err)}).run(ctx)
 		}),
 	}
 	cmd.Flags().StringVar(&f.dir, "dir", ".", "the `FOLDER` whose files are hashed")
@@ -69,68 +74,72 @@ func newDemo(a *app) *cobra.Command {
 	return cmd
 }
 
-// demo is the whole show: files, plain hashes, tasks, workers, a kill, the comparison.
-func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
-	show := newProgress(a.err)
-	defer show.end()
-	temp, err := os.MkdirTemp("", "dbq-demo-")
-	if err != nil {
+// demo is one run of the demo.
+type demo struct {
+	*app
+	flags demoFlags
+	show  *progress
+
+	temp        string // its folder
+	completions string // the file to which workers write each completion that they were granted
+	c           *dbq.Client
+	place       string // where the queue is, for the reader
+
+	files fileSet
+	plain []hashed    // of each file, hashed one after the other
+	tasks []uuid.UUID // of each file
+
+	workers []*demoProcess
+	held    map[uuid.UUID]int64 // the tasks that the killed worker held, and their fences
+}
+
+// run hashes the files, has workers hash them, kills one, and compares.
+func (d *demo) run(ctx context.Context) (err error) {
+	defer d.show.end()
+	if d.temp, err = os.MkdirTemp("", "dbq-demo-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
-	stage, err := a.newStage(ctx, temp)
-	if err != nil {
+	defer os.RemoveAll(d.temp)
+	if err := d.openQueue(ctx); err != nil {
 		return err
 	}
 	defer func() {
-		if e := stage.strike(ctx); e != nil && err == nil {
+		if e := d.dropTables(ctx); e != nil && err == nil {
 			err = fmt.Errorf("the demo's tables could not be dropped: %w", e)
 		}
 	}()
+	defer d.stopWorkers()
 
-	files, err := findFiles(ctx, f, stage.ownFiles())
-	if err != nil {
+	if d.files, err = findFiles(ctx, d.flags, d.ownFiles()); err != nil {
 		return err
 	}
-	if len(files.paths) == 0 {
-		show.line("%s has no files: using %d made up ones", files.dir, sampleFiles)
-		if files, err = makeFiles(filepath.Join(temp, "files")); err != nil {
+	if len(d.files.paths) == 0 {
+		d.show.line("%s has no files: using %d made up ones", d.files.dir, sampleFiles)
+		if d.files, err = makeFiles(filepath.Join(d.temp, "files")); err != nil {
 			return err
 		}
 	}
-	show.line("%s of %s, %s", plural(len(files.paths), "file"), files.dir, stage.place)
-	for _, note := range files.notes {
-		show.line("  %s", note)
+	d.show.line("%s of %s, %s", plural(len(d.files.paths), "file"), d.files.dir, d.place)
+	for _, note := range d.files.notes {
+		d.show.line("  %s", note)
 	}
-	begin := time.Now()
-	plain, err := hashAll(ctx, files, show)
+	for _, step := range []func(context.Context) error{d.hashAll, d.enqueueAll} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := d.runWorkers(ctx); err != nil {
+		return err
+	}
+	d.stopWorkers() // what is still under way must be settled, or not, before it is counted
+	r, err := d.compare(ctx)
 	if err != nil {
 		return err
 	}
-	show.line("hashed one after the other in %v", time.Since(begin).Round(time.Millisecond))
-
-	begin = time.Now()
-	tasks, err := stage.enqueue(ctx, files)
-	if err != nil {
-		return err
-	}
-	show.line("enqueued %s in %v", plural(len(tasks), "task"), time.Since(begin).Round(time.Millisecond))
-
-	begin = time.Now()
-	c := &crew{stage: stage, dir: files.dir, show: show, size: f.workers}
-	c.slots, c.pause = pace(len(tasks), f.workers)
-	defer c.dismiss()
-	if err := c.perform(ctx, len(tasks)); err != nil {
-		return err
-	}
-	c.dismiss() // what is still under way must be settled, or not, before it is counted
-	r, err := stage.compare(ctx, files, plain, tasks, c)
-	if err != nil {
-		return err
-	}
-	r.Seconds = time.Since(begin).Seconds()
-	show.end()
-	if err := a.printReport(r); err != nil {
+	r.Seconds = time.Since(began).Seconds()
+	d.show.end()
+	if err := d.printReport(r); err != nil {
 		return err
 	}
 	if !r.OK {
@@ -139,88 +148,74 @@ func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
 	return nil
 }
 
-// stage is the database of a demo.
-type stage struct {
-	c       *dbq.Client
-	dsn     string
-	prefix  string
-	opts    []dbq.Option // of every client, workers included
-	flags   []string     // the same for a worker's command line
-	accepts string       // the file in which workers note each completion that they were granted
-	temp    string
-	place   string // for the reader
-}
-
-// newStage opens the database and makes the demo's own tables.
-func (a *app) newStage(ctx context.Context, temp string) (*stage, error) {
-	s, note := &stage{temp: temp, accepts: filepath.Join(temp, "accepted")}, ""
-	if a.dsn == "" {
-		s.dsn, s.place = "sqlite:"+filepath.Join(temp, "demo.db"), "queue in a temporary SQLite file"
-	} else {
-		t, err := a.target()
-		if err != nil {
-			return nil, err
-		}
-		s.dsn, note = t.dsn, t.note
+// openQueue opens the database and makes the demo's own tables.
+func (d *demo) openQueue(ctx context.Context) error {
+	if d.dsn == "" {
+		d.dsn, d.place = "sqlite:"+filepath.Join(d.temp, "demo.db"), "queue in a temporary SQLite file"
 	}
 	id := dbq.NewID()
-	s.prefix = fmt.Sprintf("demo_%x_", id[10:])
-	a.prefix = s.prefix
-	s.opts = a.options()
-	s.flags = []string{"--prefix", s.prefix}
-	if a.schema != "" {
-		s.flags = append(s.flags, "--schema", a.schema)
-	}
-	if a.strategy != "" {
-		s.flags = append(s.flags, "--strategy", a.strategy)
-	}
-	var err error
-	s.c, err = dbq.Open(ctx, s.dsn, append(s.opts, dbq.WithMigrate())...)
+	d.prefix = fmt.Sprintf("demo_%x_", id[10:])
+	d.completions = filepath.Join(d.temp, "completions")
+	t, err := d.target()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a.caution(note)
-	if s.place == "" {
-		s.place = fmt.Sprintf("queue in %s %s, tables %s*", s.c.Server().Product, s.c.Server().Version, s.prefix)
+	if d.c, err = dbq.Open(ctx, t.dsn, append(d.options(), dbq.WithMigrate())...); err != nil {
+		return err
 	}
-	return s, nil
+	d.caution(t.note)
+	if server := d.c.Info().Server; d.place == "" {
+		d.place = fmt.Sprintf("queue in %s %s, tables %s*", server.Product, server.Version, d.prefix)
+	}
+	return nil
 }
 
-// strike drops the tables, also after an interrupt.
-func (s *stage) strike(ctx context.Context) error {
+// dropTables drops the demo's tables, also after an interrupt.
+func (d *demo) dropTables(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	return errors.Join(s.c.Close(), dbq.DropTables(ctx, s.dsn, s.opts...))
+	t, err := d.target()
+	return errors.Join(err, d.c.Close(), dbq.DropTables(ctx, t.dsn, d.options()...))
 }
 
 // ownFiles are the files of the demo itself, which change while it runs.
-func (s *stage) ownFiles() []string {
-	own := []string{s.temp}
-	if file := sqliteFile(s.dsn); file != "" {
+func (d *demo) ownFiles() []string {
+	own := []string{d.temp}
+	if t, err := d.target(); err == nil && t.file != "" {
 		for _, suffix := range sqliteSuffixes {
-			own = append(own, file+suffix)
+			own = append(own, t.file+suffix)
 		}
 	}
 	return own
 }
 
-// demoBatch is small enough to stop between two of them.
-const demoBatch = 1000
-
-// enqueue puts each file on the queue; the ids are in the files' order.
-func (s *stage) enqueue(ctx context.Context, files fileSet) ([]dbq.Enqueued, error) {
-	var all []dbq.Enqueued
-	q := s.c.Queue(demoQueue)
-	for from := 0; from < len(files.paths); from += demoBatch {
-		var batch []dbq.NewTask
-		for _, path := range files.paths[from:min(from+demoBatch, len(files.paths))] {
-			batch = append(batch, dbq.NewTask{Kind: "sha256", Payload: []byte(path)})
+// hashAll hashes the files one after the other.
+func (d *demo) hashAll(ctx context.Context) error {
+	began := time.Now()
+	for i, path := range d.files.paths {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		out, err := q.EnqueueMany(ctx, batch)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, out...)
+		d.plain = append(d.plain, hashFile(d.files.dir, path))
+		d.show.update("hashing one after the other: %d of %d", i+1, len(d.files.paths))
 	}
-	return all, nil
+	d.show.line("hashed one after the other in %v", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// enqueueAll puts each file on the queue.
+func (d *demo) enqueueAll(ctx context.Context) error {
+	began := time.Now()
+	for paths := range slices.Chunk(d.files.paths, demoBatch) {
+		batch := make([]dbq.NewTask, len(paths))
+		for i, path := range paths {
+			batch[i] = dbq.NewTask{ID: dbq.NewID(), Kind: "sha256", Payload: []byte(path)}
+			d.tasks = append(d.tasks, batch[i].ID)
+		}
+		if _, err := d.c.Queue(demoQueue).EnqueueMany(ctx, batch); err != nil {
+			return err
+		}
+	}
+	d.show.line("enqueued %s in %v", plural(len(d.tasks), "task"), time.Since(began).Round(time.Millisecond))
+	return nil
 }

@@ -37,29 +37,24 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fileSet{}, usagef("--dir %s is not a folder", f.dir)
 	}
-	skip := realPaths(own)
 	s := fileSet{dir: dir}
+	skip := realPaths(own)
 	var bytes int64
-	closed, large := 0, 0
+	unreadable, large := 0, 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil && path == dir:
 			return usagef("cannot read --dir: %w", err)
-		case err != nil: // a folder that may not be read
-			closed++
+		case err != nil:
+			unreadable++
 			return nil
-		case slices.Contains(skip, path) || e.IsDir() && e.Name() == ".git":
-			if e.IsDir() {
-				return fs.SkipDir
-			}
+		case e.IsDir() && (e.Name() == ".git" || slices.Contains(skip, path)):
+			return fs.SkipDir
+		case !e.Type().IsRegular() || slices.Contains(skip, path):
 			return nil
-		case !e.Type().IsRegular():
-			return nil
-		}
-		if len(s.paths) == f.files {
+		case len(s.paths) == f.files:
 			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are taken (--files)", f.files))
 			return fs.SkipAll
 		}
@@ -76,11 +71,12 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		s.paths = append(s.paths, name)
 		return err
 	})
-	if closed > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%s cannot be read and were left out", plural(closed, "folder")))
+	if unreadable > 0 {
+		s.notes = append(s.notes, plural(unreadable, "folder")+" cannot be read and were left out")
 	}
 	if large > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%s left out, to hash no more than %d MiB", plural(large, "file"), demoBytes>>20))
+		s.notes = append(s.notes, fmt.Sprintf("%s left out, to hash no more than %d MiB",
+			plural(large, "file"), demoBytes>>20))
 	}
 	return s, err
 }
@@ -118,22 +114,14 @@ func makeFiles(dir string) (fileSet, error) {
 	return s, nil
 }
 
-// hashed is what hashing one file gave: a hash, or an error.
+// hashed is the result of hashing one file: a hash, or an error.
 type hashed struct {
 	sum string
 	err error
 }
 
-func hashAll(ctx context.Context, files fileSet, show *progress) ([]hashed, error) {
-	out := make([]hashed, len(files.paths))
-	for i, path := range files.paths {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		out[i] = hashFile(files.dir, path)
-		show.update("hashing one after the other: %d of %d", i+1, len(files.paths))
-	}
-	return out, nil
+func (h hashed) same(other hashed) bool {
+	return (h.err == nil) == (other.err == nil) && h.sum == other.sum
 }
 
 // hashFile is the demo's work, the same alone and in a worker.

@@ -1,13 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/google/uuid"
 )
 
@@ -16,53 +18,55 @@ type demoReport struct {
 	Database   string  `json:"database"`
 	Files      int     `json:"files"`
 	Completed  int     `json:"completed"`
-	Unreadable int     `json:"unreadable"` // by workers and one after the other alike
+	Unreadable int     `json:"unreadable"` // both by workers and one after the other
 	Workers    int     `json:"workers"`
-	Held       int     `json:"held_by_killed"` // tasks in the hands of the killed worker
-	TakenOver  int     `json:"taken_over"`     // of these, done by another under a newer lease
+	Held       int     `json:"held_by_killed"` // tasks that the killed worker held
+	TakenOver  int     `json:"taken_over"`     // of these, those that another worker ended under a newer lease
 	Lost       int     `json:"lost"`           // not ended, or gone
 	Doubled    int     `json:"doubled"`        // completed under two leases
 	Different  int     `json:"different"`      // from the plain hash of the same file
-	Changed    int     `json:"changed"`        // files that changed while the demo ran, which nothing can be said about
+	Changed    int     `json:"changed"`        // files that changed while the demo ran, so that they cannot be compared
 	Equal      bool    `json:"equal"`
 	OK         bool    `json:"ok"`
 	Seconds    float64 `json:"seconds"`
 }
 
-// compare looks at every task and every file.
-func (s *stage) compare(ctx context.Context, files fileSet, plain []hashed, ids []dbq.Enqueued, c *crew) (demoReport, error) {
-	r := demoReport{Database: s.c.Server().Product + " " + s.c.Server().Version, Files: len(files.paths), Workers: c.size, Held: len(c.held)}
-	ended, err := s.ended(ctx)
+// compare checks every task and every file.
+func (d *demo) compare(ctx context.Context) (demoReport, error) {
+	server := d.c.Info().Server
+	r := demoReport{Database: server.Product + " " + server.Version, Files: len(d.files.paths),
+		Workers: d.flags.workers, Held: len(d.held)}
+	ended, err := d.ended(ctx)
 	if err != nil {
 		return r, err
 	}
-	for i, path := range files.paths {
-		t, ok := ended[ids[i].ID]
+	for i, path := range d.files.paths {
+		t, ok := ended[d.tasks[i]]
 		if !ok {
 			r.Lost++
 			continue
 		}
-		if fence, held := c.held[t.ID]; held && t.Fence > fence {
+		if fence, held := d.held[t.ID]; held && t.Fence > fence {
 			r.TakenOver++
 		} else if held {
-			r.Held-- // the server was still busy with the dead worker's last call, which settled it
+			r.Held-- // the server was still executing the dead worker's last call, which settled it
 		}
 		got := hashed{sum: string(t.Result)}
 		if t.State != dbq.StateCompleted {
 			got = hashed{err: errors.New(string(t.Result))}
 		}
-		switch {
-		case got.same(plain[i]) && got.err == nil:
+		switch same := got.same(d.plain[i]); {
+		case same && got.err == nil:
 			r.Completed++
-		case got.same(plain[i]):
+		case same:
 			r.Unreadable++
-		case !hashFile(files.dir, path).same(plain[i]):
+		case !hashFile(d.files.dir, path).same(d.plain[i]):
 			r.Changed++
 		default:
 			r.Different++
 		}
 	}
-	if r.Doubled, err = countDoubled(s.accepts); err != nil {
+	if r.Doubled, err = countDoubled(d.completions); err != nil {
 		return r, err
 	}
 	r.Equal = r.Different == 0 && r.Lost == 0
@@ -70,16 +74,12 @@ func (s *stage) compare(ctx context.Context, files fileSet, plain []hashed, ids 
 	return r, nil
 }
 
-func (h hashed) same(other hashed) bool {
-	return (h.err == nil) == (other.err == nil) && h.sum == other.sum
-}
-
 // ended reads the tasks that have ended, page by page.
-func (s *stage) ended(ctx context.Context) (map[uuid.UUID]dbq.Task, error) {
+func (d *demo) ended(ctx context.Context) (map[uuid.UUID]dbq.Task, error) {
 	out := map[uuid.UUID]dbq.Task{}
-	f := dbq.Filter{Queue: demoQueue, Limit: demoBatch}
+	f := admin.Filter{Queue: demoQueue, Limit: demoBatch}
 	for {
-		page, err := s.c.List(ctx, f)
+		page, err := admin.New(d.c).List(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -95,71 +95,54 @@ func (s *stage) ended(ctx context.Context) (map[uuid.UUID]dbq.Task, error) {
 	}
 }
 
-// countDoubled counts the tasks for which workers were granted more than one completion.
-func countDoubled(accepts string) (int, error) {
-	f, err := os.Open(accepts)
+// countDoubled counts the tasks of which workers were granted more than one completion.
+func countDoubled(completions string) (doubled int, err error) {
+	text, err := os.ReadFile(completions)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
 	times := map[string]int{}
-	doubled := 0
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for line := range strings.Lines(string(text)) {
 		var id string
 		var fence int64
-		if _, err := fmt.Sscan(lines.Text(), &id, &fence); err != nil {
-			return 0, fmt.Errorf("the workers' notes cannot be read: %q: %w", lines.Text(), err)
+		if _, err := fmt.Sscan(line, &id, &fence); err != nil {
+			return 0, fmt.Errorf("the workers' completions cannot be read: %q: %w", line, err)
 		}
-		times[id]++
-		if times[id] == 2 {
+		if times[id]++; times[id] == 2 {
 			doubled++
 		}
 	}
-	return doubled, lines.Err()
+	return doubled, nil
 }
 
 func (a *app) printReport(r demoReport) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	type row struct {
-		name  string
-		value any
-		note  string
+	equal, note := "yes", "to hashing the same files one after the other"
+	if !r.Equal {
+		equal = "no"
 	}
-	rows := []row{
-		{"files", r.Files, ""},
-		{"completed", r.Completed, ""},
-		{"unreadable", r.Unreadable, "no right to read them: POISON, as it should be"},
-		{"taken over", r.TakenOver, fmt.Sprintf("of %d that worker 1 held when it was killed", r.Held)},
-		{"lost", r.Lost, ""},
-		{"doubled", r.Doubled, "tasks completed under two leases"},
-		{"changed", r.Changed, "files that changed while the demo ran: left out of the comparison"},
-		{"equal", yesNo(r.Equal), "to hashing the same files one after the other"},
-		{"time", fmt.Sprintf("%.1fs", r.Seconds), fmt.Sprintf("with %d workers on %s", r.Workers, r.Database)},
+	if r.Different > 0 {
+		note = plural(r.Different, "file") + " differ from hashing them one after the other"
 	}
-	for _, row := range rows {
-		if (row.name == "unreadable" || row.name == "changed") && row.value == 0 {
-			continue
-		}
-		if row.name == "equal" && r.Different > 0 {
-			row.note = fmt.Sprintf("%s differ from hashing them one after the other", plural(r.Different, "file"))
-		}
-		line := fmt.Sprintf("%-11s %6v", row.name, row.value)
-		if row.note != "" {
-			line += "  " + row.note
-		}
-		if err := a.say("%s", line); err != nil {
-			return err
-		}
+	var b strings.Builder
+	line := func(name string, value any, note string) {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-11s %6v  %s", name, value, note), " ") + "\n")
 	}
-	return nil
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
+	line("files", r.Files, "")
+	line("completed", r.Completed, "")
+	if r.Unreadable > 0 {
+		line("unreadable", r.Unreadable, "no right to read them: POISON, as it should be")
 	}
-	return "no"
+	line("taken over", r.TakenOver, fmt.Sprintf("of %d that worker 1 held when it was killed", r.Held))
+	line("lost", r.Lost, "")
+	line("doubled", r.Doubled, "tasks completed under two leases")
+	if r.Changed > 0 {
+		line("changed", r.Changed, "files that changed while the demo ran: left out of the comparison")
+	}
+	line("equal", equal, note)
+	line("time", fmt.Sprintf("%.1fs", r.Seconds), fmt.Sprintf("with %d workers on %s", r.Workers, r.Database))
+	_, err := io.WriteString(a.out, visibleLines(b.String()))
+	return err
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,8 +16,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
-	"github.com/google/uuid"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // tree makes a folder of files, some with names that want care.
@@ -91,8 +91,9 @@ func (o outcome) sound(files float64) map[string]any {
 	o.t.Helper()
 	o.ok()
 	r := o.one()
-	for name, want := range map[string]any{"files": files, "completed": files, "lost": 0.0, "doubled": 0.0, "different": 0.0,
-		"changed": 0.0, "equal": true, "ok": true} {
+	for name, want := range map[string]any{"files": files, "completed": files, "lost": 0.0, "doubled": 0.0,
+		"different": 0.0,
+		"changed":   0.0, "equal": true, "ok": true} {
 		if r[name] != want {
 			o.t.Errorf("%s is %v, want %v", name, r[name], want)
 		}
@@ -183,7 +184,7 @@ func (u *user) noTables(dsn, stderr string) {
 		u.t.Fatalf("no tables are named: %s", stderr)
 	}
 	u.run("--dsn", dsn, "--prefix", m[1], "stats").fails(exitNotMigrated)
-	_, pool, err := dialect.Open(context.Background(), dsn)
+	_, pool, err := sqlrun.Open(context.Background(), dsn)
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -236,7 +237,8 @@ func TestDemoOfChangingFiles(t *testing.T) {
 	dir := u.tree(30)
 	b := u.start("demo", "--dir", dir, "--json")
 	b.err.says(t, "worker 1 killed")
-	for _, path := range filesIn(t, dir) { // what worker 1 held is hashed after its lease has run out, about a second from now
+	// What worker 1 held is hashed after its lease has run out, about a second from now.
+	for _, path := range filesIn(t, dir) {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			if err := os.WriteFile(path, []byte("changed"), 0o600); err != nil {
 				t.Fatal(err)
@@ -264,21 +266,17 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := &stage{c: c, accepts: filepath.Join(temp, "accepted")}
-	files := fileSet{dir: temp, paths: []string{"equal", "different", "lost", "doubled", "gone", "changed"}}
-	for _, name := range files.paths {
+	d := &demo{c: c, flags: demoFlags{workers: 2}, completions: filepath.Join(temp, "completions"),
+		show: newProgress(newWatched())}
+	d.files = fileSet{dir: temp, paths: []string{"equal", "different", "lost", "doubled", "gone", "changed"}}
+	for _, name := range d.files.paths {
 		if name != "gone" {
 			if err := os.WriteFile(filepath.Join(temp, name), []byte(name), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	plain, err := hashAll(ctx, files, newProgress(newWatched()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids, err := s.enqueue(ctx, files)
-	if err != nil {
+	if err := errors.Join(d.hashAll(ctx), d.enqueueAll(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	q := c.Queue(demoQueue)
@@ -286,38 +284,38 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 	if err != nil || len(tasks) != 6 {
 		t.Fatal(len(tasks), err)
 	}
-	cr := &crew{size: 2, held: map[uuid.UUID]int64{}}
-	notes := ""
+	granted := ""
 	for _, task := range tasks {
 		name := string(task.Payload)
 		got := hashFile(temp, name)
-		settle := dbq.Completed(task.Lease, []byte(got.sum))
+		end := dbq.Completed([]byte(got.sum))
 		switch name {
 		case "different", "changed":
-			settle = dbq.Completed(task.Lease, []byte("nonsense"))
+			end = dbq.Completed([]byte("nonsense"))
 		case "gone":
-			settle = dbq.Poisoned(task.Lease, got.err)
+			end = dbq.Poisoned(got.err)
 		case "lost":
 			continue
 		case "doubled":
-			notes += fmt.Sprintf("%s %d\n", task.ID, 7)
+			granted += fmt.Sprintf("%s %d\n", task.ID, 7)
 		}
-		notes += fmt.Sprintf("%s %d\n", task.ID, task.Fence)
-		if _, err := q.Settle(ctx, []dbq.Settlement{settle}); err != nil {
+		granted += fmt.Sprintf("%s %d\n", task.ID, task.Fence)
+		if err := q.Settle(ctx, task.Lease, end); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(temp, "changed"), []byte("now something else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.accepts, []byte(notes), 0o600); err != nil {
+	if err := os.WriteFile(d.completions, []byte(granted), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.compare(ctx, files, plain, ids, cr)
+	r, err := d.compare(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := demoReport{Database: r.Database, Files: 6, Completed: 2, Unreadable: 1, Workers: 2, Lost: 1, Doubled: 1, Different: 1, Changed: 1}
+	want := demoReport{Database: r.Database, Files: 6, Completed: 2, Unreadable: 1, Workers: 2, Lost: 1, Doubled: 1,
+		Different: 1, Changed: 1}
 	if r != want {
 		t.Errorf("got  %+v\nwant %+v", r, want)
 	}

@@ -62,13 +62,15 @@ func (a *app) readDSNFile() error {
 	return nil
 }
 
-// isFile reports whether what was given is the path of a SQLite file. What looks like connection settings is no file, and must not be
-// printed: it may hold a password.
+// isFile reports whether what was given is the path of a SQLite file. What looks like connection settings is no file,
+// and must not be printed: it may hold a password.
 func isFile(given string) bool {
-	return !schemeStart.MatchString(given) && !strings.Contains(given, "@") && (!strings.Contains(given, "=") || strings.Contains(given, "?"))
+	return !schemeStart.MatchString(given) && !strings.Contains(given, "@") &&
+		(!strings.Contains(given, "=") || strings.Contains(given, "?"))
 }
 
-// caution passes on what the dialect wants people to know. It is for after the database was opened: a failure is one line.
+// caution passes on what the dialect wants people to know. It is for after the database was opened: a failure is one
+// line.
 func (a *app) caution(note string) {
 	if note != "" {
 		a.note("dbq: note: %s", note)
@@ -94,7 +96,8 @@ func (a *app) target() (target, error) {
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		return target{}, usagef("the DSN begins with none of the schemes that this dbq was built for: %s", strings.Join(dialect.Schemes(), ", "))
+		return target{}, usagef("the DSN begins with none of the schemes that this dbq was built for: %s",
+			strings.Join(dialect.Schemes(), ", "))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if folder := filepath.Dir(t.file); t.file != "" {
@@ -124,9 +127,10 @@ func (t target) mustExist() error {
 	if _, err := os.Stat(t.file); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	err := fmt.Errorf("there is no database file %q: run `dbq migrate` to make it", t.file)
 	if t.isDefault {
-		return &exitError{exitNotMigrated, fmt.Errorf("there is no database here (%s): `dbq enqueue` or `dbq migrate` makes one, "+
-			"--dsn or DBQ_DSN names another", t.file)}
+		err = fmt.Errorf("there is no database here (%s): `dbq enqueue` or `dbq migrate` makes one, "+
+			"--dsn or DBQ_DSN names another", t.file)
 	}
-	return &exitError{exitNotMigrated, fmt.Errorf("there is no database file %q: run `dbq migrate` to make it", t.file)}
+	return &exitError{exitNotMigrated, err}
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -21,68 +23,62 @@ const (
 	batchWait  = 200 * time.Millisecond
 )
 
-// maxLine bounds a line. It is what the largest payload takes in base64, and a little.
+// maxLine bounds a line: a little more than the largest payload takes in base64.
 const maxLine = 150 << 20
 
-// inputLine is a line of the input, or the error that ended it.
+// inputLine is a line of the input, or the error that ended it, which is io.EOF at the end.
 type inputLine struct {
 	number int
 	text   []byte
 	err    error
 }
 
-// readLines reads in the background, so that a batch need not wait for a slow input. It ends with a line whose err is io.EOF
-// or what went wrong.
+// readLines reads in the background until ctx ends, so that a batch need not wait for a slow input.
 func readLines(ctx context.Context, in io.Reader) <-chan inputLine {
 	lines := make(chan inputLine, batchTasks)
-	send := func(l inputLine) bool {
-		select {
-		case lines <- l:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
 	go func() {
 		s := bufio.NewScanner(in)
 		s.Buffer(make([]byte, 0, 64<<10), maxLine)
-		n := 0
-		for s.Scan() {
-			n++
-			if !send(inputLine{number: n, text: bytes.Clone(s.Bytes())}) {
+		for n := 1; ; n++ {
+			l := inputLine{number: n, err: io.EOF}
+			if s.Scan() {
+				l.text, l.err = bytes.Clone(s.Bytes()), nil
+			} else if errors.Is(s.Err(), bufio.ErrTooLong) {
+				l.err = usagef("line %d is longer than %d MiB", n, maxLine>>20)
+			} else if s.Err() != nil {
+				l.err = s.Err()
+			}
+			select {
+			case lines <- l:
+			case <-ctx.Done():
+				return
+			}
+			if l.err != nil {
 				return
 			}
 		}
-		end := inputLine{number: n + 1, err: s.Err()}
-		if errors.Is(end.err, bufio.ErrTooLong) {
-			end.err = usagef("line %d is longer than %d MiB", end.number, maxLine>>20)
-		} else if end.err == nil {
-			end.err = io.EOF
-		}
-		send(end)
 	}()
 	return lines
 }
 
-// lineEnqueuer puts lines on their queues, batch by batch.
+// lineEnqueuer enqueues lines, batch by batch.
 type lineEnqueuer struct {
 	a     *app
 	c     *dbq.Client
 	flags taskLine
+	show  *progress
 
-	queues  []string // of the batch, in the order they came up
-	batch   map[string][]numbered
-	waiting int
-	bytes   int
+	batch []numbered
+	bytes int // of the payloads in the batch
 
 	added, duplicates int
-	show              *progress
 }
 
 // numbered is a task and the line it came from.
 type numbered struct {
-	line int
-	task dbq.NewTask
+	line  int
+	queue string
+	task  dbq.NewTask
 }
 
 func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
@@ -100,7 +96,7 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 		return err
 	}
 	defer c.Close()
-	e := &lineEnqueuer{a: a, c: c, flags: f.line, batch: map[string][]numbered{}, show: newProgress(a.err)}
+	e := &lineEnqueuer{a: a, c: c, flags: f.line, show: newProgress(a.err)}
 	start := time.Now()
 	err = e.run(ctx, readLines(ctx, in))
 	e.show.end()
@@ -122,91 +118,98 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 	return a.say("%s", done)
 }
 
+// run enqueues the lines. When one is refused, those before it are enqueued.
 func (e *lineEnqueuer) run(ctx context.Context, lines <-chan inputLine) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		full := true
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-			if err := e.flush(ctx); err != nil {
+		case l := <-lines:
+			if err := e.add(l); err != nil {
+				if flushed := e.flush(ctx); flushed != nil || err == io.EOF {
+					return flushed
+				}
 				return err
 			}
-		case l := <-lines:
-			if l.err != nil {
-				if err := e.flush(ctx); err != nil || l.err == io.EOF {
-					return err
-				}
-				return l.err
-			}
-			if len(bytes.TrimSpace(l.text)) == 0 {
-				continue
-			}
-			queue, t, err := parseTaskLine(l.text, e.flags)
-			if err != nil {
-				if err2 := e.flush(ctx); err2 != nil {
-					return err2
-				}
-				return fmt.Errorf("line %d: %w", l.number, err)
-			}
-			if e.waiting == 0 {
+			if len(e.batch) == 1 {
 				timer.Reset(batchWait)
 			}
-			e.add(queue, numbered{l.number, t})
-			if e.waiting >= batchTasks || e.bytes >= batchBytes {
-				if err := e.flush(ctx); err != nil {
-					return err
-				}
+			full = len(e.batch) >= batchTasks || e.bytes >= batchBytes
+		}
+		if full {
+			if err := e.flush(ctx); err != nil {
+				return err
 			}
 		}
 	}
 }
 
-func (e *lineEnqueuer) add(queue string, n numbered) {
-	if n.task.ID == uuid.Nil {
-		n.task.ID = dbq.NewID()
+// add adds a line to the batch.
+func (e *lineEnqueuer) add(l inputLine) error {
+	if l.err != nil || len(bytes.TrimSpace(l.text)) == 0 {
+		return l.err
 	}
-	if _, known := e.batch[queue]; !known {
-		e.queues = append(e.queues, queue)
+	queue, t, err := parseTaskLine(l.text, e.flags)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", l.number, err)
 	}
-	e.batch[queue] = append(e.batch[queue], n)
-	e.waiting++
-	e.bytes += len(n.task.Payload)
+	if t.ID == uuid.Nil {
+		t.ID = dbq.NewID()
+	}
+	e.batch = append(e.batch, numbered{l.number, queue, t})
+	e.bytes += len(t.Payload)
+	return nil
 }
 
-// flush enqueues what waits.
+// flush enqueues the batch, queue by queue.
 func (e *lineEnqueuer) flush(ctx context.Context) error {
-	for _, queue := range e.queues {
-		batch := e.batch[queue]
-		err := e.enqueue(ctx, queue, batch)
-		if errors.Is(err, dbq.ErrInvalid) && len(batch) > 1 { // nothing happened: find the one that is to blame
-			err = nil
-			for i := 0; i < len(batch) && err == nil; i++ {
-				err = e.enqueue(ctx, queue, batch[i:i+1])
-			}
+	slices.SortStableFunc(e.batch, func(a, b numbered) int { return strings.Compare(a.queue, b.queue) })
+	for len(e.batch) > 0 {
+		end := slices.IndexFunc(e.batch, func(n numbered) bool { return n.queue != e.batch[0].queue })
+		if end < 0 {
+			end = len(e.batch)
+		}
+		err := e.enqueue(ctx, e.batch[:end])
+		if errors.Is(err, dbq.ErrInvalid) { // none of these was enqueued: find the line to blame
+			err, end = e.enqueueEach(ctx), len(e.batch)
 		}
 		if err != nil {
 			return err
 		}
+		e.batch = e.batch[end:]
 	}
-	clear(e.batch)
-	e.queues, e.waiting, e.bytes = nil, 0, 0
+	e.batch, e.bytes = nil, 0
 	e.show.update("%s enqueued", plural(e.added+e.duplicates, "task"))
 	return nil
 }
 
-func (e *lineEnqueuer) enqueue(ctx context.Context, queue string, batch []numbered) error {
-	tasks := make([]dbq.NewTask, len(batch))
-	for i, n := range batch {
+// enqueueEach enqueues the rest of the batch one by one, in the order of the input.
+func (e *lineEnqueuer) enqueueEach(ctx context.Context) error {
+	slices.SortFunc(e.batch, func(a, b numbered) int { return a.line - b.line })
+	for i := range e.batch {
+		if err := e.enqueue(ctx, e.batch[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enqueue enqueues tasks of one queue.
+func (e *lineEnqueuer) enqueue(ctx context.Context, part []numbered) error {
+	tasks := make([]dbq.NewTask, len(part))
+	for i, n := range part {
 		tasks[i] = n.task
 	}
-	out, err := e.c.Queue(queue).EnqueueMany(ctx, tasks)
-	if err != nil {
-		first, last := batch[0].line, batch[len(batch)-1].line
-		if first == last {
-			return fmt.Errorf("line %d: %w", first, err)
-		}
+	first, last := part[0].line, part[len(part)-1].line
+	out, err := e.c.Queue(part[0].queue).EnqueueMany(ctx, tasks)
+	switch {
+	case err != nil && first == last:
+		return fmt.Errorf("line %d: %w", first, err)
+	case err != nil:
 		return fmt.Errorf("lines %d to %d: %w", first, last, err)
 	}
 	for i, o := range out {
@@ -216,7 +219,7 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, queue string, batch []number
 			e.added++
 		}
 		if e.a.json {
-			if err := e.a.printJSON(lineAnswer{batch[i].line, o.ID, o.Duplicate}); err != nil {
+			if err := e.a.printJSON(lineAnswer{part[i].line, o.ID, o.Duplicate}); err != nil {
 				return err
 			}
 		}
@@ -224,6 +227,7 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, queue string, batch []number
 	return nil
 }
 
+// lineAnswer answers a line with --json.
 type lineAnswer struct {
 	Line      int       `json:"line"`
 	ID        uuid.UUID `json:"id"`

@@ -69,7 +69,8 @@ func TestWhatADialectWantsKnownIsSaid(t *testing.T) {
 			t.Errorf("%s: got code %d, %q", line, o.code, o.err)
 		}
 	}
-	if o := u.run("migrate", "--print", "--dialect", "oracle"); o.err != "dbq: note: the Oracle dialect has not yet been run against a server\n" {
+	const oracle = "dbq: note: the Oracle dialect has not yet been run against a server\n"
+	if o := u.run("migrate", "--print", "--dialect", "oracle"); o.err != oracle {
 		t.Errorf("got %q", o.err)
 	}
 }

@@ -34,7 +34,8 @@ func TestQueueListAsJSON(t *testing.T) {
 	o.ok()
 	q := o.one()
 	settings, ok := q["settings"].(map[string]any)
-	if !ok || settings["concurrency"] != 3.0 || settings["poll_seconds"] != 1.5 || settings["keep_completed_seconds"] != 604800.0 || len(settings) != 3 {
+	if !ok || settings["concurrency"] != 3.0 || settings["poll_seconds"] != 1.5 ||
+		settings["keep_completed_seconds"] != 604800.0 || len(settings) != 3 {
 		t.Errorf("settings are %v", q["settings"])
 	}
 	if _, there := q["since"]; there || q["paused"] != false {
@@ -116,7 +117,8 @@ func TestListOrder(t *testing.T) {
 	if got, _ = listed("--limit", "2", "--after", ids[3]); strings.Join(got, " ") != ids[2]+" "+ids[1] {
 		t.Errorf("then come %v", got)
 	}
-	if got, note = listed("--limit", "2", "--oldest-first"); strings.Join(got, " ") != ids[0]+" "+ids[1] || !strings.Contains(note, "--oldest-first --after "+ids[1]) {
+	if got, note = listed("--limit", "2", "--oldest-first"); strings.Join(got, " ") != ids[0]+" "+ids[1] ||
+		!strings.Contains(note, "--oldest-first --after "+ids[1]) {
 		t.Errorf("the oldest are %v, %q", got, note)
 	}
 }
@@ -144,22 +146,28 @@ func TestNamesAreCompleted(t *testing.T) {
 	u.run("enqueue", "-q", "mail").id()
 	u.run("enqueue", "-q", "maps").id()
 	u.run("enqueue", "-q", "zip").id()
-	for _, line := range []string{"queue pause ma", "list --queue ma", "work -q ma", "enqueue --queue ma", "stats -q ma", "reject -q ma"} {
-		if out := u.run(append([]string{"__complete"}, strings.Fields(line)...)...).ok(); !strings.HasPrefix(out, "mail\nmaps\n:4") {
+	for _, line := range []string{"queue pause ma", "list --queue ma", "work -q ma", "enqueue --queue ma", "stats -q ma",
+		"reject -q ma"} {
+		out := u.run(append([]string{"__complete"}, strings.Fields(line)...)...).ok()
+		if !strings.HasPrefix(out, "mail\nmaps\n:4") {
 			t.Errorf("%s is completed by %q", line, out)
 		}
 	}
 	b := u.start(sh("true", "--id", "web/1", "--paused", "--check", "50ms")...)
 	b.err.says(t, "web/1")
-	eventually(t, "the worker's name is completed", func() bool { return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n") })
-	if out := u.run("__complete", "--dsn", "postgres://127.0.0.1:1/x", "queue", "pause", "").ok(); !strings.HasPrefix(out, ":4") {
+	eventually(t, "the worker's name is completed", func() bool {
+		return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n")
+	})
+	out := u.run("__complete", "--dsn", "postgres://127.0.0.1:1/x", "queue", "pause", "").ok()
+	if !strings.HasPrefix(out, ":4") {
 		t.Errorf("without a database it is completed by %q", out)
 	}
 }
 
 func TestErrorsNameTheCure(t *testing.T) {
 	u := newUser(t)
-	for scheme, variable := range map[string]string{"postgres": "DBQ_TEST_POSTGRES18_DSN", "mysql": "DBQ_TEST_MYSQL97_DSN", "mariadb": "DBQ_TEST_MARIADB118_DSN"} {
+	for scheme, variable := range map[string]string{"postgres": "DBQ_TEST_POSTGRES18_DSN",
+		"mysql": "DBQ_TEST_MYSQL97_DSN", "mariadb": "DBQ_TEST_MARIADB118_DSN"} {
 		dsn := os.Getenv(variable)
 		if dsn == "" {
 			continue

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// hostile is text as a task, a row written by SQL, or a server may bring it: it moves the cursor, colours, forges lines, and turns text around.
+// hostile is text as a task, a row written by SQL, or a server may bring it: it moves the cursor, colours, forges
+// lines, and turns text around.
 const hostile = "x\x1b[31m\r\nfence       99\u202e\u200b\u2028\u009b\x7f\x07end"
 
 // hostileDatabase has a row in every table whose every text is hostile, written by SQL.
@@ -44,10 +45,13 @@ func hostileDatabase(u *user) (task string) {
 		}
 		return out
 	}
-	exec(`UPDATE dbq_task SET queue = queue || :h, reference = :h || id, kind = :h, taken_by = :h, headers = :headers, result = CAST(:h AS BLOB)`, named("h", "headers")...)
+	exec(`UPDATE dbq_task SET queue = queue || :h, reference = :h || id, kind = :h, taken_by = :h, headers = :headers,
+		result = CAST(:h AS BLOB)`, named("h", "headers")...)
 	exec(`UPDATE dbq_attempt SET worker = :h, error = CAST(:h AS BLOB), queue = queue || :h`, named("h")...)
-	exec(`UPDATE dbq_note SET name = name || :h, value = json_set(value, '$.reason', :h, '$.by', :h) WHERE kind = 'pause'`, named("h")...)
-	exec(`INSERT INTO dbq_note (kind, name, version, value, updated) SELECT 'worker', :h, 1, json_object('id', :h, 'queue', :h, 'state', :h, 'host', :h), updated
+	exec(`UPDATE dbq_kv SET name = name || :h, value = json_set(value, '$.reason', :h, '$.by', :h) WHERE kind = 'pause'`,
+		named("h")...)
+	exec(`INSERT INTO dbq_kv (kind, name, version, value, updated) SELECT 'worker', :h, 1,
+		json_object('id', :h, 'queue', :h, 'state', :h, 'host', :h), updated
 		FROM dbq_task LIMIT 1`, named("h")...)
 	return task
 }
@@ -56,7 +60,8 @@ func TestNothingHostileReachesTheTerminal(t *testing.T) {
 	u := newUser(t)
 	task := hostileDatabase(u)
 	for _, line := range []string{
-		"list", "list --state error", "stats", "queue list", "worker list", "show " + task, "wait --timeout 1ms " + task, "migrate", "enqueue -q q --payload x", "reject " + task,
+		"list", "list --state error", "stats", "queue list", "worker list", "show " + task, "wait --timeout 1ms " + task,
+		"migrate", "enqueue -q q --payload x", "reject " + task,
 	} {
 		for _, format := range [][]string{nil, {"--json"}} {
 			o := u.run(append(strings.Fields(line), format...)...)
@@ -75,8 +80,10 @@ func TestNothingHostileReachesTheTerminal(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range [][]string{{"show", hostile}, {"list", "-q", hostile}, {hostile}, {"enqueue", "-q", hostile}, {"--dsn", hostile + ".db", "stats"}, {"list", "--" + hostile},
-		{"enqueue", "-q", "q", "--header", hostile + "=x"}, {"queue", "pause", hostile}, {"worker", "stop", "no " + hostile}, {"list", "--state", hostile}} {
+	for _, args := range [][]string{{"show", hostile}, {"list", "-q", hostile}, {hostile}, {"enqueue", "-q", hostile},
+		{"--dsn", hostile + ".db", "stats"}, {"list", "--" + hostile},
+		{"enqueue", "-q", "q", "--header", hostile + "=x"}, {"queue", "pause", hostile},
+		{"worker", "stop", "no " + hostile}, {"list", "--state", hostile}} {
 		o := u.run(args...)
 		if !isSafe(o.err+o.out) || o.code == exitOK {
 			t.Errorf("%q: exit code %d, prints %q", args, o.code, o.err+o.out)

@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
@@ -21,8 +22,8 @@ func newList(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List tasks, the newest first, a page at a time",
-		Long: `List tasks, the newest first, one page at a time. When there may be more, the last line says how to get the next page: --after takes the
-last id of this one. Every page costs the same. --oldest-first reverses the order.
+		Long: `List tasks, the newest first, one page at a time. When there may be more, the last line says how to get the
+next page: --after takes the last id of this one. Every page costs the same. --oldest-first reverses the order.
 
 With --json each task is a line, without its payload (see "dbq show").`,
 		Example: `  dbq list --queue mail
@@ -33,23 +34,18 @@ With --json each task is a line, without its payload (see "dbq show").`,
 		Args: noArgs("use --queue NAME, or `dbq show ID` for one task"),
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			filter, err := f.filter()
+			var from uuid.UUID
+			if err == nil && after != "" {
+				from, err = parseID(after)
+			}
 			if err != nil {
 				return err
 			}
-			if f.limit < 1 {
-				return usagef("--limit %d: it must be between 1 and %d", f.limit, dbq.MaxBulk)
-			}
 			filter.NewestFirst = !oldest
-			if after != "" {
-				id, err := parseID(after)
-				if err != nil {
-					return err
-				}
-				if oldest {
-					filter.After = id
-				} else {
-					filter.Before = id
-				}
+			if oldest {
+				filter.After = from
+			} else {
+				filter.Before = from
 			}
 			c, err := a.open(ctx)
 			if err != nil {
@@ -59,68 +55,76 @@ With --json each task is a line, without its payload (see "dbq show").`,
 			return a.watch(ctx, every, func() error { return a.list(ctx, c, filter) })
 		}),
 	}
-	f.add(cmd, state.All())
-	cmd.Flags().IntVar(&f.limit, "limit", defaultPage, "list at most `N` tasks")
+	f.add(a, cmd, state.All())
+	cmd.Flags().IntVar(&f.Limit, "limit", defaultPage, "list at most `N` tasks")
 	cmd.Flags().StringVar(&after, "after", "", "begin behind the task with this `ID`, in the order of the list")
 	cmd.Flags().BoolVar(&oldest, "oldest-first", false, "list the oldest tasks first")
 	addWatch(cmd, &every)
-	a.completeQueueFlag(cmd)
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, c *dbq.Client, f dbq.Filter) error {
-	tasks, err := c.List(ctx, f)
+func (a *app) list(ctx context.Context, c *dbq.Client, f admin.Filter) error {
+	tasks, err := admin.New(c).List(ctx, f)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		for _, t := range tasks {
-			if err := a.printJSON(viewOf(t)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(tasks) == 0 {
-		a.note("no tasks")
-		return nil
-	}
-	now, err := c.Now(ctx)
-	if err != nil {
-		return err
-	}
-	tab := table{colour: a.colour, rightFrom: 8}
-	tab.add("ID", "QUEUE", "STATE", "TRIES", "WHEN", "KIND", "REFERENCE", "RESULT")
-	for _, t := range tasks {
-		tab.add(t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts), when(t, now),
-			dash(t.Kind), dash(brief(t.Reference, 30)), dash(brief(string(t.Result), 40)))
-	}
-	if err := tab.write(a.out); err != nil {
-		return err
-	}
-	if len(tasks) == f.Limit {
-		more := "--after "
+	err = taskListing.print(ctx, a, c, tasks)
+	if err == nil && !a.json && len(tasks) == f.Limit {
+		order := ""
 		if !f.NewestFirst {
-			more = "--oldest-first --after "
+			order = "--oldest-first "
 		}
-		a.note("there may be more: add %s%s", more, tasks[len(tasks)-1].ID)
+		a.note("there may be more: add %s--after %s", order, tasks[len(tasks)-1].ID)
 	}
-	return nil
+	return err
 }
 
-// dash shows an empty cell.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+var taskListing = listing[dbq.Task]{
+	none:      "no tasks",
+	columns:   []string{"ID", "QUEUE", "STATE", "TRIES", "WHEN", "KIND", "REFERENCE", "RESULT"},
+	rightFrom: 8,
+	row: func(t dbq.Task, now time.Time) []string {
+		return []string{t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts),
+			when(t, now), dash(t.Kind), dash(brief(t.Reference, 30)), dash(brief(string(t.Result), 40))}
+	},
+	json: func(t dbq.Task) any { return viewOf(t) },
 }
 
-// brief is the beginning of a text on one line.
-func brief(text string, most int) string {
-	line := []rune(oneLine(strings.TrimSpace(text)))
-	if len(line) <= most {
-		return string(line)
+// when says what a task's times mean now.
+func when(t dbq.Task, now time.Time) string {
+	switch {
+	case t.State == dbq.StateProcessing && t.LeaseUntil.After(now):
+		return "lease ends in " + span(t.LeaseUntil.Sub(now))
+	case t.State == dbq.StateProcessing:
+		return "lease ran out " + span(now.Sub(t.LeaseUntil)) + " ago"
+	case t.Parked():
+		return "parked " + span(now.Sub(t.Updated)) + " ago"
+	case t.Due.IsZero():
+		return span(now.Sub(t.Updated)) + " ago"
+	case t.Due.After(now):
+		return "due in " + span(t.Due.Sub(now))
 	}
-	return string(line[:most-1]) + "…"
+	return "due for " + span(now.Sub(t.Due))
+}
+
+// span is a duration in one or two units.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	days, hours := int(d/day), int(d/time.Hour)%24
+	minutes, seconds := int(d/time.Minute)%60, int(d/time.Second)%60
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", seconds)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", minutes, seconds)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", hours, minutes)
+	case days < 10:
+		return fmt.Sprintf("%dd%02dh", days, hours)
+	}
+	return fmt.Sprintf("%dd", days)
 }

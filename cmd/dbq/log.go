@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// newLogger reports on stderr what a person at the command line should know beside the results: lost leases, a database
-// that is away.
+// newLogger logs to stderr what a person at the command line should know beside the results, such as a database that
+// cannot be reached.
 func newLogger(a *app) *slog.Logger {
 	return slog.New(unprinted{slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})})
 }
@@ -17,7 +17,7 @@ var printed = []string{
 	"worker: attempt failed", "worker: task parked until an operator acts", "worker: task went to POISON",
 }
 
-// unprinted is a handler that leaves them out.
+// unprinted is a handler that leaves out the printed lines.
 type unprinted struct{ slog.Handler }
 
 // Handle passes the other lines on.

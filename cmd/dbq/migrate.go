@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/dbq-go/dbq"
@@ -15,8 +16,8 @@ func newMigrate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create dbq's tables, or upgrade them to this version",
-		Long: `Create dbq's tables, or upgrade them to this version. Data is kept. Tables that are current are left alone. Several processes may
-run it at once: one migrates and the others wait.
+		Long: `Create dbq's tables, or upgrade them to this version. Data is kept. Tables that are current are left alone.
+Several processes may run it at once: one migrates and the others wait.
 
 --print prints the SQL for an empty database instead, for DBA review. It needs no server.`,
 		Example: `  dbq migrate
@@ -53,7 +54,8 @@ run it at once: one migrates and the others wait.
 		}),
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
-	cmd.Flags().StringVar(&dialectName, "dialect", "", "with --print: whose SQL, such as postgres, mysql, oracle or sqlite (default the DSN's)")
+	cmd.Flags().StringVar(&dialectName, "dialect", "",
+		"with --print: whose SQL, such as postgres, mysql, oracle or sqlite (default the DSN's)")
 	return cmd
 }
 
@@ -75,5 +77,6 @@ func (a *app) printMigration(t target, name string) error {
 	if a.json {
 		return a.printJSON(map[string]string{"dialect": d.Dialect.Name(), "sql": text})
 	}
-	return a.sayLines(text)
+	_, err = io.WriteString(a.out, visibleLines(text))
+	return err
 }

@@ -10,87 +10,94 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
-// operatorVerb is what the state table does not know about an operator's event.
+// operatorVerb is what the state table does not say about an operator's event.
 type operatorVerb struct {
 	past    string
 	note    string // what an operator should know
 	example string
-	alias   string
-	confirm bool // by filter, it asks first
+	aliases []string
+	confirm bool // with a filter, it asks first
 }
 
 var operatorVerbs = map[state.Event]operatorVerb{
 	state.Reject: {past: "rejected", example: "dbq reject --queue mail --kind newsletter",
 		note: "`dbq reenqueue` lets it run after all."},
 	state.Revoke: {past: "revoked", example: "dbq revoke --queue mail --older-than 1h",
-		note: "The worker's program is ended within 2 seconds, on PostgreSQL at once. `dbq reenqueue` lets the task run again."},
+		note: "The worker's program is killed within 2 seconds, on PostgreSQL at once. " +
+			"`dbq reenqueue` lets the task run again."},
 	state.Reenqueue: {past: "reenqueued", example: "dbq reenqueue --queue mail --state poison",
-		note: "This is what to do once the cause of a failure is gone."},
-	state.Quarantine: {past: "quarantined", example: "dbq quarantine --parked --older-than 24h", alias: "poison",
-		note: "It takes tasks in ERROR; `dbq poison` is the same. (A worker's program poisons its own task by exit code 65.)"},
+		note: "Use it once the cause of a failure is gone."},
+	state.Quarantine: {past: "quarantined", example: "dbq quarantine --parked --older-than 24h",
+		aliases: []string{"poison"}, note: "It takes tasks in ERROR; `dbq poison` is the same. " +
+			"(A worker's program poisons its own task by exit code 65.)"},
 	state.Restore: {past: "restored", example: "dbq restore --queue mail",
 		note: "Nothing retries it by itself there; `dbq reenqueue` does."},
 	state.Purge: {past: "purged", example: "dbq purge --state completed --older-than 30d --yes", confirm: true,
-		note: "It cannot be undone. By filter it asks first; --yes answers, and is needed where there is no terminal to ask on."},
+		note: "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
+}
+
+// operation is a run of an operator's command.
+type operation struct {
+	*app
+	event      state.Event
+	past       string
+	by, reason string
 }
 
 func newOperate(a *app, t state.Transition) *cobra.Command {
 	v := operatorVerbs[t.Event]
 	var f filterFlags
 	var all, yes bool
-	op := dbq.Operation{Event: t.Event}
+	op := operation{app: a, event: t.Event, past: v.past}
 	cmd := &cobra.Command{
-		Use:   string(t.Event) + " [ID...] [FILTER]",
-		Short: fmt.Sprintf("%s (%s)", strings.TrimSuffix(t.Doc, "."), path(t)),
+		Use:     string(t.Event) + " [ID...] [FILTER]",
+		Aliases: v.aliases,
+		Short:   fmt.Sprintf("%s (%s)", strings.TrimSuffix(t.Doc, "."), path(t)),
 		Long: fmt.Sprintf(`%s (%s) %s
 
-Name tasks by id, or select them by filter flags; "dbq list" with the same flags shows them first. A filter takes only tasks
-whose state allows it. One that leaves nothing out needs --all.
+Name tasks by id, or select them by filter flags; "dbq list" with the same flags shows them first. A filter
+takes only tasks whose state allows it. One that leaves nothing out needs --all.
 
 With --json it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused.`,
 			t.Doc, path(t), v.note, t.Event),
 		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", t.Event, v.example),
-	}
-	if v.alias != "" {
-		cmd.Aliases = []string{v.alias}
-	}
-	f.add(cmd, t.FromStates())
-	a.completeQueueFlag(cmd)
-	cmd.Flags().IntVar(&f.limit, "limit", dbq.MaxBulk, "tasks that a filter takes at most")
-	cmd.Flags().BoolVar(&all, "all", false, "take every task whose state allows it, in every queue")
-	cmd.Flags().StringVar(&op.Reason, "reason", "", "why, kept with the task")
-	cmd.Flags().StringVar(&op.By, "by", operatorName(), "who, kept with the task")
-	cmd.Flags().Lookup("by").DefValue = "user@host"
-	if v.confirm {
-		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	}
-	cmd.RunE = a.verb(func(ctx context.Context, args []string) error {
-		if len(args) > 0 {
-			if all || f.narrows() {
+		RunE: a.verb(func(ctx context.Context, args []string) error {
+			if len(args) > 0 && (all || f.narrows()) {
 				return usagef("name tasks by id or by filter flags, not both")
 			}
-			return a.operateIDs(ctx, op, args)
-		}
-		filter, err := f.operatorFilter(t, all)
-		if err != nil {
-			return err
-		}
-		if v.confirm && !yes {
-			if err := a.confirm(fmt.Sprintf("%s what the filter selects, up to %d tasks?", t.Event, f.limit)); err != nil {
+			if len(args) > 0 {
+				return op.onIDs(ctx, args)
+			}
+			filter, err := f.operatorFilter(t, all)
+			if err == nil && v.confirm && !yes {
+				err = a.confirm(fmt.Sprintf("%s what the filter selects, up to %d tasks?", t.Event, f.Limit))
+			}
+			if err != nil {
 				return err
 			}
-		}
-		return a.operateFilter(ctx, op, filter)
-	})
+			return op.onFilter(ctx, filter)
+		}),
+	}
+	f.add(a, cmd, t.FromStates())
+	l := cmd.Flags()
+	l.IntVar(&f.Limit, "limit", dbq.MaxBulk, "tasks that a filter takes at most")
+	l.BoolVar(&all, "all", false, "take every task whose state allows it, in every queue")
+	l.StringVar(&op.reason, "reason", "", "why, kept with the task")
+	l.StringVar(&op.by, "by", operatorName(), "who, kept with the task")
+	l.Lookup("by").DefValue = "user@host"
+	if v.confirm {
+		l.BoolVar(&yes, "yes", false, "do not ask")
+	}
 	return cmd
 }
 
-// operatorName is user@host, as far as the system says them.
+// operatorName is user@host, as far as the system knows them.
 func operatorName() string {
 	name := "unknown"
 	if u, err := osuser.Current(); err == nil && u.Username != "" {
@@ -102,18 +109,17 @@ func operatorName() string {
 	return name
 }
 
-// operatorFilter refuses filters that are a mistake rather than a wish.
-func (f *filterFlags) operatorFilter(t state.Transition, all bool) (dbq.Filter, error) {
+// operatorFilter is the filter of an event. It refuses what is probably a mistake.
+func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter, error) {
 	filter, err := f.filter()
 	switch {
 	case err != nil:
 		return filter, err
 	case !f.narrows() && !all:
-		return filter, usagef("%s what? Give task ids, filter flags such as --queue, or --all for every task it may take", t.Event)
+		return filter, usagef("%s what? Give task ids, filter flags such as --queue, or --all for every task it may take",
+			t.Event)
 	case all && f.narrows():
 		return filter, usagef("--all and a filter contradict each other")
-	case f.limit < 1 || f.limit > dbq.MaxBulk:
-		return filter, usagef("--limit %d: it must be between 1 and %d", f.limit, dbq.MaxBulk)
 	}
 	for _, s := range filter.States {
 		if !slices.Contains(t.FromStates(), s) {
@@ -123,7 +129,7 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (dbq.Filter, 
 	return filter, nil
 }
 
-// confirm asks a person.
+// confirm asks a person, and is an error unless the answer is yes.
 func (a *app) confirm(question string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
 		return usagef("this removes tasks for good: add --yes (`dbq list` with the same flags shows them)")
@@ -136,41 +142,40 @@ func (a *app) confirm(question string) error {
 	return nil
 }
 
-// operated is the outcome as --json shows it.
+// operated is the result as --json shows it.
 type operated struct {
 	Event   state.Event `json:"event"`
 	Changed int         `json:"changed"`
-	Failed  []refused   `json:"failed,omitempty"`
+	Failed  []refusal   `json:"failed,omitempty"`
 }
 
-type refused struct {
+type refusal struct {
 	ID    uuid.UUID `json:"id"`
 	Error string    `json:"error"`
 }
 
-func (a *app) operateIDs(ctx context.Context, op dbq.Operation, args []string) error {
-	var ids []uuid.UUID
-	for _, arg := range args {
-		id, err := parseID(arg)
-		if err != nil {
+func (op *operation) onIDs(ctx context.Context, args []string) error {
+	ids := make([]uuid.UUID, len(args))
+	for i, arg := range args {
+		var err error
+		if ids[i], err = parseID(arg); err != nil {
 			return err
 		}
-		ids = append(ids, id)
 	}
-	c, err := a.open(ctx)
+	c, err := op.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	out := operated{Event: op.Event}
+	out := operated{Event: op.event}
 	var first error
 	for _, id := range ids {
-		err := c.Operate(ctx, op, id)
+		err := admin.New(c).Operate(ctx, op.event, id, admin.By(op.by), admin.Reason(op.reason))
 		if err == nil {
 			out.Changed++
 			continue
 		}
-		out.Failed = append(out.Failed, refused{id, oneLine(err.Error())})
+		out.Failed = append(out.Failed, refusal{id, oneLine(err.Error())})
 		if first == nil {
 			first = err
 		}
@@ -178,45 +183,45 @@ func (a *app) operateIDs(ctx context.Context, op dbq.Operation, args []string) e
 			break // it is not about this task
 		}
 	}
-	if err := a.printOperated(out); err != nil {
+	if err := op.print(out); err != nil {
 		return err
 	}
 	if first != nil && len(ids) > 1 {
-		return fmt.Errorf("%w (%d of %d tasks %s)", first, out.Changed, len(ids), operatorVerbs[op.Event].past)
+		return fmt.Errorf("%w (%d of %d tasks %s)", first, out.Changed, len(ids), op.past)
 	}
 	return first
 }
 
-func (a *app) operateFilter(ctx context.Context, op dbq.Operation, f dbq.Filter) error {
-	c, err := a.open(ctx)
+func (op *operation) onFilter(ctx context.Context, f admin.Filter) error {
+	c, err := op.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	changed, err := c.OperateMany(ctx, op, f)
+	changed, err := admin.New(c).OperateMany(ctx, op.event, f, admin.By(op.by), admin.Reason(op.reason))
+	if err != nil && changed > 0 {
+		return fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), op.past)
+	}
 	if err != nil {
-		if changed > 0 {
-			err = fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), operatorVerbs[op.Event].past)
-		}
 		return err
 	}
 	if changed == f.Limit {
-		a.note("there may be more: the limit of %d was reached, run it again for the rest", f.Limit)
+		op.note("there may be more: the limit of %d was reached, run it again for the rest", f.Limit)
 	}
-	return a.printOperated(operated{Event: op.Event, Changed: changed})
+	return op.print(operated{Event: op.event, Changed: changed})
 }
 
-func (a *app) printOperated(o operated) error {
-	if a.json {
-		return a.printJSON(o)
+func (op *operation) print(o operated) error {
+	if op.json {
+		return op.printJSON(o)
 	}
 	if o.Changed == 0 && len(o.Failed) > 0 {
 		return nil // the error says it all
 	}
-	return a.say("%s %s", plural(o.Changed, "task"), operatorVerbs[o.Event].past)
+	return op.say("%s %s", plural(o.Changed, "task"), op.past)
 }
 
-// sourceStates are the states an event starts from, as text.
+// sourceStates are the states that an event starts from, as text.
 func sourceStates(t state.Transition) string {
 	var names []string
 	for _, src := range t.From {
@@ -227,14 +232,6 @@ func sourceStates(t state.Transition) string {
 		names = append(names, name)
 	}
 	return orList(names)
-}
-
-// orList is "a", "a or b", "a, b or c".
-func orList(names []string) string {
-	if len(names) > 1 {
-		names = append(names[:len(names)-2:len(names)-2], names[len(names)-2]+" or "+names[len(names)-1])
-	}
-	return strings.Join(names, ", ")
 }
 
 // path is where an event leads from and to.

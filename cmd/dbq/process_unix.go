@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ownGroup starts a program in a process group of its own: a Ctrl-C on the terminal reaches dbq alone, and the program can be
-// killed together with what it started.
+// ownGroup starts a program in a process group of its own: a Ctrl-C on the terminal reaches dbq alone, and the program
+// can be killed together with what it started.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -34,11 +35,12 @@ type programRunner struct {
 
 // newProgramRunner makes a runner. Stop it in the end.
 func newProgramRunner(a *app, argv, env []string, quiet bool) *programRunner {
-	return &programRunner{a: a, argv: argv, env: env, quiet: quiet, starter: newStarter(), live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
+	return &programRunner{a: a, argv: argv, env: env, quiet: quiet, starter: newStarter(),
+		live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
 }
 
-// Handle runs the program for one task.
-func (p *programRunner) Handle(ctx context.Context, t dbq.Task) ([]byte, error) {
+// HandleTask runs the program for one task.
+func (p *programRunner) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	begin := time.Now()
 	var out headBuffer
 	var errs tailBuffer
@@ -47,7 +49,7 @@ func (p *programRunner) Handle(ctx context.Context, t dbq.Task) ([]byte, error) 
 	}
 	payload, err := payloadFile(t.Payload)
 	if err != nil {
-		return nil, err
+		return dbq.Failed(err)
 	}
 	defer closePayload(payload)
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
@@ -66,21 +68,24 @@ func (p *programRunner) Handle(ctx context.Context, t dbq.Task) ([]byte, error) 
 		err = nil
 	}
 	p.stayIfKilled()
-	outcome, err := judge(ctx, err, errs.String())
-	p.record(t, outcome, err, time.Since(begin))
-	return out.result(), err
+	name, o := judge(ctx, err, errs.String())
+	p.record(t, name, o.Cause(), time.Since(begin))
+	if o.Event() == state.Complete {
+		o = o.WithResult(out.result())
+	}
+	return o
 }
 
-// judge says what a program's end means for its task.
-func judge(ctx context.Context, err error, stderr string) (outcome string, _ error) {
+// judge returns the outcome of an attempt by how its program ended, and a name for it.
+func judge(ctx context.Context, err error, stderr string) (name string, o dbq.Outcome) {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return "completed", nil
+		return "completed", dbq.Completed(nil)
 	case errors.Is(context.Cause(ctx), worker.ErrTimeout):
-		return "failed", fmt.Errorf("the program was killed: %w", worker.ErrTimeout)
+		return "failed", dbq.Failed(fmt.Errorf("the program was killed: %w", worker.ErrTimeout))
 	case ctx.Err() != nil:
-		return "stopped", fmt.Errorf("the program was killed: %w", context.Cause(ctx))
+		return "stopped", dbq.Failed(fmt.Errorf("the program was killed: %w", context.Cause(ctx)))
 	case errors.As(err, &exit):
 		err = errors.New(exit.String())
 		if stderr != "" {
@@ -88,12 +93,12 @@ func judge(ctx context.Context, err error, stderr string) (outcome string, _ err
 		}
 		switch exit.ExitCode() {
 		case exitPoison:
-			return "poisoned", worker.Poison(err)
+			return "poisoned", dbq.Poisoned(err)
 		case exitPark:
-			return "parked", worker.Park(err)
+			return "parked", dbq.Parked(err)
 		}
 	}
-	return "failed", err
+	return "failed", dbq.Failed(err)
 }
 
 func (p *programRunner) start(cmd *exec.Cmd) error {
@@ -125,7 +130,8 @@ func (p *programRunner) killAll() {
 	}
 }
 
-// stayIfKilled never returns after killAll: the process is about to end, and what it killed is no failure to be written down.
+// stayIfKilled never returns after killAll: the process is about to end, and what it killed is no failure to be written
+// down.
 func (p *programRunner) stayIfKilled() {
 	p.mu.Lock()
 	closed := p.closed
@@ -140,7 +146,8 @@ func (p *programRunner) noteStopping(drain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.live); n > 0 {
-		p.a.note("stopping: %s may go on for up to %s; a second signal kills what runs", plural(n, "program"), formatDuration(drain))
+		p.a.note("stopping: %s may go on for up to %s; a second signal kills what runs",
+			plural(n, "program"), formatDuration(drain))
 	}
 }
 
@@ -175,7 +182,8 @@ func (p *programRunner) record(t dbq.Task, outcome string, err error, took time.
 	}
 	if p.a.json {
 		// A closed stdout must not fail the task.
-		_ = p.a.printJSON(attemptView{t.ID, t.Queue, t.Kind, t.Reference, t.Attempt, t.Fence, outcome, text, took.Seconds()})
+		_ = p.a.printJSON(attemptView{
+			t.ID, t.Queue, t.Kind, t.Reference, t.Attempt, t.Fence, outcome, text, took.Seconds()})
 		return
 	}
 	line := fmt.Sprintf("%s  %-9s  attempt %d of %d  %s", t.ID, outcome, t.Attempt, t.MaxAttempts, span(took))

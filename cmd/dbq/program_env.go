@@ -38,8 +38,8 @@ func (e environment) inherited(dsn string) []string {
 	})
 }
 
-// holds reports whether a variable's value has the DSN in it. A file's path has no password and may be as short as a piece of PATH: it is
-// looked for as a word of its own.
+// holds reports whether a variable's value has the DSN in it. A file's path has no password and may be as short as a
+// piece of PATH: it is looked for as a word of its own.
 func holds(value, dsn string) bool {
 	switch {
 	case dsn == "":

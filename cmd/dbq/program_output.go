@@ -8,8 +8,8 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// headBuffer keeps the begin of what a program writes, so that an endless one does not fill the memory. What fits is left to
-// dbq to cut.
+// headBuffer keeps the begin of what a program writes, so that an endless one does not fill the memory. What fits is
+// left to dbq to cut.
 type headBuffer struct {
 	kept  []byte
 	total int

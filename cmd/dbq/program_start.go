@@ -9,8 +9,9 @@ import (
 	"runtime"
 )
 
-// payloadFile is a file without a name that holds a payload, to be a program's stdin. It is complete before the program starts: through a pipe, a
-// program whose worker is killed would see an early end of file and could not tell it from the end of the payload.
+// payloadFile is a file without a name that holds a payload, to be a program's stdin. It is complete before the program
+// starts: through a pipe, a program whose worker is killed would see an early end of file and could not tell it from
+// the end of the payload.
 func payloadFile(payload []byte) (f *os.File, err error) {
 	f, err = os.CreateTemp("", "dbq-payload-")
 	if err != nil {
@@ -41,8 +42,8 @@ func closePayload(f *os.File) {
 	}
 }
 
-// starter starts programs from one thread that lasts until stop. On Linux a program that dies with its parent dies with the thread
-// that started it, and Go's other threads may end sooner than the process.
+// starter starts programs from one thread that lasts until stop. On Linux a program that dies with its parent dies with
+// the thread that started it, and Go's other threads may end sooner than the process.
 type starter struct {
 	requests chan startRequest
 	done     chan struct{}

@@ -10,13 +10,15 @@ import (
 	"testing"
 )
 
-// The worker is killed while a program has not yet read its payload. The part of the program that lives on must see all of it.
+// The worker is killed while a program has not yet read its payload. The part of the program that lives on must see all
+// of it.
 func TestPayloadIsCompleteWhenTheWorkerIsKilled(t *testing.T) {
 	const size = 300_000
 	u := newUser(t)
 	u.write("payload", strings.Repeat("x", size))
 	u.run("enqueue", "-q", "q", "--payload-file", "payload").id()
-	b := u.start(sh(`exec 3<&0; (echo $$ > started; until [ -e go ]; do sleep 0.01; done; wc -c <&3 > part; mv part seen) & wait`)...)
+	b := u.start(sh(`exec 3<&0
+		(echo $$ > started; until [ -e go ]; do sleep 0.01; done; wc -c <&3 > part; mv part seen) & wait`)...)
 	eventually(t, "the program runs", func() bool { return u.read("started") != "" })
 	b.signal(syscall.SIGKILL)
 	b.wait()
@@ -38,7 +40,9 @@ func TestNoProgramSeesAShortPayload(t *testing.T) {
 	for round := range rounds {
 		b := u.start(sh(`wc -c >> sizes`, "-c", "4", "--lease", "300ms", "--quiet")...)
 		want := round + 1
-		eventually(t, "programs have run", func() bool { return strings.Count(u.read("sizes"), "\n")+1 >= want && u.read("sizes") != "" })
+		eventually(t, "programs have run", func() bool {
+			return strings.Count(u.read("sizes"), "\n")+1 >= want && u.read("sizes") != ""
+		})
 		b.signal(syscall.SIGKILL)
 		b.wait()
 	}
@@ -71,7 +75,8 @@ func TestProgramsGetNoDatabaseSecrets(t *testing.T) {
 	u := newUser(t)
 	const dsn = "q.db?synchronous=full"
 	u.run("--dsn", "q.db", "migrate").ok()
-	u.env = append(u.env, "DBQ_DSN="+dsn, "PGPASSWORD=hush", "PGHOST=h", "MYSQL_PWD=hush", "DATABASE_URL=see "+dsn, "SMTP_PASSWORD=needed", "DBQ_EXTRA=x")
+	u.env = append(u.env, "DBQ_DSN="+dsn, "PGPASSWORD=hush", "PGHOST=h", "MYSQL_PWD=hush", "DATABASE_URL=see "+dsn,
+		"SMTP_PASSWORD=needed", "DBQ_EXTRA=x")
 	environ := func(flags ...string) string {
 		id := u.run("enqueue", "-q", "q").id()
 		u.run(sh("env", append(flags, "--until-empty", "--quiet")...)...).ok()
@@ -89,7 +94,8 @@ func TestProgramsGetNoDatabaseSecrets(t *testing.T) {
 				t.Errorf("%q is there: %v, want %v: %s", name, !want, want, got)
 			}
 		}
-		if !strings.Contains(got, "\nSMTP_PASSWORD=needed") || !strings.Contains(got, "\nDBQ_TASK_ID=") || !strings.Contains(got, "\nPATH=") {
+		if !strings.Contains(got, "\nSMTP_PASSWORD=needed") || !strings.Contains(got, "\nDBQ_TASK_ID=") ||
+			!strings.Contains(got, "\nPATH=") {
 			t.Errorf("what the program needs is missing: %s", got)
 		}
 	}
@@ -107,7 +113,8 @@ func TestAShortPathHidesNothingElse(t *testing.T) {
 	id := u.run("enqueue", "-q", "q").id()
 	u.run(sh("env", "--until-empty", "--quiet")...).ok()
 	got := "\n" + u.run("show", id, "--result").ok()
-	if !strings.Contains(got, "\nPATH=") || !strings.Contains(got, "\nTOOLS=/opt/bin") || strings.Contains(got, "\nDATABASE=") {
+	if !strings.Contains(got, "\nPATH=") || !strings.Contains(got, "\nTOOLS=/opt/bin") ||
+		strings.Contains(got, "\nDATABASE=") {
 		t.Errorf("the program was given %s", got)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// progress tells how long work goes: on a terminal one line that is written again and again, elsewhere a line now and then.
+// progress reports how far work has come: on a terminal in one line that is rewritten, elsewhere now and then a line.
 type progress struct {
 	w        io.Writer
 	terminal bool

@@ -20,15 +20,17 @@ func TestQueueVerbs(t *testing.T) {
 	if out := u.run("queue", "list").ok(); out != "" {
 		t.Errorf("nothing is set, and it says %q", out)
 	}
-	u.run("queue", "pause", "mail", "--reason", "the server\x1b is down").has("paused mail")
-	u.run("queue", "list").has("mail", "for ", `the server\x1b is down`)
+	u.run("queue", "pause", "mail", "--reason", "the server\u202e is down").has("paused mail")
+	u.run("queue", "list").has("mail", "for ", `the server\u202e is down`)
 	u.run("work", "-q", "mail", "--until-empty", "--", "true")
 	u.run("show", id).has("CREATED")
-	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m", "--history", "none").has("set mail")
+	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m",
+		"--history", "none").has("set mail")
 	u.run("queue", "set", "mail", "--lease", "0").has("set mail")
 	o := u.run("queue", "list", "--json")
 	o.ok()
-	if got := o.one(); fmt.Sprint(got["settings"]) != "map[concurrency:3 history:none keep_completed_seconds:604800]" || got["paused"] != true {
+	if got := o.one(); fmt.Sprint(got["settings"]) != "map[concurrency:3 history:none keep_completed_seconds:604800]" ||
+		got["paused"] != true {
 		t.Errorf("got %v", got)
 	}
 	u.run("queue", "resume", "mail").has("resumed mail")
@@ -43,6 +45,7 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue", "set", "mail", "--history", "some").fails(exitUsage, "failures")
 	u.run("queue", "set", "mail", "--lease", "48h").fails(exitUsage, "lease")
 	u.run("queue", "pause", "").fails(exitUsage, "queue name")
+	u.run("queue", "pause", "mail", "--reason", "\x1b").fails(exitUsage, "control character")
 }
 
 func TestQueueClean(t *testing.T) {
@@ -104,7 +107,9 @@ func obeys(u *user, check string) {
 	}
 }
 
-func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "100ms") }
+// A worker that gets no processor for three checks is not alive, and commands to it are refused: --check is long enough
+// for a busy machine.
+func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "1s") }
 
 // With --until-empty it would go on for as long as others hold tasks.
 func TestStoppedWorkDoesNotBeginAgain(t *testing.T) {

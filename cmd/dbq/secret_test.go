@@ -30,9 +30,12 @@ func init() {
 func everyCommand(id string) [][]string {
 	var out [][]string
 	for _, l := range []string{
-		"migrate", "stats", "list", "enqueue -q q --payload x", "queue list", "queue set q --concurrency 3", "queue clean q --keep-completed 1h", "queue pause q",
-		"queue resume q", "worker list", "worker stop nobody", "work -q q --until-empty -- true", "show " + id, "wait --timeout 10ms " + id,
-		"reject " + id, "reenqueue " + id, "list --state poison", "revoke --all", "reject --all", "quarantine --all", "restore --all", "reenqueue --all",
+		"migrate", "stats", "list", "enqueue -q q --payload x", "queue list", "queue set q --concurrency 3",
+		"queue clean q --keep-completed 1h", "queue pause q",
+		"queue resume q", "worker list", "worker stop nobody", "work -q q --until-empty -- true", "show " + id,
+		"wait --timeout 10ms " + id,
+		"reject " + id, "reenqueue " + id, "list --state poison", "revoke --all", "reject --all", "quarantine --all",
+		"restore --all", "reenqueue --all",
 		"purge --all --yes", "migrate --print", "version", "help",
 	} {
 		out = append(out, strings.Fields(l), append([]string{"--json"}, strings.Fields(l)...))
@@ -45,7 +48,8 @@ func checks(dir string) (out [][]string) {
 	for _, format := range []string{"text", "json", "junit", "markdown"} {
 		out = append(out, []string{"conform", "--run", "Errors/ErrorFields", "--report", format})
 	}
-	return append(out, []string{"demo", "--files", "2", "--workers", "2", "--dir", dir}, []string{"demo", "--json", "--files", "2", "--workers", "2", "--dir", dir})
+	return append(out, []string{"demo", "--files", "2", "--workers", "2", "--dir", dir},
+		[]string{"demo", "--json", "--files", "2", "--workers", "2", "--dir", dir})
 }
 
 // typed runs a command in this process, and returns all that it printed.
@@ -63,11 +67,16 @@ func TestHostileDSNsShowNoPassword(t *testing.T) {
 	var dsns []string
 	for _, scheme := range []string{"postgres", "mysql", "mariadb", "oracle", "guarded", "sqlite", "mongodb"} {
 		for _, rest := range []string{
-			"//app:%s@127.0.0.1:1/db", "//app@srv:%s@127.0.0.1:1/db", "//app:a%%40%s@127.0.0.1:1/db", "//app@srv:SE%%zz%s@127.0.0.1:1/db",
-			"//app/x:%s@127.0.0.1:1/db", "//app?x:%s@127.0.0.1:1/db", "//app#x:%s@127.0.0.1:1/db", "//app:%s@127.0.0.1:port/db", "//app:%s/x@127.0.0.1:1/db",
-			"//%s@127.0.0.1:1/db", "//app:%s", "//127.0.0.1:1/db?user=u&password=%s", "//127.0.0.1:1/db?password='ab'%s", "//127.0.0.1:1/db?pass%%77ord=%s",
-			"//127.0.0.1:1/db?PASSWORD=%s", "//127.0.0.1:1/db?password=a&%s", "//127.0.0.1:1/db?sslmode=require&sslpassword=%s", "//127.0.0.1:1/db?pwd=%s",
-			"//app@127.0.0.1:1/db?WALLET+PASSWORD=%s", "//app:%s@[::1/db", "//app:%s@127.0.0.1:1/db?bogus=%%zz", "app:%s@tcp(127.0.0.1:1)/db",
+			"//app:%s@127.0.0.1:1/db", "//app@srv:%s@127.0.0.1:1/db", "//app:a%%40%s@127.0.0.1:1/db",
+			"//app@srv:SE%%zz%s@127.0.0.1:1/db",
+			"//app/x:%s@127.0.0.1:1/db", "//app?x:%s@127.0.0.1:1/db", "//app#x:%s@127.0.0.1:1/db",
+			"//app:%s@127.0.0.1:port/db", "//app:%s/x@127.0.0.1:1/db",
+			"//%s@127.0.0.1:1/db", "//app:%s", "//127.0.0.1:1/db?user=u&password=%s", "//127.0.0.1:1/db?password='ab'%s",
+			"//127.0.0.1:1/db?pass%%77ord=%s",
+			"//127.0.0.1:1/db?PASSWORD=%s", "//127.0.0.1:1/db?password=a&%s",
+			"//127.0.0.1:1/db?sslmode=require&sslpassword=%s", "//127.0.0.1:1/db?pwd=%s",
+			"//app@127.0.0.1:1/db?WALLET+PASSWORD=%s", "//app:%s@[::1/db", "//app:%s@127.0.0.1:1/db?bogus=%%zz",
+			"app:%s@tcp(127.0.0.1:1)/db",
 			"//app:%s@(DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=127.0.0.1)(PORT=1))(CONNECT_DATA=(SERVICE_NAME=x)))",
 		} {
 			if scheme != "sqlite" || strings.Contains(rest, "@") { // without an @ it is a file's name
@@ -75,7 +84,8 @@ func TestHostileDSNsShowNoPassword(t *testing.T) {
 			}
 		}
 	}
-	dsns = append(dsns, "app:"+secret+"@tcp(127.0.0.1:1)/db", "host=127.0.0.1 port=1 password="+secret, secret+":app@127.0.0.1/db", "app@127.0.0.1:"+secret,
+	dsns = append(dsns, "app:"+secret+"@tcp(127.0.0.1:1)/db", "host=127.0.0.1 port=1 password="+secret,
+		secret+":app@127.0.0.1/db", "app@127.0.0.1:"+secret,
 		"127.0.0.1:"+secret+"@app", "password = '"+secret+"'", "jdbc:oracle:thin:app/"+secret+"@127.0.0.1:1:x")
 	commands := append(everyCommand("0198c1f2-7a3b-7c4d-8e5f-0123456789ab"), checks(dir)...)
 	for i, dsn := range dsns {
@@ -94,7 +104,8 @@ func TestNoCommandShowsThePassword(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dsn := "guarded://app@srv:" + secret + "@db.example:7" + filepath.Join(dir, "q.db") + "?token=" + secret
-	if _, printed := typed(t, "--dsn", dsn, "migrate"); !strings.Contains(printed, "in guarded://db.example:7/") || strings.Contains(printed, secret) {
+	if _, printed := typed(t, "--dsn", dsn, "migrate"); !strings.Contains(printed, "in guarded://db.example:7/") ||
+		strings.Contains(printed, secret) {
 		t.Errorf("migrate says %q", printed)
 	}
 	_, id := typed(t, "--dsn", dsn, "enqueue", "-q", "q", "--payload", "x")

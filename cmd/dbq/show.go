@@ -4,53 +4,44 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
 func newShow(a *app) *cobra.Command {
 	var payload, result bool
-	var cmd *cobra.Command
-	cmd = &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one task with its payload and result",
-		Long: `Show one task with its payload, its result and its attempts. Bytes that are not text are shown in hex. --payload and --result write only
-those bytes to stdout; on a terminal, control characters are escaped.
+		Long: `Show one task with its payload, its result and its attempts. Bytes that are not text are shown in hex.
+--payload and --result write only those bytes to stdout; on a terminal, control characters are escaped.
 
 With --json the task is one document; bytes that are not UTF-8 are in payload_base64 and result_base64.`,
 		Example: `  dbq show 0198c1f2-7a3b-7c4d-8e5f-0123456789ab
   dbq show 0198c1f2-7a3b-7c4d-8e5f-0123456789ab --payload > payload.bin`,
-		Args: exactlyOneID,
-		RunE: a.verb(func(ctx context.Context, args []string) error {
-			if err := clash(cmd.Flags(), "payload", "result", "json"); err != nil {
-				return err
-			}
-			id, err := parseID(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := a.open(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			t, err := c.Get(ctx, id)
+		Args:    oneID,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return clash(cmd.Flags(), "payload", "result", "json") },
+		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
+			t, err := c.Get(ctx, uuid.MustParse(args[0]))
 			switch {
 			case err != nil:
 				return err
 			case payload:
-				err = writeBytes(a.out, t.Payload)
+				return writeBytes(a.out, t.Payload)
 			case result:
-				err = writeBytes(a.out, t.Result)
-			default:
-				err = a.printTask(ctx, c, t)
+				return writeBytes(a.out, t.Result)
 			}
-			return err
+			return a.printTask(ctx, c, t)
 		}),
 	}
 	cmd.Flags().BoolVar(&payload, "payload", false, "write the payload's bytes, nothing else")
@@ -58,9 +49,9 @@ With --json the task is one document; bytes that are not UTF-8 are in payload_ba
 	return cmd
 }
 
-// printTask shows a task with its attempts.
+// printTask prints a task with its attempts.
 func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
-	attempts, err := c.Attempts(ctx, t.ID)
+	attempts, err := admin.New(c).Attempts(ctx, t.ID)
 	if err != nil {
 		return err
 	}
@@ -73,59 +64,41 @@ func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 	if err != nil {
 		return err
 	}
-	return a.sayLines(describe(t, now) + describeAttempts(attempts))
+	_, err = io.WriteString(a.out, describe(t, attempts, now))
+	return err
 }
 
-// describeAttempts is the history of a task, a line for each attempt.
-func describeAttempts(as []dbq.Attempt) string {
-	var b strings.Builder
-	for _, at := range as {
-		fmt.Fprintf(&b, "%-11s %d %s after %s, %s, by %s", "attempt", at.Attempt, visible(string(at.Outcome)), span(at.Ended.Sub(at.Started)),
-			at.Started.Format("2006-01-02 15:04:05.000 MST"), visible(at.Worker))
-		if at.Error != "" {
-			b.WriteString(": " + visible(at.Error))
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
+// timeFormat is how a point in time is shown.
+const timeFormat = "2006-01-02 15:04:05.000 MST"
 
-func exactlyOneID(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("give one task id, not %d", len(args))
-	}
-	return nil
-}
-
-// describe is a task for a person, a line for each thing that is there.
-func describe(t dbq.Task, now time.Time) string {
+// describe is a task with its attempts for a person: a line for each field that is set.
+func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, visible(fmt.Sprintf(format, args...)))
 	}
-	at := func(name string, t time.Time) {
-		if !t.IsZero() {
-			line(name, "%s", t.Format("2006-01-02 15:04:05.000 MST"))
+	text := func(name, text string) {
+		if text != "" {
+			line(name, "%s", text)
 		}
 	}
-	line("id", "%s", t.ID)
-	line("queue", "%s", t.Queue)
+	at := func(name string, t time.Time) {
+		if !t.IsZero() {
+			line(name, "%s", t.Format(timeFormat))
+		}
+	}
+	text("id", t.ID.String())
+	text("queue", t.Queue)
 	line("state", "%v, %s", t.State, when(t, now))
-	if t.Kind != "" {
-		line("kind", "%s", t.Kind)
-	}
-	if t.Reference != "" {
-		line("reference", "%s", t.Reference)
-	}
+	text("kind", t.Kind)
+	text("reference", t.Reference)
 	line("priority", "%d", t.Priority)
 	line("attempts", "%d of %d", t.Attempt, t.MaxAttempts)
 	if t.Lapses > 0 {
 		line("lapses", "%d", t.Lapses)
 	}
 	line("fence", "%d", t.Fence)
-	if t.Holder != "" {
-		line("holder", "%s", t.Holder)
-	}
+	text("holder", t.Holder)
 	at("created", t.Created)
 	at("updated", t.Updated)
 	at("due", t.Due)
@@ -135,6 +108,14 @@ func describe(t dbq.Task, now time.Time) string {
 	}
 	describeBytes(&b, "payload", t.Payload)
 	describeBytes(&b, "result", t.Result)
+	for _, at := range attempts {
+		failure := ""
+		if at.Error != "" {
+			failure = ": " + at.Error
+		}
+		line("attempt", "%d %s after %s, %s, by %s%s", at.Attempt, at.Outcome, span(at.Ended.Sub(at.Started)),
+			at.Started.Format(timeFormat), at.Worker, failure)
+	}
 	return b.String()
 }
 
@@ -156,15 +137,45 @@ func describeBytes(b *strings.Builder, name string, data []byte) {
 		more = fmt.Sprintf(", the first %d shown", len(shown))
 	}
 	fmt.Fprintf(b, "%-11s %d bytes%s\n", name, len(data), more)
-	switch {
-	case len(data) == 0:
-	case text:
-		for l := range strings.Lines(strings.ToValidUTF8(string(shown), "")) {
-			fmt.Fprintf(b, "  %s\n", strings.TrimSuffix(visibleLines(l), "\n"))
-		}
-	default:
-		for l := range strings.Lines(hex.Dump(shown)) {
-			b.WriteString("  " + l)
-		}
+	dump := hex.Dump(shown)
+	if text {
+		dump = visibleLines(strings.ToValidUTF8(string(shown), ""))
 	}
+	for l := range strings.Lines(dump) {
+		b.WriteString("  " + strings.TrimSuffix(l, "\n") + "\n")
+	}
+}
+
+// isText reports whether bytes are text for people: UTF-8 without control characters other than line ends and tabs.
+func isText(b []byte) bool {
+	return utf8.Valid(b) && !strings.ContainsFunc(string(b), func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
+	})
+}
+
+// taskView is a task as --json shows it. Bytes that are UTF-8 are text, and others base64.
+type taskView struct {
+	dbq.Task
+	Parked        bool    `json:"parked,omitempty"`
+	Payload       *string `json:"payload,omitempty"`
+	PayloadBase64 []byte  `json:"payload_base64,omitempty"`
+	Result        *string `json:"result,omitempty"`
+	ResultBase64  []byte  `json:"result_base64,omitempty"`
+
+	Attempts []dbq.Attempt `json:"attempts,omitempty"` // the history
+}
+
+func viewOf(t dbq.Task) taskView {
+	v := taskView{Task: t, Parked: t.Parked()}
+	v.Payload, v.PayloadBase64 = textOrBytes(t.Payload)
+	v.Result, v.ResultBase64 = textOrBytes(t.Result)
+	return v
+}
+
+func textOrBytes(b []byte) (*string, []byte) {
+	if b == nil || !utf8.Valid(b) {
+		return nil, b
+	}
+	text := string(b)
+	return &text, nil
 }

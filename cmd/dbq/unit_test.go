@@ -60,7 +60,8 @@ func TestHeadBuffer(t *testing.T) {
 		if n <= headLimit && got != text {
 			t.Errorf("%d bytes are not kept as they are", n)
 		}
-		if n > headLimit && (len(got) > dbq.MaxResult || !utf8.ValidString(got) || !strings.HasSuffix(got, fmt.Sprintf("[cut from %d bytes]", n))) {
+		if n > headLimit && (len(got) > dbq.MaxResult || !utf8.ValidString(got) ||
+			!strings.HasSuffix(got, fmt.Sprintf("[cut from %d bytes]", n))) {
 			t.Errorf("of %d bytes: %d, valid %v, end %q", n, len(got), utf8.ValidString(got), got[len(got)-40:])
 		}
 	}
@@ -74,7 +75,8 @@ func TestTailBuffer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := b.String(); len(got) > dbq.MaxResult-100 || !strings.HasPrefix(got, "… ") || !strings.HasSuffix(got, "line 9998\nline 9999") {
+	if got := b.String(); len(got) > dbq.MaxResult-100 || !strings.HasPrefix(got, "… ") ||
+		!strings.HasSuffix(got, "line 9998\nline 9999") {
 		t.Errorf("%d bytes: %q…", len(got), got[:20])
 	}
 }

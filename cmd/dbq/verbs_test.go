@@ -18,7 +18,8 @@ func TestEnqueueMakesTheDefaultFile(t *testing.T) {
 		"--max-attempts", "7", "--header", "trace=abc", "--header", "empty=").id()
 	u.run("show", id).has("mail", "r-1", "CREATED", "hello", "trace=abc", "empty=", "5 bytes", "0 of 7")
 	got := u.task(id)
-	for name, want := range map[string]any{"payload": "hello", "queue": "mail", "kind": "k", "priority": 3.0, "state": "CREATED",
+	for name, want := range map[string]any{"payload": "hello", "queue": "mail", "kind": "k", "priority": 3.0,
+		"state":        "CREATED",
 		"max_attempts": 7.0, "attempt": 0.0, "reference": "r-1"} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -66,7 +67,8 @@ func TestEnqueueTimes(t *testing.T) {
 		t.Errorf("due %v", got)
 	}
 	u.run("enqueue", "-q", "q", "--run-at", "tomorrow").fails(exitUsage, "tomorrow")
-	u.run("enqueue", "-q", "q", "--run-at", "2999-01-31T09:00:00Z", "--delay", "1s").fails(exitUsage, "--delay", "--run-at")
+	u.run("enqueue", "-q", "q", "--run-at", "2999-01-31T09:00:00Z", "--delay", "1s").
+		fails(exitUsage, "--delay", "--run-at")
 }
 
 func TestEnqueueLines(t *testing.T) {
@@ -87,10 +89,12 @@ func TestEnqueueLines(t *testing.T) {
 		t.Fatalf("answers %v", lines)
 	}
 	first, second := u.task(lines[0]["id"].(string)), u.task(lines[1]["id"].(string))
-	if first["payload"] != `{"to": 42}` || first["kind"] != "common" || fmt.Sprint(first["headers"]) != "map[all:1 x:y]" || first["queue"] != "a" {
+	if first["payload"] != `{"to": 42}` || first["kind"] != "common" ||
+		fmt.Sprint(first["headers"]) != "map[all:1 x:y]" || first["queue"] != "a" {
 		t.Errorf("first %v", first)
 	}
-	if second["payload_base64"] != "/w==" || second["kind"] != "own" || second["max_attempts"] != 3.0 || second["queue"] != "b" {
+	if second["payload_base64"] != "/w==" || second["kind"] != "own" || second["max_attempts"] != 3.0 ||
+		second["queue"] != "b" {
 		t.Errorf("second %v", second)
 	}
 }
@@ -116,6 +120,10 @@ func TestEnqueueLinesTellsTheBadOne(t *testing.T) {
 		u.feed(good+good+"\n"+bad+"\n"+good, "enqueue", "--lines").fails(exitUsage, "line 4", says, "2 tasks enqueued")
 	}
 	u.run("enqueue", "--file", "nope").fails(exitUsage, "nope")
+	u.feed(`{"queue":"z"}
+{"queue":"y"}
+{"queue":"a","priority":-1}
+{"queue":"z"}`, "enqueue", "--lines").fails(exitUsage, "line 3", "2 tasks enqueued")
 	u.run("enqueue", "--lines", "--payload", "x").fails(exitUsage, "--lines")
 }
 
@@ -128,7 +136,8 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("%s", o.out)
 	}
 	u.run("migrate", "--print").has("CREATE TABLE", "dbq_task")
-	u.run("migrate", "--print", "--dialect", "postgres", "--schema", "jobs", "--prefix", "x_").has("CREATE TABLE", "jobs.x_task")
+	u.run("migrate", "--print", "--dialect", "postgres", "--schema", "jobs", "--prefix", "x_").
+		has("CREATE TABLE", "jobs.x_task")
 	u.run("migrate", "--print", "--dialect", "abc").fails(exitUsage, "abc", "sqlite")
 	u.run("migrate", "--dialect", "sqlite").fails(exitUsage, "--print")
 	u.run("enqueue", "-q", "q", "--dsn", "own.db", "--prefix", "other_").fails(exitNotMigrated, "dbq migrate")
@@ -136,7 +145,8 @@ func TestMigrate(t *testing.T) {
 
 func TestListPages(t *testing.T) {
 	u := newUser(t)
-	u.feed(strings.Repeat("{\"queue\":\"q\",\"kind\":\"k\"}\n", 7)+strings.Repeat("{\"queue\":\"other\"}\n", 2), "enqueue", "--lines").ok()
+	u.feed(strings.Repeat("{\"queue\":\"q\",\"kind\":\"k\"}\n", 7)+strings.Repeat("{\"queue\":\"other\"}\n", 2),
+		"enqueue", "--lines").ok()
 	var seen []string
 	after := []string{}
 	for range 10 {
@@ -258,7 +268,8 @@ func TestWait(t *testing.T) {
 func TestHelpTeaches(t *testing.T) {
 	u := newUser(t)
 	help := u.run("help").ok()
-	for code := range map[int]bool{exitFailed: true, exitUsage: true, exitNotFound: true, exitState: true, exitUnavailable: true,
+	for code := range map[int]bool{exitFailed: true, exitUsage: true, exitNotFound: true, exitState: true,
+		exitUnavailable: true,
 		exitNotMigrated: true, exitMayHappened: true, exitBroken: true, exitInterrupted: true} {
 		if !strings.Contains(help, fmt.Sprintf("\n  %-4d ", code)) {
 			t.Errorf("dbq help does not explain exit code %d", code)

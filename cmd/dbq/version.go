@@ -13,12 +13,11 @@ import (
 )
 
 type versionInfo struct {
-	Version string   `json:"version"`
-	Commit  string   `json:"commit,omitempty"`
-	Go      string   `json:"go"`
-	Schemes []string `json:"dsn_schemes"` // that this build knows
-	// Notes are what a person should know about some of them.
-	Notes map[string]string `json:"notes,omitempty"`
+	Version string            `json:"version"`
+	Commit  string            `json:"commit,omitempty"`
+	Go      string            `json:"go"`
+	Schemes []string          `json:"dsn_schemes"`     // that this build supports
+	Notes   map[string]string `json:"notes,omitempty"` // about schemes, such as that a dialect is not verified yet
 }
 
 func newVersion(a *app) *cobra.Command {
@@ -31,15 +30,13 @@ func newVersion(a *app) *cobra.Command {
 			if a.json {
 				return a.printJSON(v)
 			}
-			if err := a.say("dbq %s, %s, DSNs: %s", v, v.Go, strings.Join(v.Schemes, ", ")); err != nil {
-				return err
-			}
+			err := a.say("dbq %s, %s, DSNs: %s", v, v.Go, strings.Join(v.Schemes, ", "))
 			for _, scheme := range slices.Sorted(maps.Keys(v.Notes)) {
-				if err := a.say("%s: %s", scheme, v.Notes[scheme]); err != nil {
-					return err
+				if err == nil {
+					err = a.say("%s: %s", scheme, v.Notes[scheme])
 				}
 			}
-			return nil
+			return err
 		}),
 	}
 }

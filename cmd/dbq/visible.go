@@ -3,15 +3,16 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// visible is a text on one line, with everything in it that a terminal would act upon, hide or turn around written out as in a Go string: control
-// characters with line ends, bidirectional and zero-width characters, bytes that are not UTF-8. Everything that dbq prints for people
-// passes through it, or through visibleLines, since tasks, rows and errors come from others.
+// visible is a text on one line, with everything in it that a terminal would act upon, hide or turn around written out
+// as in a Go string: control characters with line ends, bidirectional and zero-width characters, bytes that are not
+// UTF-8. Everything that dbq prints for people passes through it, or through visibleLines, since tasks, rows and errors
+// come from others.
 func visible(text string) string {
 	if isPlain(text) {
 		return text
@@ -24,22 +25,10 @@ func visible(text string) string {
 			marks = 0
 		}
 		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case unicode.IsPrint(r) && !isBlank(r) && marks <= maxMarks:
+		case unicode.IsPrint(r) && !isBlank(r) && marks <= maxMarks && (r != utf8.RuneError || size > 1):
 			b.WriteString(text[i : i+size])
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			b.WriteString(strings.Trim(strconv.QuoteToASCII(text[i:i+size]), `"`))
 		}
 		i += size
 	}
@@ -62,7 +51,8 @@ func isPlain(text string) bool {
 // isBlank reports whether a character counts as printable and shows nothing.
 func isBlank(r rune) bool {
 	switch r {
-	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800', '\u034f': // Hangul fillers, an empty braille cell, the grapheme joiner
+	// Hangul fillers, an empty braille cell, the grapheme joiner
+	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800', '\u034f':
 		return true
 	}
 	return unicode.Is(unicode.Variation_Selector, r)
@@ -126,19 +116,14 @@ func cellWidth(text string) int {
 	return n
 }
 
-// isWide reports whether a character takes two cells: those of East Asian scripts, full-width forms and emoji.
-func isWide(r rune) bool {
-	return r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi) ||
-		unicode.Is(unicode.Hangul, r) && (r < 0x1160 || r >= 0x3000) && r < 0xffa0 ||
-		r >= 0x3000 && r <= 0x303e || r >= 0xff01 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 ||
-		r >= 0x1f300 && r <= 0x1f64f || r >= 0x1f680 && r <= 0x1f6ff || r >= 0x1f900 && r <= 0x1f9ff || r >= 0x1fa70 && r <= 0x1faff)
+// wide are the ranges of wide characters that belong to no script: full-width forms and emoji.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{0x3000, 0x303e, 1}, {0xff01, 0xff60, 1}, {0xffe0, 0xffe6, 1}},
+	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f680, 0x1f6ff, 1}, {0x1f900, 0x1f9ff, 1}, {0x1fa70, 0x1faff, 1}},
 }
 
-// writeBytes writes a payload or a result: the bytes themselves into a file or a pipe, and to a terminal what they are visibly.
-func writeBytes(w io.Writer, data []byte) error {
-	if isTerminal(w) {
-		data = []byte(visibleLines(string(data)))
-	}
-	_, err := w.Write(data)
-	return err
+// isWide reports whether a character takes two cells: those of East Asian scripts, full-width forms and emoji.
+func isWide(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, wide) ||
+		unicode.Is(unicode.Hangul, r) && (r < 0x1160 || r >= 0x3000) && r < 0xffa0
 }

@@ -12,9 +12,13 @@ import (
 func TestVisible(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "", "plain text": "plain text", "naïve Ünïcode 日本 😀": "naïve Ünïcode 日本 😀", "a\x1b[31mb": `a\x1b[31mb`, "a\nb\rc\td": `a\nb\rc\td`,
-		"a\u202eb\u200bc\u2028d\ufeff": `a\u202eb\u200bc\u2028d\ufeff`, "\xff\xc3": `\xff\xc3`, "\u009b31m\x7f": `\u009b31m\x7f`, "\ufffd": "\ufffd",
-		"\U000e0041": `\U000e0041`, "e\u0301": "e\u0301", "z\u0301\u0301\u0301\u0301": "z\u0301\u0301" + `\u0301\u0301`, "\u3164\u2800": `\u3164\u2800`,
+		"": "", "plain text": "plain text", "naïve Ünïcode 日本 😀": "naïve Ünïcode 日本 😀",
+		"a\x1b[31mb":                   `a\x1b[31mb`,
+		"a\nb\rc\td":                   `a\nb\rc\td`,
+		"a\u202eb\u200bc\u2028d\ufeff": `a\u202eb\u200bc\u2028d\ufeff`, "\xff\xc3": `\xff\xc3`,
+		"\u009b31m\x7f": `\u009b31m\x7f`, "\ufffd": "\ufffd",
+		"\U000e0041": `\U000e0041`, "e\u0301": "e\u0301", "z\u0301\u0301\u0301\u0301": "z\u0301\u0301" + `\u0301\u0301`,
+		"\u3164\u2800": `\u3164\u2800`,
 	} {
 		if got := visible(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
@@ -27,7 +31,10 @@ func TestVisible(t *testing.T) {
 
 // isSafe reports whether a terminal only shows a text, line by line.
 func isSafe(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (!unicode.IsPrint(r) || isBlank(r)) })
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' &&
+			(!unicode.IsPrint(r) || isBlank(r))
+	})
 }
 
 func FuzzVisible(f *testing.F) {
@@ -36,7 +43,8 @@ func FuzzVisible(f *testing.F) {
 		if got := visible(text); !isSafe(got) || strings.Contains(got, "\n") {
 			t.Errorf("%q is shown as %q", text, got)
 		}
-		if got := visibleLines(text); !isSafe(strings.ReplaceAll(got, "\t", "")) || strings.Count(got, "\n") != strings.Count(text, "\n") {
+		if got := visibleLines(text); !isSafe(strings.ReplaceAll(got, "\t", "")) ||
+			strings.Count(got, "\n") != strings.Count(text, "\n") {
 			t.Errorf("%q is shown as %q", text, got)
 		}
 		was, err := json.Marshal(text)
@@ -45,7 +53,8 @@ func FuzzVisible(f *testing.F) {
 		}
 		got := visibleJSON(bytes.Clone(was))
 		var before, after string
-		if json.Unmarshal(was, &before) != nil || json.Unmarshal(got, &after) != nil || before != after || !isSafe(string(got)) {
+		if json.Unmarshal(was, &before) != nil || json.Unmarshal(got, &after) != nil || before != after ||
+			!isSafe(string(got)) {
 			t.Errorf("%s became %s", was, got)
 		}
 	})

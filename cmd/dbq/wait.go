@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
@@ -15,28 +16,19 @@ func newWait(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait until a task has ended, and print its result",
-		Long: `Wait until a task has ended and write its result to stdout. The exit code is 0 when the task is COMPLETED, and 1 when it is POISON or parked or
-the --timeout has passed.
+		Long: `Wait until a task has ended and write its result to stdout. The exit code is 0 when the task is COMPLETED,
+and 1 when it is POISON or parked or the --timeout has passed.
 
 With --json the task is one document, as "dbq show" prints it.`,
 		Example: `  dbq wait $(dbq enqueue --queue sums --payload '1+1')`,
-		Args:    exactlyOneID,
-		RunE: a.verb(func(ctx context.Context, args []string) error {
-			id, err := parseID(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := a.open(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			waitCtx := ctx
+		Args:    oneID,
+		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
+			id := uuid.MustParse(args[0])
+			waitCtx, cancel := ctx, context.CancelFunc(func() {})
 			if timeout > 0 {
-				var cancel context.CancelFunc
 				waitCtx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
 			}
+			defer cancel()
 			t, err := c.Wait(waitCtx, id)
 			if errors.Is(err, context.DeadlineExceeded) {
 				if t, err := c.Get(ctx, id); err == nil {
@@ -53,17 +45,16 @@ With --json the task is one document, as "dbq show" prints it.`,
 	return cmd
 }
 
-// printEnd writes what became of a task that has ended.
+// printEnd prints the result of a task that has ended. It is an error when the task is not COMPLETED.
 func (a *app) printEnd(t dbq.Task) error {
-	if a.json {
-		if err := a.printJSON(viewOf(t)); err != nil {
-			return err
-		}
-	} else if t.State == dbq.StateCompleted {
+	completed := t.State == dbq.StateCompleted
+	if completed && !a.json {
 		return writeBytes(a.out, t.Result)
 	}
-	if t.State == dbq.StateCompleted {
-		return nil
+	if a.json {
+		if err := a.printJSON(viewOf(t)); err != nil || completed {
+			return err
+		}
 	}
 	text := fmt.Sprintf("task %s is %v", t.ID, t.State)
 	if t.Parked() {

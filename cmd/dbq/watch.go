@@ -19,12 +19,13 @@ const (
 
 // addWatch adds --watch, alone or as --watch=TIME.
 func addWatch(cmd *cobra.Command, every *time.Duration) {
-	durationVar(cmd.Flags(), every, "watch", 0, "show it again every `TIME` until Ctrl-C (--watch alone: "+formatDuration(watchDefault)+")")
-	cmd.Flags().Lookup("watch").NoOptDefVal = formatDuration(watchDefault)
+	text := formatDuration(watchDefault)
+	durationVar(cmd.Flags(), every, "watch", 0, "show it again every `TIME` until Ctrl-C (--watch alone: "+text+")")
+	cmd.Flags().Lookup("watch").NoOptDefVal = text
 }
 
-// watch shows something once, or again and again until ctx ends. On a terminal it stays in one place. A database that cannot be reached for
-// a while does not end it.
+// watch shows something once, or again and again until ctx ends. On a terminal it stays in one place. It goes on when
+// the database cannot be reached for a while.
 func (a *app) watch(ctx context.Context, every time.Duration, show func() error) error {
 	if every == 0 {
 		return show()

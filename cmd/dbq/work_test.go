@@ -19,15 +19,18 @@ func sh(script string, flags ...string) []string {
 
 func TestWorkRunsAProgram(t *testing.T) {
 	u := newUser(t)
-	id := u.run("enqueue", "-q", "q", "--payload", "to the program", "--kind", "k", "--reference", "r 1", "--max-attempts", "4",
+	id := u.run("enqueue", "-q", "q", "--payload", "to the program", "--kind", "k", "--reference", "r 1",
+		"--max-attempts", "4",
 		"--header", "trace-id=ab=c", "--header", "a_b=second", "--header", "a-b=first", "--header", "ü=1").id()
 	o := u.run(sh(`cat; env | grep ^DBQ_ | sort; printf 'to nobody' >&2`, "--until-empty")...)
 	if o.ok() != "" || !strings.Contains(o.err, id+"  completed") {
 		t.Errorf("stdout %q, stderr %q", o.out, o.err)
 	}
 	result := u.run("show", id, "--result").ok()
-	for _, want := range []string{"to the program", "DBQ_TASK_ID=" + id, "DBQ_QUEUE=q", "DBQ_KIND=k", "DBQ_REFERENCE=r 1", "DBQ_ATTEMPT=1",
-		"DBQ_MAX_ATTEMPTS=4", "DBQ_FENCE=1", "DBQ_HEADER_TRACE_ID=ab=c", "DBQ_HEADER__=1", "DBQ_HEADER_A_B=first", "DBQ_HEADER_A_B_2=second"} {
+	for _, want := range []string{"to the program", "DBQ_TASK_ID=" + id, "DBQ_QUEUE=q", "DBQ_KIND=k",
+		"DBQ_REFERENCE=r 1", "DBQ_ATTEMPT=1",
+		"DBQ_MAX_ATTEMPTS=4", "DBQ_FENCE=1", "DBQ_HEADER_TRACE_ID=ab=c", "DBQ_HEADER__=1", "DBQ_HEADER_A_B=first",
+		"DBQ_HEADER_A_B_2=second"} {
 		if !strings.Contains(result, want) {
 			t.Errorf("the program was not given %q: %s", want, result)
 		}
@@ -58,7 +61,8 @@ func TestWorkExitCodes(t *testing.T) {
 	for _, code := range []string{"0", "1", "65", "75", "78"} {
 		ids[code] = u.run("enqueue", "-q", "q", "--payload", code).id()
 	}
-	o := u.run(sh(`code=$(cat); echo line one >&2; echo "why $code" >&2; exit $code`, "--until-empty", "--json")...).fails(exitFailed, "4 tasks failed")
+	o := u.run(sh(`code=$(cat); echo line one >&2; echo "why $code" >&2; exit $code`, "--until-empty", "--json")...).
+		fails(exitFailed, "4 tasks failed")
 	outcomes := map[any]any{}
 	for _, a := range o.jsonLines() {
 		outcomes[a["task"]] = a["outcome"]
@@ -82,7 +86,8 @@ func TestWorkExitCodes(t *testing.T) {
 func TestWorkKillsAfterItsTimeout(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
-	u.run(sh(hang, "--timeout", "2s", "--max-attempts", "1", "--history", "failures", "--until-empty", "--quiet")...).fails(exitFailed, "1 task failed")
+	u.run(sh(hang, "--timeout", "2s", "--max-attempts", "1", "--history", "failures", "--until-empty", "--quiet")...).
+		fails(exitFailed, "1 task failed")
 	u.gone(u.hangs())
 	if task := u.task(id); task["state"] != "POISON" || !strings.Contains(fmt.Sprint(task["result"]), "timeout") {
 		t.Errorf("%v", task)
@@ -118,8 +123,10 @@ func TestWorkLongOutput(t *testing.T) {
 		t.Errorf("%d bytes, ending %q", len(got), got[max(0, len(got)-40):])
 	}
 	id = u.run("enqueue", "-q", "q").id()
-	u.run(sh("head -c 300000 /dev/zero | tr '\\0' x >&2; echo the last words >&2; exit 65", "--until-empty", "--quiet")...).fails(exitFailed)
-	if got := u.run("show", id, "--result").ok(); len(got) > 4000 || !strings.HasPrefix(got, "exit status 65: … x") || !strings.HasSuffix(got, "the last words") {
+	u.run(sh("head -c 300000 /dev/zero | tr '\\0' x >&2; echo the last words >&2; exit 65",
+		"--until-empty", "--quiet")...).fails(exitFailed)
+	if got := u.run("show", id, "--result").ok(); len(got) > 4000 || !strings.HasPrefix(got, "exit status 65: … x") ||
+		!strings.HasSuffix(got, "the last words") {
 		t.Errorf("%d bytes, ending %q", len(got), got[max(0, len(got)-40):])
 	}
 }
@@ -141,7 +148,8 @@ func TestWorkInParallel(t *testing.T) {
 	u := newUser(t)
 	u.feed(strings.Repeat("{\"queue\":\"q\"}\n", 3), "enqueue", "--lines").ok()
 	// Each waits for the other two: only three at the same time get done.
-	u.run(sh(`touch here-$DBQ_TASK_ID; until [ $(ls here-* | wc -l) = 3 ]; do sleep 0.01; done`, "--until-empty", "-c", "3")...).ok()
+	u.run(sh(`touch here-$DBQ_TASK_ID; until [ $(ls here-* | wc -l) = 3 ]; do sleep 0.01; done`, "--until-empty",
+		"-c", "3")...).ok()
 }
 
 func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
@@ -179,7 +187,8 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 func TestWorkKeepsItsLease(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
-	b := u.start(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo $DBQ_ATTEMPT`, "--until-empty", "--lease", "300ms")...)
+	b := u.start(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo $DBQ_ATTEMPT`, "--until-empty",
+		"--lease", "300ms")...)
 	eventually(t, "the program runs", func() bool { return exists(u.file("started")) })
 	begin := time.Now()
 	eventually(t, "several leases are over", func() bool { return time.Since(begin) > time.Second })
@@ -199,7 +208,8 @@ func TestSignalDrains(t *testing.T) {
 			b := u.start(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo drained`)...)
 			eventually(t, "the program runs", func() bool { return exists(u.file("started")) })
 			b.signal(s)
-			eventually(t, "the other task is handed back or was never taken", func() bool { return u.task(left)["state"] == "CREATED" })
+			eventually(t, "the other task is handed back or was never taken",
+				func() bool { return u.task(left)["state"] == "CREATED" })
 			u.write("go", "")
 			b.wait().ok()
 			if task := u.task(id); task["state"] != "COMPLETED" || task["result"] != "drained\n" {

@@ -1,14 +1,16 @@
-// Package clusters runs the conformance suite on databases of several nodes. The cases of Contention spread their workers over the nodes, and
-// those of Failover kill nodes; choose these by -run, since the others say no more here than on a single server. ci/engines/cluster.sh starts such clusters on one machine; anybody's own will do whose nodes a program can
-// kill and bring back.
+// Package clusters runs the conformance suite on databases of several nodes. The laws of Contention spread their
+// workers over the nodes, and those of Failover kill nodes; choose these by -run, since the others show no more here
+// than on a single server. ci/engines/native.sh starts such clusters on one machine. A cluster of yours will do as
+// well, if a program can kill its nodes and bring them back.
 //
-//	eval "$(ci/engines/cluster.sh start galera)"
+//	eval "$(ci/engines/native.sh start galera)"
 //	go test ./conformance/clusters -run TestClusters/galera/cas/Failover -v
 //
 // The environment decides what runs:
 //
 //	DBQ_TEST_GALERA_NODES='mariadb://... mariadb://... mariadb://...'    a DSN for each node; see conformance.Cluster
-//	DBQ_TEST_CLUSTER_CONTROL=program      is called as: program kill|restart CLUSTER NODE, and program writer CLUSTER; nodes count from 1
+//	DBQ_TEST_CLUSTER_CONTROL=program      is called as "program kill|restart CLUSTER NODE" and "program writer CLUSTER";
+//	                                      nodes count from 1
 //	DBQ_TEST_REQUIRE=galera,postgresha    these must run: a skip is a failure
 //	DBQ_TEST_SUMMARY=file                 gets a line for each cluster: its name, ran or skipped, and what or why
 package clusters
@@ -42,7 +44,9 @@ func find(ctx context.Context, name string) (*conformance.Cluster, error) {
 	program := os.Getenv("DBQ_TEST_CLUSTER_CONTROL")
 	nodes := strings.Fields(os.Getenv(variable(name)))
 	if program == "" || len(nodes) < 2 {
-		return nil, fmt.Errorf("no cluster: set %s and DBQ_TEST_CLUSTER_CONTROL, as ci/engines/cluster.sh start %s prints them", variable(name), name)
+		return nil,
+			fmt.Errorf("no cluster: set %s and DBQ_TEST_CLUSTER_CONTROL, as ci/engines/native.sh start %s prints them",
+				variable(name), name)
 	}
 	control := func(ctx context.Context, args ...string) (string, error) { return run(ctx, program, args...) }
 	act := func(verb string) func(context.Context, int) error {
@@ -70,7 +74,8 @@ func find(ctx context.Context, name string) (*conformance.Cluster, error) {
 	return cl, err
 }
 
-// run calls the control program and returns what it printed. A server that it starts keeps its output open, so that is not waited for.
+// run calls the control program and returns what it printed. It does not wait for the output to be closed: a server
+// that the program started may keep it open.
 func run(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()

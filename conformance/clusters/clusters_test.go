@@ -36,14 +36,16 @@ func runCluster(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := c.Server()
+	server := c.Info().Server
 	c.Close()
 	if err := dbq.DropTables(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_")); err != nil {
 		t.Fatal(err)
 	}
-	summarize(t, name, "ran", fmt.Sprintf("%s %s, strategies %v, %d nodes", server.Product, server.Version, server.Strategies, len(cl.Nodes)))
+	summarize(t, name, "ran", fmt.Sprintf("%s %s, strategies %v, %d nodes", server.Product, server.Version,
+		server.Strategies, len(cl.Nodes)))
 	conformance.Run(t, conformance.Harness{DSN: func(string) string { return cl.Nodes[0] }, Processes: true, Cluster: cl,
-		Strategies: server.Strategies[:1]}) // the others are tested on single servers; where nodes share the writes there is but one
+		// the others are tested on single servers; where nodes share the writes there is but one
+		Strategies: server.Strategies[:1]})
 }
 
 // summarize adds a line to the file of DBQ_TEST_SUMMARY.

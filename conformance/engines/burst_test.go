@@ -17,8 +17,8 @@ import (
 // burstTasks is how many tasks are there at once, for two workers of one executor each.
 const burstTasks = 20
 
-// TestBursts measures how two workers share bursts of tasks: DBQ_TEST_BURSTS=N makes N bursts of each kind, and prints a
-// table for docs/performance.md. It fails only when a task does not run once, since a busy machine makes it slower.
+// TestBursts measures how two workers share bursts of tasks: DBQ_TEST_BURSTS=N makes N bursts of each kind, and prints
+// a table for docs/performance.md. It fails only when a task does not run once, since a busy machine makes it slower.
 func TestBursts(t *testing.T) {
 	var rounds int
 	if _, err := fmt.Sscan(os.Getenv("DBQ_TEST_BURSTS"), &rounds); err != nil {
@@ -106,14 +106,14 @@ func bursts(t *testing.T, dsn string, prefix dbq.Option, takes time.Duration, n 
 	defer cancel()
 	for i, c := range clients {
 		w := worker.Worker{Queue: c.Queue("bursts"), Concurrency: 1}
-		w.Handler = worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) {
+		w.Handler = worker.Func(func(context.Context, dbq.Task) error {
 			start := time.Now()
 			time.Sleep(takes)
 			mu.Lock()
 			defer mu.Unlock()
 			by[i]++
 			begun, ended = append(begun, start), append(ended, time.Now())
-			return nil, nil
+			return nil
 		})
 		both.Go(func() {
 			if err := w.Run(ctx); err != nil {

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// After a deadlock MySQL and MariaDB have rolled a transaction back, and what follows in it is not. A handler that does not return that error
-// has not completed its task, and nothing says that it has.
+// After a deadlock MySQL and MariaDB have rolled a transaction back, and what follows in it is not. A handler that does
+// not return that error has not completed its task, and nothing says that it has.
 func TestSwallowedDeadlock(t *testing.T) {
 	onMySQL(t, func(t *testing.T, dsn string) {
 		t.Parallel()
@@ -22,7 +23,8 @@ func TestSwallowedDeadlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		for _, statement := range []string{"CREATE TABLE effect (k int PRIMARY KEY, n int)", "INSERT INTO effect VALUES (1, 0), (2, 0)"} {
+		for _, statement := range []string{"CREATE TABLE effect (k int PRIMARY KEY, n int)",
+			"INSERT INTO effect VALUES (1, 0), (2, 0)"} {
 			if _, err := c.DB().ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
@@ -35,9 +37,9 @@ func TestSwallowedDeadlock(t *testing.T) {
 			}
 			var deadlock error
 			w := worker.Worker{Queue: q, Lease: time.Hour,
-				Handler: worker.HandleTxWith(opts, func(ctx context.Context, tx *sql.Tx, _ dbq.Task) ([]byte, error) {
+				Handler: worker.HandleTxOutcome(opts, func(ctx context.Context, tx *sql.Tx, _ dbq.Task) dbq.Outcome {
 					deadlock = meetDeadlock(t, ctx, c.DB(), tx)
-					return nil, nil
+					return dbq.Completed(nil)
 				})}
 			if _, _, err := w.Step(t.Context()); err != nil {
 				t.Fatal(err)
@@ -49,8 +51,8 @@ func TestSwallowedDeadlock(t *testing.T) {
 			if err != nil || task.State != dbq.StateCreated || task.Attempt != 0 {
 				t.Errorf("%s: the task is %v with %d attempts, %v; want it to be due again", name, task.State, task.Attempt, err)
 			}
-			attempts, err := c.Attempts(t.Context(), id)
-			if err != nil || len(attempts) != 1 || attempts[0].Outcome != dbq.OutcomeReleased {
+			attempts, err := admin.New(c).Attempts(t.Context(), id)
+			if err != nil || len(attempts) != 1 || attempts[0].Outcome != dbq.AttemptReleased {
 				t.Errorf("%s: the history has %+v, %v; want one attempt that was released", name, attempts, err)
 			}
 		}
@@ -87,7 +89,8 @@ func meetDeadlock(t *testing.T, ctx context.Context, db *sql.DB, tx *sql.Tx) err
 		_, err := other.ExecContext(ctx, "UPDATE effect SET n = n + 1 WHERE k = 1")
 		waited <- err
 	}()
-	_, err = tx.ExecContext(ctx, "UPDATE effect SET n = n + 1 WHERE k = 2") // whichever of the two comes second finds the deadlock
+	// whichever of the two comes second finds the deadlock
+	_, err = tx.ExecContext(ctx, "UPDATE effect SET n = n + 1 WHERE k = 2")
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}

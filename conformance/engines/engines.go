@@ -1,6 +1,7 @@
 // Package engines runs the conformance suite on every engine and version that can be had: a server whose DSN is in the
-// environment, else a container, else a skip that says why and how to get it. It is the only package that imports testcontainers-go,
-// and nothing imports it, so that neither a program nor a third party's dialect gets a container library into its go.sum.
+// environment, else a container, else a skip that says why and how to get it. It is the only package that imports
+// testcontainers-go, and nothing imports it, so that neither a program nor a third party's dialect gets a container
+// library into its go.sum.
 //
 //	go test ./conformance/engines -run TestConformance/postgres18/cas/Lease
 //
@@ -10,10 +11,11 @@
 //	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
 //	DBQ_TEST_ORACLE23_DSN=oracle://...        the same; DBQ_TEST_ORACLE_DSN is one of any version
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
-//	DBQ_TEST_CONTAINERS=pull                  images that are not there are fetched; by default only those that are there are used
-//	DBQ_TEST_CONTAINERS=only                  the same, also where there is a DSN; no: no containers at all
+//	DBQ_TEST_CONTAINERS=pull                  pull missing images; by default only local images are used
+//	DBQ_TEST_CONTAINERS=only                  the same, and ignore DSNs; no: use no containers at all
 //	DBQ_TEST_REPORTS=folder                   gets a report of each target: target.json and target.md
-//	DBQ_TEST_LOAD=200                         so much times the work in Contention and Worker: 100,000 tasks for Worker/FourProcesses
+//	DBQ_TEST_LOAD=200                         multiplies the work of Contention and Worker: Worker/FourProcesses then has
+//	                                          100,000 tasks
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
 package engines
 
@@ -41,7 +43,8 @@ type target struct {
 	always bool   // try a container also when nobody requires the target
 }
 
-// targets to test. A container takes its time, so only the oldest and the newest version are tried in one unasked, and only if its image is there.
+// targets to test. A container takes its time, so only the oldest and the newest version are tried in one unasked, and
+// only if its image is there.
 var targets = []target{
 	{"sqlite", sqliteEngine, "", true},
 	{"postgres15", postgresEngine, "postgres:15", true},
@@ -61,14 +64,14 @@ var targets = []target{
 type engine struct {
 	// file is a DSN in a folder, for an engine without a server.
 	file func(dir string) string
-	// port, environment and container are how a container of the official image is used, and driver waits for it, with driverDSN
-	// where it wants another form of DSN than dbq.
+	// port, environment and container are how a container of the official image is used, and driver waits for it, with
+	// driverDSN where it wants another form of DSN than dbq.
 	port, driver string
 	environment  map[string]string
 	container    func(host, port string) (dsn string)
 	driverDSN    func(host, port string) string
-	// query is what to wait with, for an engine on which SELECT 1 is none; scripts are put into the container by their paths; patience is for an engine that
-	// takes longer than others to come up.
+	// query is what to wait with, for an engine on which SELECT 1 is none; scripts are put into the container by their
+	// paths; patience is for an engine that takes longer than others to come up.
 	query    string
 	scripts  map[string]string
 	patience time.Duration
@@ -79,7 +82,8 @@ type engine struct {
 
 type beginner = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
 
-// sqliteEngine does not sync at each commit, unlike the run beside package conformance: the other way to use it, and a fast one.
+// sqliteEngine does not sync at each commit, unlike the run beside package conformance: the other way to use it, and a
+// fast one.
 var sqliteEngine = engine{
 	file: func(dir string) string { return "sqlite:" + filepath.Join(dir, "queue.db") + "?synchronous=normal" },
 }
@@ -92,13 +96,15 @@ var postgresEngine = engine{
 	},
 	oddSession: func(dsn string) string { return withParameter(dsn, "timezone", "Asia/Kathmandu") },
 	transactions: func(dsn string) map[string]beginner {
-		return map[string]beginner{"pgx.Tx": func(ctx context.Context, _ *dbq.Client) (dbq.Tx, func() error, func() error, error) {
+		return map[string]beginner{"pgx.Tx": func(ctx context.Context, _ *dbq.Client) (dbq.Tx, func() error, func() error,
+			error) {
 			return beginPgx(ctx, dsn)
 		}}
 	},
 }
 
-// pgbouncerEngine is PostgreSQL behind a pooler that shares sessions. dbq finds out by itself; a caller who uses pgx has to know.
+// pgbouncerEngine is PostgreSQL behind a pooler that shares sessions. dbq finds out by itself; a caller who uses pgx
+// has to know.
 var pgbouncerEngine = engine{
 	oddSession: postgresEngine.oddSession,
 	transactions: func(dsn string) map[string]beginner {
@@ -106,8 +112,8 @@ var pgbouncerEngine = engine{
 	},
 }
 
-// mysqlEngine is MySQL or MariaDB, by the scheme of its DSNs and the variable that gives the image's root its password. It has no
-// oddSession: dbq sets the time zone of each of its sessions, and a DSN cannot set another.
+// mysqlEngine is MySQL or MariaDB, by the scheme of its DSNs and the variable that gives the image's root its password.
+// It has no oddSession: dbq sets the time zone of each of its sessions, and a DSN cannot set another.
 func mysqlEngine(scheme, passwordVariable string) engine {
 	return engine{
 		port: "3306/tcp", driver: "mysql",
@@ -121,12 +127,14 @@ func mysqlEngine(scheme, passwordVariable string) engine {
 	}
 }
 
-// oracleEngine is the free edition in a container that is made by somebody else than Oracle, as its own documentation says to use it: its user, who may make
-// tables and views, is made before the scripts are run, which grant what the strategy advisory needs. It has no oddSession: no statement depends on
-// a session's time zone, and a DSN cannot set it.
+// oracleEngine is the free edition in a container that is made by somebody else than Oracle, as its own documentation
+// says to use it: its user, who may make tables and views, is made before the scripts are run, which grant what the
+// strategy advisory needs. It has no oddSession: no statement depends on a session's time zone, and a DSN cannot set
+// it.
 var oracleEngine = engine{
 	port: "1521/tcp", driver: "oracle",
-	environment: map[string]string{"ORACLE_PASSWORD": "conformance", "APP_USER": "dbq", "APP_USER_PASSWORD": "conformance"},
+	environment: map[string]string{"ORACLE_PASSWORD": "conformance", "APP_USER": "dbq",
+		"APP_USER_PASSWORD": "conformance"},
 	container: func(host, port string) string {
 		return "oracle://dbq:conformance@" + net.JoinHostPort(host, port) + "/FREEPDB1"
 	},

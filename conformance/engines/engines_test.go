@@ -16,7 +16,8 @@ import (
 // noReaper tells testcontainers-go not to start the container that removes those of a test program that was killed.
 const noReaper = "TESTCONTAINERS_RYUK_DISABLED"
 
-// parallel is how many cases run at once when go test is not told: most of their time they wait, for leases and for lost connections.
+// parallel is how many cases run at once when go test is not told: most of their time they wait, for leases and for
+// lost connections.
 const parallel = "6"
 
 func TestMain(m *testing.M) {
@@ -33,14 +34,16 @@ func TestMain(m *testing.M) {
 	if !fetches() && os.Getenv(noReaper) == "" { // its reaper is a container of an image of its own
 		os.Setenv(noReaper, "true")
 	}
-	if name := unknownRequired(); name != "" { // else go test -run TestConformance/NAME passes without having tested anything
+	// else go test -run TestConformance/NAME passes without having tested anything
+	if name := unknownRequired(); name != "" {
 		fmt.Fprintf(os.Stderr, "DBQ_TEST_REQUIRE: there is no target %q\n", name)
 		os.Exit(2)
 	}
 	os.Exit(m.Run())
 }
 
-// lanes is how many targets are tested at once: a suite waits for its server, for leases and for lost connections most of its time.
+// lanes is how many targets are tested at once: a suite waits for its server, for leases and for lost connections most
+// of its time.
 const lanes = 2
 
 // TestConformance runs the suite as target/strategy/group/name.
@@ -112,7 +115,8 @@ func run(t *testing.T, target target) {
 		report("skipped", err.Error())
 		t.Fatalf("%s cannot be used: %v", s.origin, err)
 	}
-	report("ran", fmt.Sprintf("%s %s%s, strategies %v, %s", info.Product, info.Version, behind(info.Pooler), info.Strategies, s.origin))
+	report("ran", fmt.Sprintf("%s %s%s, strategies %v, %s", info.Product, info.Version, behind(info.Pooler),
+		info.Strategies, s.origin))
 	conformance.Run(t, h)
 }
 

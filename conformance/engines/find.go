@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/moby/moby/api/types/network"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/wait"
@@ -71,7 +73,8 @@ func find(ctx context.Context, t target) (server, error) {
 	case os.Getenv("DBQ_TEST_CONTAINERS") == "no":
 		return server{}, skipped{"no DSN, and DBQ_TEST_CONTAINERS=no: " + cure}
 	case !t.always && !t.required():
-		return server{}, skipped{fmt.Sprintf("no DSN, and not asked for: %s, or DBQ_TEST_REQUIRE=%s to start %s in Docker", cure, t.name, t.image)}
+		return server{}, skipped{fmt.Sprintf("no DSN, and not asked for: %s, or DBQ_TEST_REQUIRE=%s to start %s in Docker",
+			cure, t.name, t.image)}
 	}
 	image, present := "", false
 	err := docker(ctx, func(ctx context.Context, provider *testcontainers.DockerProvider) error {
@@ -82,7 +85,8 @@ func find(ctx context.Context, t target) (server, error) {
 	case err != nil:
 		return server{}, skipped{fmt.Sprintf("no DSN, and no Docker (%v): %s, or start Docker", err, cure)}
 	case !present && !fetches() && !t.required():
-		return server{}, skipped{fmt.Sprintf("no DSN, and no image %s: %s, or docker pull %s, or DBQ_TEST_CONTAINERS=pull", image, cure, image)}
+		return server{}, skipped{fmt.Sprintf("no DSN, and no image %s: %s, or docker pull %s, or DBQ_TEST_CONTAINERS=pull",
+			image, cure, image)}
 	}
 	return start(ctx, t)
 }
@@ -103,7 +107,8 @@ func imageOf(ctx context.Context, provider *testcontainers.DockerProvider, image
 }
 
 // docker asks Docker, if it answers soon. The library panics where it finds no way to it.
-func docker(ctx context.Context, ask func(ctx context.Context, provider *testcontainers.DockerProvider) error) (err error) {
+func docker(ctx context.Context, ask func(ctx context.Context,
+	provider *testcontainers.DockerProvider) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, dockerTimeout)
 	defer cancel()
 	answer := make(chan error, 1)
@@ -131,26 +136,28 @@ func docker(ctx context.Context, ask func(ctx context.Context, provider *testcon
 	}
 }
 
-// start runs a container of the target's image and waits until it can be asked something. An image that cannot be had is a skipped
-// error, too: on a machine without a registry Docker alone is not enough.
+// start runs a container of the target's image and waits until it can be asked something. An image that cannot be had
+// is a skipped error, too: on a machine without a registry Docker alone is not enough.
 func start(ctx context.Context, t target) (server, error) {
 	patience := cmp.Or(t.patience, startTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var files []testcontainers.ContainerFile
 	for path, text := range t.scripts {
-		files = append(files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: 0o644})
+		files = append(files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path,
+			FileMode: 0o644})
 	}
 	c, err := testcontainers.Run(ctx, t.image,
 		testcontainers.WithExposedPorts(t.port),
 		testcontainers.WithEnv(t.environment),
 		testcontainers.WithFiles(files...),
-		testcontainers.WithWaitStrategyAndDeadline(patience, wait.ForSQL(t.port, t.driver, func(host string, port network.Port) string {
-			if t.driverDSN != nil {
-				return t.driverDSN(host, port.Port())
-			}
-			return t.container(host, port.Port())
-		}).WithQuery(cmp.Or(t.query, "SELECT 1")).WithPollInterval(pollInterval)))
+		testcontainers.WithWaitStrategyAndDeadline(patience,
+			wait.ForSQL(t.port, t.driver, func(host string, port network.Port) string {
+				if t.driverDSN != nil {
+					return t.driverDSN(host, port.Port())
+				}
+				return t.container(host, port.Port())
+			}).WithQuery(cmp.Or(t.query, "SELECT 1")).WithPollInterval(pollInterval)))
 	stop := func() error { return testcontainers.TerminateContainer(c, testcontainers.StopTimeout(stopTimeout)) }
 	if err != nil {
 		_ = stop()
@@ -170,13 +177,13 @@ func start(ctx context.Context, t target) (server, error) {
 
 // probe asks a server what it is.
 func probe(ctx context.Context, dsn string) (dialect.Server, error) {
-	d, pool, err := dialect.Open(ctx, dsn)
+	d, pool, err := sqlrun.Open(ctx, dsn)
 	if err != nil {
 		return dialect.Server{}, err
 	}
 	defer pool.Close()
 	s, err := d.Dialect.Probe(ctx, pool.Write)
-	return s, dialect.Scrub(err, dsn)
+	return s, redact.Scrub(err, dsn)
 }
 
 // summarize adds a line to the file of DBQ_TEST_SUMMARY.

@@ -13,26 +13,30 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
 
-// fullPostgres and fullMySQL make the server say that its disk is full to each completion, while there is a row in the table full. They are in
-// a schema of their own, as MySQL allows no trigger in the one that the tests are given.
+// fullPostgres and fullMySQL make the server say that its disk is full to each completion, while there is a row in the
+// table full. They are in a schema of their own, as MySQL allows no trigger in the one that the tests are given.
 var (
-	fullPostgres = []string{`CREATE TABLE dbq_full (n int PRIMARY KEY)`, `CREATE FUNCTION dbq_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	fullPostgres = []string{`CREATE TABLE dbq_full (n int PRIMARY KEY)`,
+		`CREATE FUNCTION dbq_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   IF new.state = 2 AND EXISTS (SELECT 1 FROM dbq_full) THEN
     RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
   END IF;
-  RETURN new; END $$`, `CREATE TRIGGER dbq_refuse BEFORE UPDATE ON dbq_task FOR EACH ROW EXECUTE FUNCTION dbq_refuse()`}
-	fullMySQL = []string{`CREATE TABLE dbq_full (n int PRIMARY KEY)`, `CREATE TRIGGER dbq_refuse BEFORE UPDATE ON dbq_task FOR EACH ROW BEGIN
+  RETURN new; END $$`,
+		`CREATE TRIGGER dbq_refuse BEFORE UPDATE ON dbq_task FOR EACH ROW EXECUTE FUNCTION dbq_refuse()`}
+	fullMySQL = []string{`CREATE TABLE dbq_full (n int PRIMARY KEY)`,
+		`CREATE TRIGGER dbq_refuse BEFORE UPDATE ON dbq_task FOR EACH ROW BEGIN
   IF new.state = 2 AND EXISTS (SELECT 1 FROM dbq_full) THEN
     SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'The table is full';
   END IF; END`}
 )
 
-// A disk that is full for a while is no property of a task: what was done is completed when there is room again, and not poisoned.
+// A disk that is full for a while is no property of a task: what was done is completed when there is room again, and
+// not poisoned.
 func TestFullDisk(t *testing.T) {
 	for _, target := range targets {
 		dsn := os.Getenv(target.variable())
@@ -78,7 +82,7 @@ func ownDatabase(t *testing.T, dsn string) string {
 	run := func(statement string) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
-		_, pool, err := dialect.Open(ctx, dsn)
+		_, pool, err := sqlrun.Open(ctx, dsn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,10 +124,10 @@ func fullDisk(t *testing.T, dsn string, statements []string) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- (&worker.Worker{Queue: q, Concurrency: 1, Lease: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) ([]byte, error) {
+			Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 				runs++
 				_, err := c.DB().ExecContext(ctx, `INSERT INTO dbq_full VALUES (1)`)
-				return nil, err
+				return err
 			})}).Run(ctx)
 	}()
 	wait := func(what string, is func() bool) {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// onLeases runs f with a way to open clients on each server that has a table of renewals, and one to make all that is in it two hours older,
-// after which clients may remove it.
+// onLeases runs f with a way to open clients on each server that has a table of renewals, and one to make all that is
+// in it two hours older, after which clients may remove it.
 func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age func(c *dbq.Client))) {
 	t.Helper()
 	for _, target := range targets {
@@ -33,7 +33,8 @@ func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age fu
 				return c
 			}
 			f(t, open, func(c *dbq.Client) {
-				if _, err := c.DB().ExecContext(t.Context(), "UPDATE dbq_lease SET lease_until = lease_until - 7200000000, keep_until = keep_until - 7200000000"); err != nil {
+				if _, err := c.DB().ExecContext(t.Context(),
+					"UPDATE dbq_lease SET lease_until = lease_until - 7200000000, keep_until = keep_until - 7200000000"); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -62,7 +63,8 @@ func TestTakeoversLeaveNothing(t *testing.T) {
 				}
 			}
 			var left int
-			if err := c.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_lease").Scan(&left); err != nil || left != 1 {
+			if err := c.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_lease").Scan(&left); err != nil ||
+				left != 1 {
 				t.Errorf("round %d: there are %d rows, %v; want that of the last takeover", round, left, err)
 			}
 			age(c)

@@ -11,8 +11,9 @@ import (
 	"github.com/dbq-go/dbq/dialect/mysql"
 )
 
-// A session of a caller's pool may wait for a locked row for as long as its server says, 50 seconds by default, so a batch that settles does
-// not begin to wait. Transactions that a program begins on a pool of Open's wait for as long as the server says, too.
+// A session of a caller's pool may wait for a locked row for as long as its server says, 50 seconds by default, so a
+// batch that settles does not begin to wait. Transactions that a program begins on a pool of Open's wait for as long as
+// the server says, too.
 func TestLockWaitsOfPools(t *testing.T) {
 	onMySQL(t, func(t *testing.T, dsn string) {
 		prefix := ownTables(t, dsn)
@@ -31,9 +32,9 @@ func TestLockWaitsOfPools(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer own.Close()
-		if !c.Server().LongLockWaits || own.Server().LongLockWaits {
+		if !c.Info().Server.LongLockWaits || own.Info().Server.LongLockWaits {
 			t.Errorf("long waits: the caller's pool %v, that of Open %v, want true and false",
-				c.Server().LongLockWaits, own.Server().LongLockWaits)
+				c.Info().Server.LongLockWaits, own.Info().Server.LongLockWaits)
 		}
 		var server, caller int
 		err = db.QueryRowContext(t.Context(), "SELECT @@GLOBAL.innodb_lock_wait_timeout").Scan(&server)
@@ -62,11 +63,11 @@ func TestLockWaitsOfPools(t *testing.T) {
 		}
 		ss := make([]dbq.Settlement, len(tasks))
 		for i, task := range tasks {
-			ss[i] = dbq.Completed(task.Lease, nil)
+			ss[i] = dbq.Settlement{Lease: task.Lease, Outcome: dbq.Completed(nil)}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than the session would wait
 		defer cancel()
-		out, err := q.Settle(ctx, ss)
+		out, err := q.SettleMany(ctx, ss)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,24 +17,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// mysqlServers are the variables of the targets that speak MySQL's protocol.
-func mysqlServers() []target {
-	return slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return t.driver != "mysql" })
+// onMySQL runs f on each server of MySQL's protocol that the environment names.
+func onMySQL(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
+	onServers(t, "mysql", f)
 }
 
-// onMySQL runs f on each server that the environment names.
-func onMySQL(t *testing.T, f func(t *testing.T, dsn string)) {
+// onServers runs f on each server of a driver that the environment names.
+func onServers(t *testing.T, driver string, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Parallel()
 	ran := false
-	for _, target := range mysqlServers() {
-		if dsn := os.Getenv(target.variable()); dsn != "" {
+	for _, target := range targets {
+		if dsn := os.Getenv(target.variable()); dsn != "" && target.driver == driver {
 			ran = true
 			t.Run(target.name, func(t *testing.T) { f(t, dsn) })
 		}
 	}
 	if !ran {
-		t.Skip("no MySQL or MariaDB: run make test, which starts what it finds, or set DBQ_TEST_MYSQL97_DSN")
+		t.Skipf("no server for the driver %s: run make test, which starts what it finds, or set DBQ_TEST_..._DSN", driver)
 	}
 }
 
@@ -113,10 +113,21 @@ func callersPool(t *testing.T, dsn, parameters, refused string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	const text = `päylöad 'quoted" \back 日本 🐝`
-	q := c.Queue("ö" + text)
+	tasksOnCallersPool(t, c)
+	transactionOnCallersPool(t, db, dsn, prefix)
+}
+
+// oddText is changed by a wrong encoding.
+const oddText = `päylöad 'quoted" \back 日本 🐝`
+
+// tasksOnCallersPool sends tasks through all that a client does on a pool, with texts that a wrong encoding would
+// change.
+func tasksOnCallersPool(t *testing.T, c *dbq.Client) {
+	q := c.Queue("ö" + oddText)
 	added, err := q.EnqueueMany(t.Context(), []dbq.NewTask{
-		{Reference: "A ", Payload: []byte(text), Headers: map[string]string{"k": text}}, {Reference: "a "}, {Reference: "a"}, {Reference: "A "}})
+		{Reference: "A ", Payload: []byte(oddText), Headers: map[string]string{"k": oddText}}, {Reference: "a "},
+		{Reference: "a"},
+		{Reference: "A "}})
 	if err != nil || added[0].Duplicate || added[1].Duplicate || added[2].Duplicate || !added[3].Duplicate {
 		t.Fatalf("got %+v, %v, want the last alone to be a duplicate", added, err)
 	}
@@ -125,22 +136,36 @@ func callersPool(t *testing.T, dsn, parameters, refused string) {
 		t.Errorf("the database's clock is off by %v (%v): the session's time zone got into it", off, err)
 	}
 	tasks, err := q.Checkout(t.Context(), 3, time.Minute)
-	if err != nil || len(tasks) != 3 || string(tasks[0].Payload) != text || tasks[0].Headers["k"] != text {
+	if err != nil || len(tasks) != 3 || string(tasks[0].Payload) != oddText || tasks[0].Headers["k"] != oddText {
 		t.Fatalf("got %v, %v, want 3 tasks, the first with its payload", tasks, err)
 	}
-	settled, err := q.Settle(t.Context(), []dbq.Settlement{dbq.Completed(tasks[0].Lease, []byte(text)), dbq.CompletedAndDeleted(tasks[1].Lease),
-		dbq.Failed(tasks[2].Lease, dbq.RetryIn(0), errors.New(text))})
-	if err != nil || settled[0].State != dbq.StateCompleted || settled[1].Err != nil || settled[2].State != dbq.StateError {
+	settled, err := q.SettleMany(t.Context(), []dbq.Settlement{
+		{Lease: tasks[0].Lease, Outcome: dbq.Completed([]byte(oddText))},
+		{Lease: tasks[1].Lease, Outcome: dbq.Deleted()},
+		{Lease: tasks[2].Lease, Outcome: dbq.RetryIn(0, errors.New(oddText))}})
+	if err != nil || settled[0].State != dbq.StateCompleted || settled[1].Err != nil ||
+		settled[2].State != dbq.StateError {
 		t.Fatalf("got %+v, %v", settled, err)
 	}
 	if err := q.Complete(t.Context(), tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 		t.Errorf("completing twice: got %v, want ErrLeaseLost", err)
 	}
 	got, err := c.Get(t.Context(), tasks[0].ID)
-	if err != nil || string(got.Result) != text {
+	if err != nil || string(got.Result) != oddText {
 		t.Errorf("got %q, %v, want the result as it was", got.Result, err)
 	}
-	// A client of dbq's own, and a transaction of the caller's pool: what a worker does that completes with its effects.
+	// Nothing is left open that would hold a snapshot or locks: what another session adds is seen at once.
+	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := q.Checkout(t.Context(), 5, time.Minute); err != nil || len(again) != 2 {
+		t.Errorf("got %d tasks, %v, want the failed one and the new one", len(again), err)
+	}
+}
+
+// transactionOnCallersPool enqueues and completes a task by a client of dbq's own, in transactions of the caller's
+// pool, as a worker does that completes a task with its effects.
+func transactionOnCallersPool(t *testing.T, db *sql.DB, dsn string, prefix dbq.Option) {
 	own, err := dbq.Open(t.Context(), dsn, prefix)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +176,7 @@ func callersPool(t *testing.T, dsn, parameters, refused string) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	id, err := own.Queue("tx").EnqueueTx(t.Context(), tx, dbq.NewTask{Payload: []byte("\x00\xff\x80"), Reference: text})
+	id, err := own.Queue("tx").EnqueueTx(t.Context(), tx, dbq.NewTask{Payload: []byte("\x00\xff\x80"), Reference: oddText})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,19 +197,14 @@ func callersPool(t *testing.T, dsn, parameters, refused string) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := own.Get(t.Context(), id); err != nil || got.State != dbq.StateCompleted || string(got.Result) != "\xfe\xff" {
+	if got, err := own.Get(t.Context(), id); err != nil || got.State != dbq.StateCompleted ||
+		string(got.Result) != "\xfe\xff" {
 		t.Errorf("got %v with result %q, %v, want COMPLETED with its bytes", got.State, got.Result, err)
-	}
-	// Nothing is left open that would hold a snapshot or locks: what another session adds is seen at once.
-	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := q.Checkout(t.Context(), 5, time.Minute); err != nil || len(again) != 2 {
-		t.Errorf("got %d tasks, %v, want the failed one and the new one", len(again), err)
 	}
 }
 
-// A DSN that leads to another product than its scheme says is refused before anything is made, and the error names the right scheme.
+// A DSN that leads to another product than its scheme says is refused before anything is made, and the error names the
+// right scheme.
 func TestSchemeOfTheOtherProduct(t *testing.T) {
 	onMySQL(t, func(t *testing.T, dsn string) {
 		right, rest, _ := strings.Cut(dsn, ":")

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
 )
 
 // TestRestart has workers drain a queue while their server is restarted, as often as there are commands:
 //
 //	DBQ_TEST_RESTART_DSN=postgres://...
-//	DBQ_TEST_RESTART='ci/engines/native.sh restart postgres15; ci/engines/native.sh kill postgres15 && ci/engines/native.sh start postgres15'
+//	DBQ_TEST_RESTART='ci/engines/native.sh restart postgres15; ci/engines/native.sh kill postgres15 && ...'
 //
 // Commands are separated by semicolons and run by sh in the repository's root. Use a server that is nobody else's.
 func TestRestart(t *testing.T) {
@@ -39,57 +40,36 @@ func TestRestart(t *testing.T) {
 	})
 	q := c.Queue("q")
 	var mu sync.Mutex
-	attempts := map[string]int{} // by task and attempt: each is handed to one handler
-	w := worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler), UntilEmpty: false,
-		Backoff: func(int) time.Duration { return time.Millisecond },
-		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) ([]byte, error) {
+	leases := map[string]int{} // each is handed to one handler; a lease that lapsed has another one of the same attempt
+	w := worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		UntilEmpty: false,
+		Backoff:    func(int) time.Duration { return time.Millisecond },
+		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
-			attempts[fmt.Sprint(task.ID, task.Attempt)]++
-			return nil, nil
+			leases[fmt.Sprintf("attempt %d of %s, after %d lapses,", task.Attempt, task.ID, task.Lapses)]++
+			return nil
 		})}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 
-	// A producer that repeats what it does not know to have happened, under the same id.
-	feeding, fed := context.WithCancel(t.Context())
+	producing, produced := context.WithCancel(t.Context())
 	var producer sync.WaitGroup
 	acknowledged := 0
-	producer.Go(func() {
-		for feeding.Err() == nil {
-			nt := dbq.NewTask{ID: dbq.NewID(), MaxAttempts: 1000}
-			for {
-				out, err := q.EnqueueMany(t.Context(), []dbq.NewTask{nt})
-				if err == nil && len(out) == 1 { // a duplicate is this very task, of a try that did happen
-					break
-				}
-				if t.Context().Err() != nil {
-					return
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			acknowledged++
-			time.Sleep(time.Millisecond)
-		}
-	})
+	producer.Go(func() { acknowledged = produceUntil(t.Context(), producing, q) })
 	for command := range strings.SplitSeq(commands, ";") {
 		time.Sleep(time.Second)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 		cmd.Dir = "../.."
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", command, err, out)
+			t.Fatalf("%s: %v\n%s", command, err, out) // without a server the producer would wait for ever
 		}
 	}
 	time.Sleep(time.Second)
-	fed()
+	produced()
 	producer.Wait()
-	completed := int64(0)
-	for end := time.Now().Add(time.Minute); completed < int64(acknowledged) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if stats, err := c.Stats(t.Context()); err == nil && len(stats) == 1 {
-			completed = stats[0].Count[dbq.StateCompleted]
-		}
-	}
+	completed := completedOf(t.Context(), c, int64(acknowledged))
 	stop()
 	if err := <-done; err != nil {
 		t.Errorf("the worker ended with %v", err)
@@ -97,10 +77,42 @@ func TestRestart(t *testing.T) {
 	if completed != int64(acknowledged) || acknowledged == 0 {
 		t.Errorf("%d tasks were acknowledged, %d completed", acknowledged, completed)
 	}
-	for which, n := range attempts {
+	for which, n := range leases {
 		if n != 1 {
-			t.Errorf("attempt %s was handed out %d times", which, n)
+			t.Errorf("%s was handed out %d times", which, n)
 		}
 	}
-	t.Logf("%d tasks, %d attempts", acknowledged, len(attempts))
+	t.Logf("%d tasks, %d leases", acknowledged, len(leases))
+}
+
+// produceUntil enqueues one task after the other until the context producing ends, and returns how many were
+// acknowledged. It repeats an enqueue that may not have happened, with the same id.
+func produceUntil(ctx, producing context.Context, q *dbq.Queue) (acknowledged int) {
+	for producing.Err() == nil {
+		nt := dbq.NewTask{ID: dbq.NewID(), MaxAttempts: 1000}
+		for {
+			out, err := q.EnqueueMany(ctx, []dbq.NewTask{nt})
+			if err == nil && len(out) == 1 { // a duplicate is this very task, of a try that did happen
+				break
+			}
+			if ctx.Err() != nil {
+				return acknowledged
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		acknowledged++
+		time.Sleep(time.Millisecond)
+	}
+	return acknowledged
+}
+
+// completedOf waits until want tasks are completed, for a minute at most, and returns how many are.
+func completedOf(ctx context.Context, c *dbq.Client, want int64) (completed int64) {
+	for end := time.Now().Add(time.Minute); completed < want && time.Now().Before(end); {
+		if stats, err := admin.New(c).Stats(ctx); err == nil && len(stats) == 1 {
+			completed = stats[0].Count[dbq.StateCompleted]
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return completed
 }

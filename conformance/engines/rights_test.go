@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
-// A user who may read and write, but make nothing: migrate says whose help it needs and makes nothing, and on tables that are there everything works.
+// A user who may read and write, but make nothing: migrate says whose help it needs and makes nothing, and on tables
+// that are there everything works.
 func TestUserWithoutCreate(t *testing.T) {
 	t.Parallel()
 	for _, target := range targets {
@@ -43,7 +44,7 @@ func TestUserWithoutCreate(t *testing.T) {
 				t.Fatalf("with the tables there: %v", err)
 			}
 			defer c.Close()
-			for _, s := range c.Server().Strategies {
+			for _, s := range c.Info().Server.Strategies {
 				c, err := dbq.Open(t.Context(), poor, own, dbq.WithStrategy(s))
 				if err != nil {
 					t.Fatal(err)
@@ -57,7 +58,7 @@ func TestUserWithoutCreate(t *testing.T) {
 				if err != nil || len(tasks) != 1 {
 					t.Fatalf("%s: got %v, %v, want a task", s, tasks, err)
 				}
-				if err := q.CompleteAndDelete(t.Context(), tasks[0].Lease); err != nil {
+				if err := q.Settle(t.Context(), tasks[0].Lease, dbq.Deleted()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -65,21 +66,23 @@ func TestUserWithoutCreate(t *testing.T) {
 	}
 }
 
-// poorUser makes a user who may only read and write, and answers its DSN and what gives it the rights to the tables that are there.
+// poorUser makes a user who may only read and write, and answers its DSN and what gives it the rights to the tables
+// that are there.
 func poorUser(t *testing.T, dsn string) (poor string, grant func()) {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
 		t.Fatal("the DSN cannot be read") // it may hold a password
 	}
-	_, pool, err := dialect.Open(t.Context(), dsn)
+	_, pool, err := sqlrun.Open(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
 	name := fmt.Sprintf("dbq_poor_%x", uuid.New().ID())
 	const rights = "SELECT, INSERT, UPDATE, DELETE"
-	make, give := "CREATE ROLE "+name+" LOGIN PASSWORD 'poor'", []string{"GRANT " + rights + " ON ALL TABLES IN SCHEMA public TO " + name}
+	make, give := "CREATE ROLE "+name+" LOGIN PASSWORD 'poor'",
+		[]string{"GRANT " + rights + " ON ALL TABLES IN SCHEMA public TO " + name}
 	drop := []string{"DROP OWNED BY " + name, "DROP ROLE " + name}
 	if u.Scheme != "postgres" {
 		database := strings.Trim(u.Path, "/")

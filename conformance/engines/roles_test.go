@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 )
 
 // roleTargets are the servers on which the rights of SECURITY.md are tested.
@@ -63,7 +64,7 @@ func inRole(t *testing.T, target target, role string) *roleUser {
 	}
 	u.admin = admin
 	u.dsn = as(t, dsn, u.name)
-	u.grants = grantsOf(t, role, admin.Dialect())
+	u.grants = grantsOf(t, role, admin.Info().Dialect)
 	t.Cleanup(func() {
 		if err := dbq.DropTables(context.WithoutCancel(t.Context()), dsn, u.prefix); err != nil {
 			t.Error(err)
@@ -73,7 +74,7 @@ func inRole(t *testing.T, target target, role string) *roleUser {
 	})
 	u.exec(map[string]string{
 		"postgres": "CREATE USER " + u.name + " PASSWORD 'p'", "mysql": "CREATE USER " + u.name + " IDENTIFIED BY 'p'",
-	}[admin.Dialect()])
+	}[admin.Info().Dialect])
 	for _, grant := range u.grants {
 		u.grant(grant)
 	}
@@ -141,7 +142,7 @@ func TestRoles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, s := range c.Server().Strategies {
+				for _, s := range c.Info().Server.Strategies {
 					c, err := u.open(dbq.WithStrategy(s))
 					if err == nil {
 						err = r.work(ctx, u, c)
@@ -185,10 +186,10 @@ func TestMonitorWithoutResults(t *testing.T) {
 				t.Fatal(err)
 			}
 			u.enqueue(1)
-			if stats, err := c.Stats(t.Context()); err != nil || len(stats) != 1 {
+			if stats, err := admin.New(c).Stats(t.Context()); err != nil || len(stats) != 1 {
 				t.Errorf("stats: got %v, %v", stats, err)
 			}
-			if _, err := c.List(t.Context(), dbq.Filter{}); !errors.Is(err, dbq.ErrDenied) {
+			if _, err := admin.New(c).List(t.Context(), admin.Filter{}); !errors.Is(err, dbq.ErrDenied) {
 				t.Errorf("list: got %v, want ErrDenied", err)
 			}
 		})

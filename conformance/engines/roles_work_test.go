@@ -9,9 +9,15 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/leasing"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -50,11 +56,11 @@ func checkoutOne(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
 }
 
 func pauseOne(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
-	return c.Queue("q").Pause(ctx, "")
+	return admin.New(c).PauseQueue(ctx, "q")
 }
 
 func rejectOne(ctx context.Context, c *dbq.Client, task dbq.Task) error {
-	return c.Reject(ctx, task.ID)
+	return admin.New(c).Operate(ctx, admin.Reject, task.ID)
 }
 
 // steps calls each until one fails.
@@ -70,42 +76,44 @@ func steps(each ...func() error) error {
 // workAsWorker does what a worker does, call by call so that a refusal is seen, and then lets a worker do it.
 func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	u.enqueue(6)
-	q := c.Queue("q").ForWorker("w")
+	q := leasing.ForWorker(c.Queue("q"), "w")
 	ts, err := q.Checkout(ctx, 6, time.Minute)
 	if err != nil || len(ts) != 6 {
 		return fmt.Errorf("checkout of %d: %w", len(ts), err)
 	}
-	info := dbq.WorkerInfo{ID: "w", Queue: "q"}
+	info := control.Worker{ID: "w", Queue: "q"}
 	var crashed []dbq.Task
 	failed := errors.New("no luck")
-	attempts := []dbq.Attempt{
-		{Task: ts[0].ID, Queue: "q", Attempt: 1, Fence: ts[0].Fence, Outcome: dbq.OutcomeCompleted, Worker: "w"},
-		{Task: ts[1].ID, Queue: "q", Attempt: 1, Fence: ts[1].Fence, Outcome: dbq.OutcomeFailed, Worker: "w", Error: "no"},
+	attempts := []dialect.AttemptRow{
+		{Task: ts[0].ID, Attempt: 1, Fence: ts[0].Fence, Outcome: string(dbq.AttemptCompleted), Worker: "w"},
+		{Task: ts[1].ID, Attempt: 1, Fence: ts[1].Fence, Outcome: "failed", Worker: "w", Error: []byte("no")},
 	}
 	err = steps(
 		func() (err error) { ts[0].Lease, err = q.Extend(ctx, ts[0].Lease, time.Minute); return err },
 		func() (err error) { ts[0].Lease, err = q.Extend(ctx, ts[0].Lease, time.Minute); return err },
-		func() error { _, err := q.StillHeld(ctx, []dbq.Lease{ts[0].Lease}); return err },
-		func() error { _, err := q.Lost(ctx, []dbq.Lease{ts[0].Lease}); return err },
+		func() error { _, err := leasing.StillHeld(ctx, q, []dbq.Lease{ts[0].Lease}); return err },
+		func() error { _, err := leasing.Lost(ctx, q, []dbq.Lease{ts[0].Lease}); return err },
 		func() error { return q.Complete(ctx, ts[0].Lease, []byte("done")) },
-		func() error { return q.Fail(ctx, ts[1].Lease, dbq.Park, failed) },
-		func() error { return q.Poison(ctx, ts[2].Lease, failed) },
-		func() error { return q.CompleteAndDelete(ctx, ts[3].Lease) },
+		func() error { return q.Settle(ctx, ts[1].Lease, dbq.Parked(failed)) },
+		func() error { return q.Settle(ctx, ts[2].Lease, dbq.Poisoned(failed)) },
+		func() error { return q.Settle(ctx, ts[3].Lease, dbq.Deleted()) },
 		func() error { return completeInTx(ctx, q, ts[4].Lease) },
 		func() (err error) { _, err = q.Extend(ctx, ts[5].Lease, dbq.MinLease); return err },
-		func() error { _, _, err := q.Next(ctx); return err },
-		func() error { return q.Record(ctx, attempts) },
-		func() error { _, err := q.Settings(ctx); return err },
-		func() error { _, err := c.Announce(ctx, info, time.Minute); return err },
-		func() error { _, err := c.Announce(ctx, info, time.Minute); return err },
-		func() error { _, err := c.Lead(ctx, "clean", "w", time.Minute); return err },
-		func() error { return c.Withdraw(ctx, "w") },
+		func() error { _, _, err := core.Of(c).Wake.Next(ctx, q.Name()); return err },
+		func() error {
+			return core.Of(c).Wrap("record", q.Name(), uuid.Nil, core.Of(c).Store.Record(ctx, q.Name(), attempts))
+		},
+		func() error { _, err := core.Of(c).Control.Settings(ctx, "q"); return err },
+		func() error { _, err := core.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
+		func() error { _, err := core.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
+		func() error { _, err := core.Of(c).Control.TryLead(ctx, "clean", "w", time.Minute); return err },
+		func() error { return core.Of(c).Control.Deregister(ctx, "w") },
 		func() (err error) { crashed, err = u.takeOver(ctx, q); return err },
-		func() error { return q.Release(ctx, crashed[0].Lease, 0) },
+		func() error { return q.Settle(ctx, crashed[0].Lease, dbq.Released(0)) },
 		func() error {
 			const soon = time.Microsecond
 			keep := dbq.Retention{Completed: soon, Poison: soon, Parked: soon, Attempts: soon, Archive: true}
-			_, err := q.Clean(ctx, keep)
+			_, err := admin.New(c).Clean(ctx, q.Name(), keep)
 			return err
 		})
 	if err != nil {
@@ -142,7 +150,7 @@ func runAsWorker(ctx context.Context, q *dbq.Queue) error {
 	var log bytes.Buffer
 	w := worker.Worker{Queue: q, UntilEmpty: true, Check: 10 * time.Millisecond,
 		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) ([]byte, error) { return []byte("done"), nil })}
+		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome { return dbq.Completed([]byte("done")) })}
 	if err := w.Run(ctx); err != nil {
 		return err
 	}
@@ -159,23 +167,24 @@ func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		return err
 	}
 	registry := prometheus.NewPedanticRegistry()
-	filtered := dbq.Filter{OlderThan: time.Second, Kind: "k", Reference: "r"}
+	filtered := admin.Filter{OlderThan: time.Second, Kind: "k", Reference: "r"}
 	return steps(
-		func() error { _, err := c.Stats(ctx); return err },
-		func() error { _, err := c.Stats(ctx, dbq.CountAll()); return err },
-		func() error { _, err := c.List(ctx, dbq.Filter{Queue: "q"}); return err },
+		func() error { _, err := admin.New(c).Stats(ctx); return err },
+		func() error { _, err := admin.New(c).Stats(ctx, admin.CountAll()); return err },
+		func() error { _, err := admin.New(c).List(ctx, admin.Filter{Queue: "q"}); return err },
 		func() error {
-			_, err := c.List(ctx, dbq.Filter{Queue: "q", States: []state.State{state.Processing}, NewestFirst: true})
+			_, err := admin.New(c).
+				List(ctx, admin.Filter{Queue: "q", States: []state.State{state.Processing}, NewestFirst: true})
 			return err
 		},
 		func() error {
-			_, err := c.List(ctx, filtered)
+			_, err := admin.New(c).List(ctx, filtered)
 			return err
 		},
-		func() error { _, err := c.Attempts(ctx, task.ID); return err },
-		func() error { _, err := c.Archived(ctx, dbq.Filter{}); return err },
-		func() error { _, err := c.Workers(ctx); return err },
-		func() error { _, err := c.Queues(ctx); return err },
+		func() error { _, err := admin.New(c).Attempts(ctx, task.ID); return err },
+		func() error { _, err := admin.New(c).Archived(ctx, admin.Filter{}); return err },
+		func() error { _, err := admin.New(c).Workers(ctx); return err },
+		func() error { _, err := admin.New(c).Queues(ctx); return err },
 		func() error {
 			m, err := prom.New(registry)
 			if err == nil {
@@ -197,23 +206,23 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	if got, err := u.admin.Queue("q").Checkout(ctx, 1, time.Minute); err != nil || len(got) != 1 {
 		return fmt.Errorf("checkout of %d: %w", len(got), err)
 	}
-	if _, err := u.admin.Announce(ctx, dbq.WorkerInfo{ID: "w", Queue: "q"}, time.Minute); err != nil {
+	if _, err := core.Of(u.admin).Control.Heartbeat(ctx, control.Worker{ID: "w", Queue: "q"}, time.Minute); err != nil {
 		return err
 	}
-	q := c.Queue("q")
-	one := dbq.Filter{Queue: "q", Limit: 10}
+	ops := admin.New(c)
+	one := admin.Filter{Queue: "q", Limit: 10}
 	return steps(
-		func() error { _, err := c.RevokeMany(ctx, one); return err },
-		func() error { return c.Reject(ctx, ts[1].ID) },
-		func() error { return c.Quarantine(ctx, ts[1].ID) },
-		func() error { return c.Restore(ctx, ts[1].ID) },
-		func() error { return c.Reenqueue(ctx, ts[1].ID) },
-		func() error { _, err := c.RejectMany(ctx, one); return err },
-		func() error { _, err := c.PurgeMany(ctx, one); return err },
-		func() error { return q.Pause(ctx, "why") },
-		func() error { return q.Pause(ctx, "why else") },
-		func() error { return q.Resume(ctx) },
-		func() error { return q.Configure(ctx, func(s *dbq.QueueSettings) { s.Batch = 7 }) },
-		func() error { return q.Configure(ctx, func(s *dbq.QueueSettings) { s.Batch = 8 }) },
-		func() error { return c.OrderWorker(ctx, "w", dbq.OrderPause) })
+		func() error { _, err := ops.OperateMany(ctx, admin.Revoke, one); return err },
+		func() error { return ops.Operate(ctx, admin.Reject, ts[1].ID) },
+		func() error { return ops.Operate(ctx, admin.Quarantine, ts[1].ID) },
+		func() error { return ops.Operate(ctx, admin.Restore, ts[1].ID) },
+		func() error { return ops.Operate(ctx, admin.Reenqueue, ts[1].ID) },
+		func() error { _, err := ops.OperateMany(ctx, admin.Reject, one); return err },
+		func() error { _, err := ops.OperateMany(ctx, admin.Purge, one); return err },
+		func() error { return ops.PauseQueue(ctx, "q", admin.Reason("why")) },
+		func() error { return ops.PauseQueue(ctx, "q", admin.Reason("why else")) },
+		func() error { return ops.ResumeQueue(ctx, "q") },
+		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 7 }) },
+		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 8 }) },
+		func() error { return ops.CommandWorker(ctx, "w", admin.CommandPause) })
 }

@@ -9,16 +9,20 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 )
 
-// strict are settings by which administrators protect a server from programs that hold it up. A role or a database may have them, too.
+// strict are settings by which administrators protect a server from programs that hold it up. A role or a database may
+// have them, too.
 var strict = map[string]string{
-	"statement_timeout": "5s", "idle_in_transaction_session_timeout": "2s", "default_transaction_isolation": "serializable",
+	"statement_timeout": "5s", "idle_in_transaction_session_timeout": "2s",
+	"default_transaction_isolation": "serializable",
 }
 
 // strictCases are those that these settings could break: long transactions, conflicts, and answers that were lost.
-var strictCases = regexp.MustCompile("^(Faults/(AnswerLost|CutDuring|Stalled)|Contention/|CompleteTx/|EnqueueTx/|Worker/|Schema/Concurrent)")
+var strictCases = regexp.MustCompile("^(Faults/(AnswerLost|CutDuring|Stalled)|Contention/|CompleteTx/|EnqueueTx/|" +
+	"Worker/|Schema/Concurrent)")
 
 // idle is why laws of transactions that wait are known to fail.
-const idle = "its handlers' own transactions are idle for some seconds, and idle_in_transaction_session_timeout ends them after 2 s"
+const idle = "its handlers' own transactions are idle for some seconds, and idle_in_transaction_session_timeout " +
+	"ends them after 2 s"
 
 // The promises are kept under a strict administrator's settings.
 func TestStrictSettings(t *testing.T) {

@@ -21,7 +21,8 @@ func TestATransactionIsATx(t *testing.T) {
 		},
 		false: {
 			reflect.TypeFor[*sql.DB](), reflect.TypeFor[*sql.Conn](), reflect.TypeFor[*sqlx.DB](), reflect.TypeFor[*sqlx.Conn](),
-			reflect.TypeFor[*pgx.Conn](), reflect.TypeFor[*pgxpool.Pool](), reflect.TypeFor[*pgxpool.Conn](), reflect.TypeFor[pgx.Tx](),
+			reflect.TypeFor[*pgx.Conn](), reflect.TypeFor[*pgxpool.Pool](), reflect.TypeFor[*pgxpool.Conn](),
+			reflect.TypeFor[pgx.Tx](),
 		},
 	} {
 		for _, which := range types {
@@ -30,7 +31,8 @@ func TestATransactionIsATx(t *testing.T) {
 			}
 		}
 	}
-	for _, which := range []reflect.Type{reflect.TypeFor[*pgx.Conn](), reflect.TypeFor[*pgxpool.Pool](), reflect.TypeFor[*pgxpool.Conn]()} {
+	for _, which := range []reflect.Type{reflect.TypeFor[*pgx.Conn](), reflect.TypeFor[*pgxpool.Pool](),
+		reflect.TypeFor[*pgxpool.Conn]()} {
 		if which.Implements(reflect.TypeFor[pgx.Tx]()) {
 			t.Errorf("postgres.Tx takes a %v", which)
 		}

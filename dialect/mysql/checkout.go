@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/scan"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -24,101 +24,11 @@ const (
 	turnLeast = 100
 )
 
-// lockText takes a lock of the session, which :name names within the tables' database, within seconds. GET_LOCK says 0 when it could not; a
-// sub-select of two rows makes that error 1242, which Classify knows. Names are hashed, since MySQL takes 64 characters at most, by a
-// function that MySQL 9 has still. {home} is the database, so that clients that name it and clients whose DSN does have the same locks. Servers
-// on which the case of names means nothing may show it in either.
-func lockText(seconds string) string {
-	return "SELECT CASE GET_LOCK(" + lockName + ", " + seconds + ") WHEN 1 THEN 1 ELSE (SELECT 1 UNION SELECT 2) END"
-}
-
-const (
-	lockName   = "LEFT(SHA2(CONCAT(LOWER({home}), ' ', :name), 256), 60)"
-	unlockText = "DO RELEASE_LOCK(" + lockName + ")"
-)
-
-// addCheckout puts the statements of the three strategies together. Each locks by one ordered range of an index, for one priority:
-// a search ordered by priority and due time would lock what it walks over.
-func addCheckout(st *dialect.Statements, t func(string) string) {
-	const ready = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
- WHERE t.queue = :queue AND t.lane = 0 AND t.priority = :priority AND t.due_at >= :since AND t.due_at <= {now} ORDER BY t.due_at, t.id LIMIT :limit`
-	const expired = `FROM {task} AS t FORCE INDEX ({prefix}task_lane)
- WHERE t.queue = :queue AND t.lane = {working} AND t.priority IN ({priorities}) AND t.due_at >= :oldest - {ages}
-   AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` LIMIT :limit`
-	st.Checkout = map[string]string{
-		"due": t("SELECT d.priority FROM (" + eachPriority(
-			`SELECT {p} AS priority FROM DUAL WHERE CASE WHEN :since{p} = 0 THEN (SELECT due_at `+first+`) ELSE (SELECT due_at `+firstSince+`) END <= {now}`) +
-			") AS d WHERE " + unpaused),
-		// The server reads every column that a statement names, also where CASE leaves it out: a large payload from pages of its own.
-		"ready": t(`SELECT {columns}, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
-  t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
-		"ready sizes": t(`SELECT {columns}, t.payload_size, t.due_at AS was_due, {now} AS now ` + ready + ` FOR UPDATE SKIP LOCKED`),
-		"see ready":   t(`SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due ` + ready),
-		"see expired": t(`SELECT t.id, t.fence, t.priority, t.payload_size, ` + renewed + ` AS was_until ` + expired),
-		"oldest": t(`SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated FROM (` + eachPriority(
-			`(SELECT updated AS taken FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = {working} AND priority = {p} AND due_at >= :oldest - {ages} ORDER BY due_at LIMIT 1)`) +
-			`) AS x`),
-		"queue lock": t(lockText("30")),
-		"queue free": t(unlockText),
-		"turn":       t("DO GET_LOCK(" + lockName + ", 1)"),
-		"turn over":  t(unlockText),
-	}
-	by := func(sql string) dialect.Batch {
-		return dialect.Batch{SQL: t(sql), Row: `:id`, Sep: ", ", Max: maxRows}
-	}
-	pair := func(sql string) dialect.Batch {
-		return dialect.Batch{SQL: t(sql), Row: `SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence`, Sep: " UNION ALL ", Max: maxRows}
-	}
-	const (
-		lockReady = `SELECT {columns}, t.payload, t.due_at AS was_due, {now} AS now
-  FROM ` + listed + ` AND t.lane = 0 AND t.due_at <= {now} FOR UPDATE`
-		lockExpired = `SELECT {columns}, t.payload, t.started, {now} AS now
-  FROM ` + listed + ` AND t.state = 1 FOR UPDATE`
-	)
-	st.CheckoutBatch = map[string]dialect.Batch{
-		"payloads": by(`SELECT id, payload FROM {task} FORCE INDEX (PRIMARY) WHERE id IN ({rows})`),
-		// Read again under lock what was seen without one, and only what is still the same.
-		"lock ready":       pair(lockReady + ` SKIP LOCKED`),
-		"lock expired":     pair(lockExpired + ` SKIP LOCKED`),
-		"try lock ready":   pair(lockReady + ` NOWAIT`),
-		"try lock expired": pair(lockExpired + ` NOWAIT`),
-		"take": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 1, due_at = :now - {ages}, attempt = attempt + 1, fence = fence + 1, lease_end = :now + :lease,
-  taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), started = :begun, updated = :now WHERE id IN ({rows})`),
-		// MySQL assigns from left to right: each comes after what is computed from it.
-		"take over": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET due_at = :now - {ages},
-  attempt = ` + dialect.NextAttempt("") + `,
-  lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1, lease_end = :now + :lease,
-  taken_by = CONCAT(:holder, SPACE({room} - LENGTH(:holder))), updated = :now WHERE id IN ({rows})`),
-		"bury": by(`UPDATE {task} FORCE INDEX (PRIMARY) SET state = 4, due_at = -1, fence = fence + 1, lease_end = -1, updated = :now,
-  result = ` + exhausted + ` WHERE id IN ({rows})`),
-	}
-}
-
-// exhausted is the result of a task whose attempts are spent: who held it, and the checkout that found it.
-const exhausted = `CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder)`
-
-// first is the task of a priority that is due first, and firstSince that since a time. Without that time the servers go by what a row must be equal to, and stop at the first
-// that is not; but MariaDB's InnoDB does not see where a range ends before it has found a row that nobody has deleted. In a table that seems small MySQL may walk
-// the whole index for an ordered range, unless it has to read rows for something else: so firstSince asks for the fence, and "oldest" for updated.
-const (
-	first      = `FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} ORDER BY due_at LIMIT 1`
-	firstSince = `FROM {task} FORCE INDEX ({prefix}task_lane) WHERE queue = :queue AND lane = 0 AND priority = {p} AND due_at >= :since{p} AND fence >= 0 ORDER BY due_at LIMIT 1`
-)
-
-// eachPriority is one search for each priority.
-func eachPriority(search string) string {
-	var parts []string
-	for p := '0'; p <= '9'; p++ {
-		parts = append(parts, strings.ReplaceAll(search, "{p}", string(p)))
-	}
-	return strings.Join(parts, "\nUNION ALL ")
-}
-
 // Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := &checkout{s: s, r: r}
 	due, err := c.begin(ctx)
-	if err != nil || len(due) == 0 && c.look.Ahead && !r.Expired {
+	if err != nil || len(due) == 0 && c.scan.FromCursor && !r.Expired {
 		return nil, err
 	}
 	switch r.Strategy {
@@ -152,9 +62,10 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	return c.rows, nil
 }
 
-// turn makes large checkouts of a queue that find something go one after the other, until each has written what it takes; they commit
-// together. Nothing depends on it, and who waits a second for it goes on: SKIP LOCKED keeps them apart. But several at once write to the same
-// few pages of the index, and seem to wait for each other's latches: docs/performance.md has what turns bring.
+// turn makes large checkouts of a queue that find something go one after the other, until each has written what it
+// takes; they commit together. Nothing depends on it: a checkout that has waited for a second goes on, and SKIP LOCKED
+// keeps the two apart. But several at once write to the same few pages of the index, and seem to wait for each other's
+// latches: docs/performance.md has what turns bring.
 func (c *checkout) turn(found bool) dialect.Lock {
 	if !found || c.r.Limit < turnLeast {
 		return dialect.Lock{}
@@ -173,13 +84,13 @@ type checkout struct {
 	rows   []dialect.Row
 	missed bool // candidates were seen that others took
 
-	look            dialect.Look
-	found           []dialect.Row // rows that were due
-	dueTook, looked time.Duration // the first look for them, and all
+	scan             scan.Scan
+	found            []dialect.Row // rows that were due
+	dueTook, scanned time.Duration // the first scan for them, and all
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.seeExpired(1, c.asks(ctx))
+	rows, err := c.seeExpired(1, c.reads(ctx))
 	return err != nil || len(rows) > 0
 }
 
@@ -200,7 +111,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 			if err != nil {
 				return err
 			}
-			c.looked += time.Since(began)
+			c.scanned += time.Since(began)
 			c.found = append(c.found, rows...)
 			if err := c.take(ctx, conn, rows); err != nil {
 				return err
@@ -209,7 +120,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.rows) > 0 || c.look.Ahead {
+		if err := ready(); err != nil || len(c.rows) > 0 || c.scan.FromCursor {
 			return err
 		}
 		return c.expired(ctx, conn)
@@ -221,13 +132,14 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 }
 
 func (c *checkout) readyArgs(priority, limit int) dialect.Args {
-	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "since": c.look.Since[priority], "share": c.budget.Share()}
+	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit,
+		"since": c.scan.Since[priority], "share": c.budget.Share()}
 }
 
-// skipLocked locks the next tasks that nobody else has locked, and returns those that fit. While the queue's payloads are small they come with
-// what locks them; others are read when it is known which of them fit.
+// skipLocked locks the next tasks that nobody else has locked, and returns those that fit. While the queue's payloads
+// are small they come with what locks them; others are read when it is known which of them fit.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-	name, small, whole := "ready sizes", c.s.Small(c.r.Queue), c.r.Budget()
+	name, small, whole := "ready sizes", scan.SmallOf(c.s, c.r.Queue), c.r.Budget()
 	if small.Were() {
 		name = "ready"
 	}
@@ -237,11 +149,11 @@ func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, 
 	}
 	small.Found(rows, whole.Share())
 	rows = c.budget.Fit(rows)
-	return rows, c.s.FillPayloads(ctx, conn, c.s.Statements.CheckoutBatch["payloads"], rows)
+	return rows, dialect.FillPayloads(ctx, c.s, conn, c.s.Statements.CheckoutBatch["payloads"], rows)
 }
 
-// seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first round, and then,
-// when others took these, a random window.
+// seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first
+// round, and then, when others took these, a random window.
 func (c *checkout) seenReady(round int) finder {
 	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
 		args := c.readyArgs(priority, limit)
@@ -262,8 +174,11 @@ func (c *checkout) seenReady(round int) finder {
 	}
 }
 
-// lock reads seen rows again under lock, by primary key in order, and leaves out those that another transaction has locked.
-func (c *checkout) lock(ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row) ([]dialect.Row, error) {
+// lock reads seen rows again under lock, by primary key in order, and leaves out those that another transaction has
+// locked.
+func (c *checkout) lock(
+	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
+) ([]dialect.Row, error) {
 	by := func(name string, from, to int) ([]dialect.Row, error) {
 		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], pairsOf(seen[from:to]), to-from)
 	}
@@ -297,7 +212,8 @@ func pairsOf(rows []dialect.Row) dialect.Args {
 
 // expired takes over leases that ran out, and buries tasks whose attempts are spent.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
-	seen, err := c.seeExpired(c.budget.Rows, func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) })
+	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
+	seen, err := c.seeExpired(c.budget.Rows, query)
 	if err != nil || len(seen) == 0 {
 		return err
 	}
@@ -331,7 +247,10 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	}
 	c.rows = append(c.rows, spent...)
 	c.budget.Spend(spent)
-	return c.lease(ctx, conn, "take over", again)
+	if err := c.lease(ctx, conn, "take over", again); err != nil {
+		return err
+	}
+	return dialect.RecordTakenOver(ctx, c.s, conn, slices.Concat(spent, again))
 }
 
 // take leases locked rows that were due.

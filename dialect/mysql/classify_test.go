@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	mysqldriver "github.com/go-sql-driver/mysql"
 )
 

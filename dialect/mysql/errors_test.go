@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -74,13 +76,13 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-func do(t *testing.T, e execer, s *dialect.Session, query string) error {
+func do(t *testing.T, e execer, s *sqlrun.Session, query string) error {
 	_, err := e.ExecContext(t.Context(), text(s.Names, query))
 	return err
 }
 
 // onConn runs statements on a connection that nobody gets afterwards, and returns the error of the last one.
-func onConn(s *dialect.Session, statements ...string) func(t *testing.T) error {
+func onConn(s *sqlrun.Session, statements ...string) func(t *testing.T) error {
 	return func(t *testing.T) (err error) {
 		conn := own(t, s)
 		for _, query := range statements {
@@ -91,7 +93,7 @@ func onConn(s *dialect.Session, statements ...string) func(t *testing.T) error {
 }
 
 // own is a connection that gives up on a lock after a second, and is without a transaction when the test ends.
-func own(t *testing.T, s *dialect.Session) *sql.Conn {
+func own(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	conn, err := s.Pool.Write.Conn(t.Context())
 	must(t, err)
@@ -105,7 +107,7 @@ func own(t *testing.T, s *dialect.Session) *sql.Conn {
 }
 
 // whileLocked asks for the lock of a row that another transaction has.
-func whileLocked(t *testing.T, s *dialect.Session, lock string) error {
+func whileLocked(t *testing.T, s *sqlrun.Session, lock string) error {
 	id := fresh()
 	must(t, do(t, s.Pool.Write, s, row(id, "'q'", "NULL", "0", "0")))
 	holder, waiter := own(t, s), own(t, s)
@@ -116,7 +118,7 @@ func whileLocked(t *testing.T, s *dialect.Session, lock string) error {
 }
 
 // deadlock makes two transactions wait for each other; the server ends one of them.
-func deadlock(t *testing.T, s *dialect.Session) error {
+func deadlock(t *testing.T, s *sqlrun.Session) error {
 	one, two := fresh(), fresh()
 	lock := func(c *sql.Conn, id string) error {
 		return do(t, c, s, "UPDATE {task} SET fence = fence + 1 WHERE id = "+id)
@@ -143,22 +145,24 @@ func deadlock(t *testing.T, s *dialect.Session) error {
 }
 
 // namedLock waits for a lock that another session has.
-func namedLock(t *testing.T, s *dialect.Session) error {
-	a, err := dialect.ConnOf(own(t, s))
+func namedLock(t *testing.T, s *sqlrun.Session) error {
+	a, err := sqlrun.ConnOf(own(t, s))
 	must(t, err)
-	b, err := dialect.ConnOf(own(t, s))
+	b, err := sqlrun.ConnOf(own(t, s))
 	must(t, err)
 	args := dialect.Args{"name": s.Names.Schema}
-	_, err = s.Exec(t.Context(), a, text(s.Names, lockText("0")), args)
+	take, free := s.Statements.Checkout["queue lock"], s.Statements.Checkout["queue free"]
+	take = strings.Replace(take, ", 30)", ", 0)", 1)
+	_, err = s.Exec(t.Context(), a, take, args)
 	must(t, err)
-	_, err = s.Exec(t.Context(), b, text(s.Names, lockText("0")), args)
-	_, freeErr := s.Exec(t.Context(), a, text(s.Names, unlockText), args)
+	_, err = s.Exec(t.Context(), b, take, args)
+	_, freeErr := s.Exec(t.Context(), a, free, args)
 	must(t, freeErr)
 	return err
 }
 
 // killed ends a session, or what it does, while it works.
-func killed(t *testing.T, s *dialect.Session, kill string) error {
+func killed(t *testing.T, s *sqlrun.Session, kill string) error {
 	conn := own(t, s)
 	var id int
 	must(t, conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
@@ -186,7 +190,7 @@ func killed(t *testing.T, s *dialect.Session, kill string) error {
 }
 
 // withoutRights reads a table as a user who may not.
-func withoutRights(t *testing.T, s *dialect.Session, dsn string) error {
+func withoutRights(t *testing.T, s *sqlrun.Session, dsn string) error {
 	user := fmt.Sprintf("dbqt_%x", uuid.New().ID())
 	if _, err := s.Pool.Write.ExecContext(t.Context(), "CREATE USER "+user+" IDENTIFIED BY 'right'"); err != nil {
 		t.Skipf("this user makes no users: %v", err)

@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock of a session as a client does that names the schema, and looks for it as one
@@ -21,9 +22,9 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		defer pool.Close()
 		byDSN := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
 
-		a, err := dialect.ConnOf(own(t, named))
+		a, err := sqlrun.ConnOf(own(t, named))
 		must(t, err)
-		b, err := dialect.ConnOf(own(t, byDSN))
+		b, err := sqlrun.ConnOf(own(t, byDSN))
 		must(t, err)
 		args := dialect.Args{"name": "a lock of " + t.Name()}
 		locks := map[string]string{named.Statements.MigrationLock: named.Statements.MigrationUnlock}
@@ -36,7 +37,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		for take, free := range locks {
 			_, err = named.Exec(t.Context(), a, take, args)
 			must(t, err)
-			got, err := dialect.QueryAs[answer](t.Context(), byDSN, b, text(byDSN.Names, "SELECT IS_USED_LOCK("+lockName+") AS holder"), args)
+			got, err := sqlrun.QueryAs[answer](t.Context(), byDSN, b, text(byDSN.Names, "SELECT IS_USED_LOCK({lock_name}) AS holder"), args)
 			must(t, err)
 			if len(got) != 1 || got[0].Holder == nil {
 				t.Errorf("a client whose DSN names the schema does not see the lock of one that names it itself: %s", take)

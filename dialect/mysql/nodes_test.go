@@ -91,7 +91,7 @@ func onCluster(t *testing.T, name string, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	nodes := strings.Fields(os.Getenv("DBQ_TEST_" + name + "_NODES"))
 	if len(nodes) == 0 {
-		t.Skipf("no cluster: set DBQ_TEST_%s_NODES, as ci/engines/cluster.sh start %s prints it", name, strings.ToLower(name))
+		t.Skipf("no cluster: set DBQ_TEST_%s_NODES, as ci/engines/native.sh start %s prints it", name, strings.ToLower(name))
 	}
 	for i, dsn := range nodes {
 		t.Run(fmt.Sprintf("node%d", i+1), func(t *testing.T) { f(t, dsn) })

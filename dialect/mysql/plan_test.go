@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -23,7 +25,7 @@ const (
 	ranOut   = 200    // with a lease that ran out
 )
 
-func planTable(t *testing.T, s *dialect.Session) {
+func planTable(t *testing.T, s *sqlrun.Session) {
 	t.Helper()
 	const now, never = "1600000000000000", "4000000000000000"
 	fill(t, s, finished, "2, 5, 1, 1, -1, -1, 'done'")
@@ -38,16 +40,16 @@ var ways = map[string]string{
 	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
 	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "take over": "PRIMARY",
-	"bury": "PRIMARY", "start": "PRIMARY", "start after": "PRIMARY",
-	"win after": "PRIMARY", "extend after": "PRIMARY", "drop leases": "PRIMARY",
-	"settle": "PRIMARY", "settle first": "PRIMARY", "remove": "PRIMARY", "remove first": "PRIMARY", "extend": "PRIMARY",
-	"peek": "PRIMARY", "insert after": "PRIMARY", "payloads": "PRIMARY",
-	"complete": "PRIMARY", "complete first": "PRIMARY", "unlocked": "PRIMARY",
+	"bury": "PRIMARY", "start": "PRIMARY", "started": "PRIMARY",
+	"won": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
+	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
+	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
+	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "unlocked": "PRIMARY",
 	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY",
 }
 
 // lockless are statements that only read, without locks.
-var lockless = []string{"insert after", "due", "count up to", "next queue", "id behind"}
+var lockless = []string{"inserted", "due", "count up to", "next queue", "id behind"}
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's statistics are from when
 // the table was empty, of tens of thousands of rows, or of a few: then a scan would seem cheap, and lock what others need.
@@ -67,7 +69,7 @@ func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 	})
 }
 
-func planEach(t *testing.T, s *dialect.Session) {
+func planEach(t *testing.T, s *sqlrun.Session) {
 	st := s.Statements
 	plain := maps.Clone(st.Checkout)
 	for _, name := range []string{"queue lock", "queue free", "turn", "turn over"} {
@@ -78,25 +80,10 @@ func planEach(t *testing.T, s *dialect.Session) {
 	plain["id behind"] = st.IDBehind
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
-	batches["complete"], batches["unlocked"] = st.Complete, st.Unlocked
-	for _, name := range []string{"settle", "complete", "remove"} {
-		b := batches[name]
-		batches[name+" first"] = dialect.Batch{SQL: b.First, Row: b.Row, Sep: b.Sep, Max: b.Max}
-		if b.ReadRow != "" {
-			batches[name+" first"] = dialect.Batch{SQL: b.First, Row: b.ReadRow, Sep: b.Sep, Max: b.Max}
-		}
-		b.First = ""
-		batches[name] = b
-	}
-	batches["drop leases"], batches["start"] = st.DropLeases, st.Start
-	for _, name := range []string{"extend", "win", "start"} {
-		b := batches[name]
-		batches[name+" after"] = dialect.Batch{SQL: b.After, Row: b.Row, Sep: b.Sep, Max: b.Max}
-		b.After = ""
-		batches[name] = b
-	}
-	delete(batches, "win") // it reads nothing but its list
-	batches["insert after"] = dialect.Batch{SQL: st.Insert.After, Row: st.Insert.ReadRow, Sep: st.Insert.Sep, Max: st.Insert.Max}
+	batches["unlocked"], batches["drop leases"], batches["start"] = st.Unlocked, st.DropLeases, st.Start
+	maps.Copy(batches, st.Batches)
+	delete(batches, "insert uniform") // it reads nothing
+	delete(batches, "win")            // it reads nothing but its list
 
 	if got, want := len(plain)+len(batches), len(ways); got != want {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
@@ -113,7 +100,7 @@ func planEach(t *testing.T, s *dialect.Session) {
 		rows := batchOf(t, s, n)
 		for _, name := range slices.Sorted(maps.Keys(batches)) {
 			e, args := &explainer{db: s.Pool.Write}, maps.Clone(rows)
-			if strings.HasPrefix(name, "complete") {
+			if strings.HasSuffix(name, " uniform") {
 				args["fence"] = int64(1) // one for all
 			}
 			_, err := s.QueryBatch(t.Context(), e, batches[name], args, n)
@@ -123,9 +110,9 @@ func planEach(t *testing.T, s *dialect.Session) {
 }
 
 // batchOf are the arguments of a batch for the first n rows in work, and others when there are fewer.
-func batchOf(t *testing.T, s *dialect.Session, n int) dialect.Args {
+func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	t.Helper()
-	found, err := s.Ask(t.Context(), text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit"),
+	found, err := s.Read(t.Context(), text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit"),
 		dialect.Args{"queue": "work", "limit": n})
 	must(t, err)
 	ids, fences, states := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
@@ -221,8 +208,8 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 			for _, expired := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, expired first %v", strategy, expired), func(t *testing.T) {
 					var locked int
-					c := &checkout{s: s, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired},
-						look: dialect.Look{Since: dialect.FromStart}}
+					c := &checkout{s: &s.Session, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired},
+						scan: scan.Scan{Since: scan.FromStart()}}
 					find := c.skipLocked
 					if strategy == dialect.CAS {
 						find = c.seenReady(0)
@@ -248,7 +235,7 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 }
 
 // countLocks is how many row locks the transaction of conn holds.
-func countLocks(ctx context.Context, s *dialect.Session, conn dialect.Conn) (int, error) {
+func countLocks(ctx context.Context, s *sqlrun.Session, conn dialect.Conn) (int, error) {
 	query := "SELECT count(*) AS now FROM performance_schema.data_locks AS l WHERE l.lock_type = 'RECORD' AND l.thread_id = PS_CURRENT_THREAD_ID()"
 	if s.Server.Product == "MariaDB" {
 		query = "SELECT trx_rows_locked AS now FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID()"
@@ -261,4 +248,11 @@ func countLocks(ctx context.Context, s *dialect.Session, conn dialect.Conn) (int
 		return 0, fmt.Errorf("the server tells of %d transactions", len(rows))
 	}
 	return int(rows[0].Now), nil
+}
+
+// searchArgs returns where scans begin, which the core does not bind.
+func searchArgs(queue string) dialect.Args {
+	args := sinceArgs(queue, scan.FromStart())
+	args["since"], args["oldest"], args["late"] = int64(0), int64(0), int64(0)
+	return args
 }

@@ -6,22 +6,20 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
-
-// servers are the variables that name servers to test on.
-var servers = []string{"DBQ_TEST_MYSQL97_DSN", "DBQ_TEST_MARIADB1011_DSN", "DBQ_TEST_MARIADB118_DSN"}
 
 // onEachServer runs f on each server that the environment names, and skips with the reason when it names none.
 func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Parallel()
-	dialecttest.OnEachServer(t, "MySQL or MariaDB", servers, f)
+	dialecttest.OnEachServer(t, "MySQL or MariaDB", dialecttest.MySQLServers, f)
 }
 
 // migrated is a session on dbq's tables in a database of the test's own.
-func migrated(t *testing.T, dsn string) *dialect.Session {
+func migrated(t *testing.T, dsn string) *sqlrun.Session {
 	t.Helper()
 	s := dialecttest.OwnSchema(t, Dialect{}, Open, dsn, "DROP DATABASE IF EXISTS %s")
 	for range 2 { // each statement can be run again
@@ -43,7 +41,7 @@ func must(t *testing.T, err error) {
 
 // fill adds n rows of queue work by doubling, so that tens of thousands are a few statements. Values are for state, priority, attempt,
 // fence, due_at, lease_end and taken_by, and may use i, the number of the row.
-func fill(t *testing.T, s *dialect.Session, n int, values string) {
+func fill(t *testing.T, s *sqlrun.Session, n int, values string) {
 	t.Helper()
 	const digits = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL " +
 		"SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
@@ -57,7 +55,7 @@ SELECT UNHEX(CONCAT('%x', '7', LPAD(HEX(n.i), 15, '0'))), 'work', '', 10, 1, 1, 
 }
 
 // analyze makes the optimizer's statistics fresh.
-func analyze(t *testing.T, s *dialect.Session) {
+func analyze(t *testing.T, s *sqlrun.Session) {
 	t.Helper()
 	rows, err := s.Pool.Write.QueryContext(t.Context(), text(s.Names, "ANALYZE TABLE {task}"))
 	must(t, err)
@@ -81,3 +79,6 @@ func TestProbe(t *testing.T) {
 		t.Logf("%+v", s)
 	})
 }
+
+// text writes names into a text.
+func text(n dialect.Names, s string) string { return filler(n)(s) }

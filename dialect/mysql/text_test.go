@@ -30,7 +30,7 @@ func TestAStatementCanBeReadWhileItRuns(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		fill(t, s, 3, "1, 5, 1, 1, -1, 4000000000000000, 'busy'")
-		held, err := s.Ask(t.Context(), text(s.Names, "SELECT id, fence FROM {task}"), nil)
+		held, err := s.Read(t.Context(), text(s.Names, "SELECT id, fence FROM {task}"), nil)
 		must(t, err)
 		ids := dialect.Col[uuid.UUID]{held[0].ID, held[1].ID, {0xff, 0xfe}}
 		done := make(chan error, 1)
@@ -39,8 +39,8 @@ func TestAStatementCanBeReadWhileItRuns(t *testing.T) {
 				return err
 			}
 			go func() {
-				done <- s.Alone(t.Context(), func(ctx context.Context, c dialect.Conn) error {
-					_, err := s.ExecBatch(ctx, c, s.Statements.Complete, dialect.Args{"id": ids, "fence": int64(1)}, len(ids))
+				done <- s.Autocommit(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+					_, err := s.ExecBatch(ctx, c, s.Statements.Batches["complete uniform"], dialect.Args{"id": ids, "fence": int64(1)}, len(ids))
 					return err
 				})
 			}()

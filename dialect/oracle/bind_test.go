@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	ora "github.com/sijms/go-ora/v2"
 )
@@ -61,7 +62,7 @@ func TestTheDriverTakesWhatIsBound(t *testing.T) {
 // The empty text is null on Oracle: for each value that may be empty or missing, what is bound tells the two apart.
 func TestEmptyIsToldFromNull(t *testing.T) {
 	t.Parallel()
-	s := dialect.NewSession(Dialect{}, dialect.Pool{}, dialect.Server{ExplicitTx: true}, namings[0])
+	s := sqlrun.NewSession(Dialect{}, dialect.Pool{}, dialect.Server{ExplicitTx: true}, namings[0])
 	sizes := func(b dialect.Batch, name string) (out []any) {
 		t.Helper()
 		payloads := dialect.Col[[]byte]{nil, {}, []byte("abc")}

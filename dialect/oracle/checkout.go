@@ -64,7 +64,8 @@ BEGIN
       FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
       EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
-        UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, updated = l_now
+        UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, taken = l_now,
+               updated = l_now
          WHERE id = l_ids(i) AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
       EXIT WHEN l_room < 1;
@@ -75,7 +76,8 @@ END;`),
 		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence, t.payload_size ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
 		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence, t.payload_size, ` + renewed + ` AS was_until FROM {task} t
  WHERE t.busy_queue = :queue AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
-		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun, updated = {now}
+		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun,
+  taken = {now}, updated = {now}
  WHERE (id, fence) IN (SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
 		"taken": t(`SELECT {columns}, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
   t.was_due, {now} AS now FROM {task} t
@@ -83,9 +85,10 @@ END;`),
 		"queue lock": t(queueLock),
 		"queue free": t(queueUnlock),
 	}
-	each := func(sql string) dialect.Batch { return dialect.Batch{SQL: t(sql), Max: maxRows, Repeat: true} }
+	each := func(sql string) dialect.Batch { return dialect.Batch{SQL: t(sql), Max: maxRows} }
 	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun, updated = {now}
+		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun,
+  taken = {now}, updated = {now}
  WHERE id = :id AND fence = :fence AND due <= {now}`),
 		// Read again under lock what was seen without one, and only what is still the same.
 		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size FROM {task} t
@@ -96,8 +99,10 @@ END;`),
 		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `,
   attempt = ` + dialect.NextAttempt("") + `,
   lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1,
-  lease_until = {now} + :lease, holder = :holder, updated = {now} WHERE id = :id AND fence = :fence AND state = 1`),
-		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, updated = {now}, result_size = :result_size, result = :result
+  lease_until = {now} + :lease, holder = :holder, taken = {now}, updated = {now}
+ WHERE id = :id AND fence = :fence AND state = 1`),
+		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, taken = NULL, updated = {now},
+  result_size = :result_size, result = :result
  WHERE id = :id AND fence = :fence AND state = 1`),
 	}
 }
@@ -159,7 +164,7 @@ type part func(ctx context.Context, conn dialect.Conn) error
 
 // due tells the priorities that have a due task, without locks, so that an idle poll is one statement, or two.
 func (c *checkout) due(ctx context.Context) ([]int, error) {
-	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
+	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
 	out := make([]int, len(rows))
 	for i, row := range rows {
 		out[i] = row.Priority
@@ -169,7 +174,7 @@ func (c *checkout) due(ctx context.Context) ([]int, error) {
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.s.Ask(ctx, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": 1, "holder": c.r.Holder})
+	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": 1, "holder": c.r.Holder})
 	return err != nil || len(rows) > 0
 }
 
@@ -324,7 +329,13 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	c.rows = append(c.rows, spent...)
 	c.left -= len(rows)
 	c.budget.Spend(rows)
-	return c.write(ctx, conn, "take expired", again)
+	if err := c.write(ctx, conn, "take expired", again); err != nil {
+		return err
+	}
+	for i := range again {
+		again[i].Fence++
+	}
+	return dialect.RecordTakenOver(ctx, c.s, conn, slices.Concat(spent, again))
 }
 
 // keys are the ids and fences of rows, sorted by id, so that two of these never wait for each other in a circle.
@@ -347,8 +358,11 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	for i, row := range rows {
 		result[i], size[i] = row.Result, dialect.SizeOf(row.Result)
 	}
-	args["result"], args["result_size"], args["lease"], args["holder"] = result, size, c.r.Lease.Microseconds(), c.r.Holder
-	args["begun"] = c.r.Begun()
+	args["result"], args["result_size"] = result, size
+	// The driver wants each value as an array.
+	args["lease"] = dialect.Col[int64](slices.Repeat([]int64{c.r.Lease.Microseconds()}, len(rows)))
+	args["holder"] = dialect.Col[string](slices.Repeat([]string{c.r.Holder}, len(rows)))
+	args["begun"] = dialect.Col[int64](slices.Repeat([]int64{c.r.Begun()}, len(rows)))
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(rows))
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/sijms/go-ora/v2/network"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
 )
 
 // A lease is first in its task's row, where checkout writes it. A renewal is a row of its own in {lease}, under the same fence: a
@@ -20,22 +21,16 @@ const renewed = `COALESCE((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id
 const shown = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,\n" +
 	"  CASE WHEN t.state = 1 THEN " + renewed + " END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size"
 
-// A row counts until keep_until: a renewal may end before the lease in the task's row, which would be valid again without it.
-const leaseTable = `CREATE TABLE {lease} (
-  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
-  CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
-) INITRANS 16`
-
 func addLeases(st *dialect.Statements, t func(string) string) {
-	// block does something to each row at one time by the database's clock. Both lists have one separator, which is none between statements.
-	block := func(row, after, readRow string) dialect.Batch {
+	// block does something to each row at one time by the database's clock.
+	block := func(row string) dialect.Batch {
 		return dialect.Batch{
 			SQL: t(`DECLARE
   l_now NUMBER(19);
 BEGIN
   SELECT {now} INTO l_now FROM dual;
   {rows}
-END;`), Row: t(row), After: t(after), ReadRow: readRow, Sep: "\n  ", Max: maxTasks,
+END;`), Row: t(row), Sep: "\n  ", Max: maxTasks,
 		}
 	}
 	st.Extend = block(`BEGIN
@@ -47,9 +42,8 @@ END;`), Row: t(row), After: t(after), ReadRow: readRow, Sep: "\n  ", Max: maxTas
       SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease) FROM {task} t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
     END IF;
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;`, `SELECT t.id, t.fence FROM {task} t, {lease} l
- WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows})`, `OR t.id = :id AND t.fence = :fence`)
-	st.DropLeases = dialect.Batch{SQL: t(`DELETE FROM {lease} WHERE id = :id AND fence = :fence`), Max: maxRows, Repeat: true}
+  END;`)
+	st.DropLeases = dialect.Batch{SQL: t(`DELETE FROM {lease} WHERE id = :id AND fence = :fence`), Max: maxRows}
 	st.ExpireLeases = t(`DELETE FROM {lease} WHERE keep_until <= {now} - :age AND ROWNUM <= :limit`)
 	st.CheckoutBatch["win"] = block(`BEGIN
     UPDATE {lease} SET fence = :fence + 1, lease_until = l_now + :lease, keep_until = l_now + :lease
@@ -59,7 +53,9 @@ END;`), Row: t(row), After: t(after), ReadRow: readRow, Sep: "\n  ", Max: maxTas
       VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
     END IF;
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;`, `SELECT l.id FROM {lease} l WHERE 1 = 0 {rows}`, `OR l.id = :id AND l.fence = :fence + 1`)
+  END;`)
+	st.CheckoutBatch["won"] = dialect.Batch{SQL: t(`SELECT l.id FROM {lease} l WHERE 1 = 0 {rows}`),
+		Row: `OR l.id = :id AND l.fence = :fence + 1`, Sep: "\n  ", Max: maxTasks}
 }
 
 // win leaves those of locked rows, whose leases had run out, that no renewal holds, and keeps renewals off these.
@@ -69,9 +65,6 @@ func (c *checkout) win(ctx context.Context, conn dialect.Conn, rows []dialect.Ro
 	}
 	args := keys(rows)
 	args["lease"] = c.r.Lease.Microseconds()
-	won, err := c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["win"], args, len(rows))
-	if err != nil {
-		return nil, err
-	}
-	return dialect.Among(rows, won), nil
+	won, err := batch.Then(ctx, c.s, conn, c.s.Statements.CheckoutBatch["win"], c.s.Statements.CheckoutBatch["won"], args, len(rows))
+	return dialect.Among(rows, won.Rows), err
 }

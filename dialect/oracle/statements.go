@@ -17,15 +17,16 @@ const now = "((TO_NUMBER(TO_CHAR(" + utc + ", 'J')) - 2440588) * 86400000000 + T
 const columns = "t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, " +
 	"t.holder, t.created, t.updated, t.headers, t.result, t.result_size"
 
+// noLease are the assignments for a row that has no lease, and does not say how its last attempt ended.
+const noLease = "lease_until = NULL, taken = NULL"
+
 const (
 	maxRows  = 500 // in a list of ids or of pairs, and in a batch; Oracle takes 1000 in a list
 	maxTasks = 100 // in one block of inserts, with a dozen values each
 )
 
 func text(n dialect.Names, s string) string {
-	return strings.NewReplacer("{task}", n.Table("task"), "{migration}", n.Table("migration"), "{tasks}", n.Table("tasks"),
-		"{note}", n.Table("note"), "{attempt}", n.Table("attempt"), "{attempts}", n.Table("attempts"), "{archive}", n.Table("archive"),
-		"{lease}", n.Table("lease"), "{owned_by}", ownedBy(n), "{now}", now, "{columns}", columns, "{owner}", n.Table(""), "{prefix}", n.Prefix).Replace(s)
+	return n.Filler("{owned_by}", ownedBy(n), "{now}", now, "{columns}", columns)(s)
 }
 
 // ownedBy is the schema of the tables, in the case in which Oracle keeps it, as an expression.
@@ -45,41 +46,25 @@ func ownedBy(n dialect.Names) string {
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	t := func(s string) string { return text(n, s) }
 	const (
-		byKey  = ` WHERE id = :id AND fence = :fence AND state = 1`
-		spent  = `:state = 3 AND attempt >= max_attempts`
-		keeps  = `:state = 0 AND :result_size IS NULL`
-		pairs  = `SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state FROM {task} t WHERE (t.id, t.fence) IN ({rows})`
-		locked = pairs + ` AND t.state = 1 ORDER BY t.id FOR UPDATE`
+		byKey = ` WHERE id = :id AND fence = :fence AND state = 1`
+		spent = `:state = 3 AND attempt >= max_attempts`
+		keeps = `:state = 0 AND :result_size IS NULL`
 	)
-	// change locks and reads the rows, then writes them by primary key.
-	change := func(then string) dialect.Batch {
-		return dialect.Batch{First: t(locked), SQL: t(then), ReadRow: `(:id, :fence)`, Sep: ", ", Max: maxRows, Repeat: true}
-	}
-	settle := change(`UPDATE {task} SET
-  due = CASE WHEN ` + spent + ` THEN NULL ELSE COALESCE(:at, {now} + :after) END,
-  state = CASE WHEN ` + spent + ` AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
-  attempt = attempt - :uncount, lease_until = NULL, updated = {now},
-  result_size = CASE WHEN ` + keeps + ` THEN result_size ELSE :result_size END,
-  result = CASE WHEN ` + keeps + ` THEN result ELSE :result END` + byKey)
-	settle.After = t(pairs)
+	each := func(s string) dialect.Batch { return dialect.Batch{SQL: t(s), Max: maxRows} }
+	ids := func(s string) dialect.Batch { return dialect.Batch{SQL: t(s), Row: `:id`, Sep: ", ", Max: maxRows} }
 	st := dialect.Statements{
 		Style: dialect.Colon,
 		Now:   now,
 		Dual:  "FROM dual",
+		Limit: "FETCH FIRST :limit ROWS ONLY",
 
-		Version: t(`SELECT MAX(version) AS version, MAX(compatible) AS compatible FROM {migration}`),
-		SetVersion: t(`BEGIN INSERT INTO {migration} (version, title, compatible, applied) VALUES (:version, :title, :compatible, {now});
-EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-END;`),
-		MigrationTable: []string{unless(exists, t(`CREATE TABLE {migration} (
-  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
-  CONSTRAINT {prefix}migr_pk PRIMARY KEY (version))`))},
+		Columns:   t(shown),
+		Payload:   "t.payload, t.payload_size",
+		DropTable: unless(gone, "DROP TABLE {name} PURGE"),
+		DropView:  unless(gone, "DROP VIEW {name}"),
+
 		MigrationLock:   t(migrationLock),
 		MigrationUnlock: t(migrationUnlock),
-		Drop: []string{unless(gone, t(`DROP VIEW {tasks}`)), unless(gone, t(`DROP VIEW {attempts}`)), unless(gone, t(`DROP TABLE {task} PURGE`)),
-			unless(gone, t(`DROP TABLE {lease} PURGE`)),
-			unless(gone, t(`DROP TABLE {note} PURGE`)), unless(gone, t(`DROP TABLE {attempt} PURGE`)), unless(gone, t(`DROP TABLE {archive} PURGE`)),
-			unless(gone, t(`DROP TABLE {migration} PURGE`))},
 
 		Insert: dialect.Batch{
 			SQL: t(`DECLARE
@@ -94,31 +79,25 @@ END;`),
             :payload_size, :payload);
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;`),
-			// Both lists have one separator, which is none between statements.
-			After: t(`SELECT id FROM {task} WHERE 1 = 0 {rows}`), ReadRow: `OR id = :id`, Sep: "\n  ", Max: maxTasks,
-			// Each text and each list of bound types is a cursor of its own in the shared pool. SQL Tuning Guide, "Cursor Sharing": bind variables
-			// of other types or maximum lengths prevent it.
-			Sizes: []int{100, 50, 20, 10, 5, 2, 1}, Apart: "payload", Long: inlineBytes,
+			Sep: "\n  ", Max: maxTasks,
 		},
-		Settle: settle,
-		Remove: change(`DELETE FROM {task}` + byKey),
-		Unlocked: dialect.Batch{SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id FROM {task} t
+		Settle: each(`UPDATE {task} SET
+  due = CASE WHEN ` + spent + ` THEN NULL ELSE COALESCE(:at, {now} + :after) END,
+  state = CASE WHEN ` + spent + ` AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
+  attempt = attempt - :uncount, lease_until = NULL, updated = {now},
+  result_size = CASE WHEN ` + keeps + ` THEN result_size ELSE :result_size END,
+  result = CASE WHEN ` + keeps + ` THEN result ELSE :result END` + byKey),
+		Remove: each(`DELETE FROM {task}` + byKey),
+		Unlocked: ids(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id FROM {task} t
  WHERE t.id IN ({rows}) FOR UPDATE SKIP LOCKED`),
-			Row: `:id`, Sep: ", ", Max: maxRows},
-		Start:     change(`UPDATE {task} SET started = 1` + byKey),
-		Move:      moves(t),
-		SetResult: dialect.Batch{SQL: t(`UPDATE {task} SET result = :result, result_size = :result_size WHERE id = :id`), Max: maxRows, Repeat: true},
+		Start:     each(`UPDATE {task} SET started = 1` + byKey),
+		SetResult: each(`UPDATE {task} SET result = :result, result_size = :result_size WHERE id = :id`),
 
-		Get: t(`SELECT ` + shown + `, t.payload, t.payload_size, {now} AS now FROM {task} t WHERE t.id = :id`),
 		Held: t(`SELECT ` + shown + `, t.payload, t.payload_size, {now} AS now FROM {task} t
  WHERE t.busy_queue = :queue AND t.holder = :holder`),
-		List:    t(`SELECT ` + shown + `, {now} AS now FROM {task} t WHERE {where} ORDER BY t.id{order} FETCH FIRST :limit ROWS ONLY`),
-		FindIDs: t(`SELECT t.id FROM {task} t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY`),
 		IDBehind: t(`SELECT t.id FROM {task} t WHERE t.id > :after AND t.id < :before
  ORDER BY t.id OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY`),
-		Peek: dialect.Batch{SQL: t(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id IN ({rows})`),
-			Row: `:id`, Sep: ", ", Max: maxRows},
-		FindReference: t(`SELECT id FROM {task} WHERE reference = :reference AND queue = :queue`),
+		Peek: ids(`SELECT t.id, t.queue, t.state, t.fence, t.updated FROM {task} t WHERE t.id IN ({rows})`),
 		CountUpTo: t(`SELECT 0 AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut FROM (` + eachPriority(
 			`SELECT due FROM (SELECT due FROM {task} WHERE ready_queue = :queue AND ready_priority = {p} AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)`) + `)
@@ -143,31 +122,23 @@ UNION ALL SELECT MIN(` + renewed + `) AS due FROM {task} t WHERE t.busy_queue = 
   {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task} GROUP BY queue, state`),
 	}
-	addCheckout(&st, t)
-	addLeases(&st, t)
-	addNotes(&st, t)
-	addHistory(&st, t)
-	return st
-}
-
-// moves are the operator's events. Their guards are the state table's.
-func moves(t func(string) string) map[state.Event]dialect.Batch {
-	set := dialect.MoveSets()
-	out := map[state.Event]dialect.Batch{}
-	for _, tr := range state.ByOperator() {
-		guard := " AND " + state.Guard(tr, "due")
-		read := `id, queue, state, attempt, fence, holder, updated, result, result_size, {now} AS now`
-		if tr.To == state.None {
+	st.Movable, st.Move = dialect.Moves("due = NULL", "due = {now}", noLease, func(guard string, purge bool) dialect.Batch {
+		read := `id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now`
+		if purge {
 			read = `id`
 		}
-		b := dialect.Batch{First: t(`SELECT ` + read + ` FROM {task} WHERE id IN ({rows})` + guard + ` ORDER BY id FOR UPDATE`),
-			ReadRow: `:id`, Sep: ", ", Max: maxRows, Repeat: true}
-		if b.SQL = t(`UPDATE {task} SET ` + set[tr.Event] + ` WHERE id = :id` + guard); tr.To == state.None {
-			b.SQL = t(`DELETE FROM {task} WHERE id = :id` + guard)
+		return ids(`SELECT ` + read + ` FROM {task} WHERE id IN ({rows}) AND ` + guard + ` ORDER BY id FOR UPDATE`)
+	}, func(set, guard string) dialect.Batch {
+		if set == "" {
+			return each(`DELETE FROM {task} WHERE id = :id AND ` + guard)
 		}
-		out[tr.Event] = b
-	}
-	return out
+		return each(`UPDATE {task} SET ` + set + ` WHERE id = :id AND ` + guard)
+	})
+	st.Batches = batches(t)
+	addCheckout(&st, t)
+	addLeases(&st, t)
+	addHistory(&st, t)
+	return st
 }
 
 // lockID numbers a lock of DBMS_LOCK by what it locks and by the tables: by their schema, the one that was configured or else the session's, so that users

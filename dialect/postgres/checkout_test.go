@@ -7,16 +7,22 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// TestACheckoutOfSeveralStatementsTakesAllOrNothing makes the second of two statements fail, by a trigger that refuses the last task.
+// TestACheckoutOfSeveralStatementsTakesAllOrNothing makes the second of two statements fail, by a trigger that refuses
+// the last task.
 func TestACheckoutOfSeveralStatementsTakesAllOrNothing(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		task, schema := s.Names.Table("task"), s.Names.Schema
 		for _, text := range []string{
 			`INSERT INTO ` + task + ` (id, queue, kind, state, priority, max_attempts, due, created, updated, payload)
-SELECT CAST('00000000-0000-7000-8000-00000000000' || i AS uuid), 'q', '', 0, 5, 9, i, 0, 0, '' FROM generate_series(1, 3) AS i`,
-			`CREATE FUNCTION ` + schema + `.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'it lost a race' USING ERRCODE = '40001'; END $$`,
-			`CREATE TRIGGER refuse BEFORE UPDATE ON ` + task + ` FOR EACH ROW WHEN (old.due = 3) EXECUTE FUNCTION ` + schema + `.refuse()`,
+SELECT CAST('00000000-0000-7000-8000-00000000000' || i AS uuid), 'q', '', 0, 5, 9, i, 0, 0, ''
+  FROM generate_series(1, 3) AS i`,
+			`CREATE FUNCTION ` + schema + `.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE 'it lost a race' USING ERRCODE = '40001';
+END $$`,
+			`CREATE TRIGGER refuse BEFORE UPDATE ON ` + task + `
+   FOR EACH ROW WHEN (old.due = 3) EXECUTE FUNCTION ` + schema + `.refuse()`,
 		} {
 			_, err := s.Pool.Write.ExecContext(t.Context(), text)
 			must(t, err)
@@ -25,7 +31,7 @@ SELECT CAST('00000000-0000-7000-8000-00000000000' || i AS uuid), 'q', '', 0, 5, 
 		take.Max = 2
 		s.Statements.CheckoutBatch["take ready"] = take
 		r := dialect.CheckoutRequest{Strategy: dialect.CAS, Queue: "q", Limit: 3, Lease: time.Hour, Holder: "h"}
-		if rows, err := (Dialect{}).Checkout(t.Context(), s, r); s.Class(err) != dialect.Conflict {
+		if rows, err := (Dialect{}).Checkout(t.Context(), &s.Session, r); s.Class(err) != dialect.Conflict {
 			t.Errorf("got %d tasks and %v, want a conflict", len(rows), err)
 		}
 		var held int

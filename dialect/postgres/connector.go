@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connector connects by pgx. It is used by its address, so that what prints a pool does not print the configuration in it.
+// connector connects by pgx. It is used by its address, so that what prints a pool does not print the configuration in
+// it.
 type connector struct {
 	plain  driver.Connector
 	pooled driver.Connector // for a pooler that shares sessions
@@ -21,8 +22,9 @@ type connector struct {
 	decided driver.Connector // nil until a connection has shown which of the two it is
 }
 
-// newConnector makes a connector that chooses how statements are sent, as its first connection shows: prepared, which is pgx's default, or by
-// exec behind a pooler that shares sessions. One that does not choose goes by the configuration.
+// newConnector makes a connector that chooses how statements are sent, as its first connection shows: prepared, which
+// is pgx's default, or by exec behind a pooler that shares sessions. One that does not choose goes by the
+// configuration.
 func newConnector(cfg pgx.ConnConfig, chooses bool) *connector {
 	plain := stdlib.GetConnector(cfg)
 	if !chooses {

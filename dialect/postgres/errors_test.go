@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -40,8 +41,10 @@ func TestClassifyRealErrors(t *testing.T) {
 			provoke func(t *testing.T) error
 			want    dialect.Class
 		}{
-			{"the id is taken", write(row(taken, "'q'", "NULL", "0", "0"), row(taken, "'q'", "NULL", "0", "0")), dialect.Duplicate},
-			{"the reference is taken", write(row(fresh(), "'q'", "'r'", "0", "0"), row(fresh(), "'q'", "'r'", "0", "0")), dialect.Duplicate},
+			{"the id is taken",
+				write(row(taken, "'q'", "NULL", "0", "0"), row(taken, "'q'", "NULL", "0", "0")), dialect.Duplicate},
+			{"the reference is taken",
+				write(row(fresh(), "'q'", "'r'", "0", "0"), row(fresh(), "'q'", "'r'", "0", "0")), dialect.Duplicate},
 			{"no such table", write("DELETE FROM {prefix}nothing"), dialect.Missing},
 			{"no such schema", write("CREATE TABLE dbq_no_such_schema.t (x int)"), dialect.Missing},
 			{"no such column", write("UPDATE {task} SET nothing = 1"), dialect.Missing},
@@ -63,11 +66,16 @@ func TestClassifyRealErrors(t *testing.T) {
 				return whileLocked(t, s, onConn(s, "BEGIN", "LOCK TABLE {task} NOWAIT"))
 			}, dialect.Conflict},
 			{"a serialization failure", func(t *testing.T) error { return serialization(t, s) }, dialect.Conflict},
-			{"a transaction that takes no writes", onConn(s, "SET default_transaction_read_only = on", "DELETE FROM {task}"), dialect.Unavailable},
+			{"a transaction that takes no writes",
+				onConn(s, "SET default_transaction_read_only = on", "DELETE FROM {task}"), dialect.Unavailable},
 			{"a session that an operator ended", func(t *testing.T) error { return terminated(t, s) }, dialect.Unavailable},
 			{"a context that has ended", dialecttest.InAnEndedContext(s), dialect.Unknown},
-			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Unavailable},
-			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
+			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) {
+				u.Path = "/dbq_no_such_database"
+			}), dialect.Unavailable},
+			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) {
+				u.User = url.UserPassword("dbq_no_such_user", "hush")
+			}), dialect.Denied},
 		} {
 			dialecttest.Classifies(t, Dialect{}, c.name, c.want, c.provoke)
 		}
@@ -78,13 +86,13 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-func do(t *testing.T, e execer, s *dialect.Session, query string) error {
-	_, err := e.ExecContext(t.Context(), text(s.Names, query))
+func do(t *testing.T, e execer, s *sqlrun.Session, query string) error {
+	_, err := e.ExecContext(t.Context(), s.Names.Filler()(query))
 	return err
 }
 
 // onConn runs statements on a connection that nobody gets afterwards, and returns the error of the last one.
-func onConn(s *dialect.Session, statements ...string) func(t *testing.T) error {
+func onConn(s *sqlrun.Session, statements ...string) func(t *testing.T) error {
 	return func(t *testing.T) (err error) {
 		conn := own(t, s)
 		for _, query := range statements {
@@ -95,7 +103,7 @@ func onConn(s *dialect.Session, statements ...string) func(t *testing.T) error {
 }
 
 // own is a connection that is thrown away when the test ends.
-func own(t *testing.T, s *dialect.Session) *sql.Conn {
+func own(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	conn, err := s.Pool.Write.Conn(t.Context())
 	if err != nil {
@@ -117,7 +125,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func whileLocked(t *testing.T, s *dialect.Session, f func(*testing.T) error) error {
+func whileLocked(t *testing.T, s *sqlrun.Session, f func(*testing.T) error) error {
 	conn := own(t, s)
 	must(t, do(t, conn, s, "BEGIN"))
 	must(t, do(t, conn, s, "LOCK TABLE {task} IN SHARE MODE"))
@@ -125,7 +133,7 @@ func whileLocked(t *testing.T, s *dialect.Session, f func(*testing.T) error) err
 }
 
 // deadlock makes two transactions wait for each other; the server ends one of them.
-func deadlock(t *testing.T, s *dialect.Session) error {
+func deadlock(t *testing.T, s *sqlrun.Session) error {
 	a, b := own(t, s), own(t, s)
 	locks := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, ", uuid.New().ID()>>1)
 	for _, c := range []*sql.Conn{a, b} {
@@ -145,7 +153,7 @@ func deadlock(t *testing.T, s *dialect.Session) error {
 }
 
 // serialization makes a snapshot write what was changed after it.
-func serialization(t *testing.T, s *dialect.Session) error {
+func serialization(t *testing.T, s *sqlrun.Session) error {
 	id := uuid.NewString()
 	must(t, do(t, s.Pool.Write, s, fmt.Sprintf(insert, "'"+id+"'", "'serial'", "NULL", "0", "0")))
 	conn := own(t, s)
@@ -157,7 +165,7 @@ func serialization(t *testing.T, s *dialect.Session) error {
 }
 
 // terminated ends a session while it works.
-func terminated(t *testing.T, s *dialect.Session) error {
+func terminated(t *testing.T, s *sqlrun.Session) error {
 	conn := own(t, s)
 	var pid int
 	must(t, conn.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
@@ -168,7 +176,8 @@ func terminated(t *testing.T, s *dialect.Session) error {
 	}()
 	for range 100 { // until it sleeps
 		var active bool
-		must(t, s.Pool.Write.QueryRowContext(t.Context(), "SELECT query LIKE '%pg_sleep%' AND state = 'active' FROM pg_stat_activity WHERE pid = $1", pid).Scan(&active))
+		must(t, s.Pool.Write.QueryRowContext(t.Context(), `SELECT query LIKE '%pg_sleep%' AND state = 'active'
+  FROM pg_stat_activity WHERE pid = $1`, pid).Scan(&active))
 		if active {
 			break
 		}
@@ -179,7 +188,8 @@ func terminated(t *testing.T, s *dialect.Session) error {
 	return <-done
 }
 
-// A wrong password needs a server that asks for one: the role is made for the test, and the test skipped where anybody is trusted.
+// A wrong password needs a server that asks for one: the role is made for the test, and the test skipped where anybody
+// is trusted.
 func TestWrongPasswordIsDenied(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		pool, err := Open(t.Context(), dsn)

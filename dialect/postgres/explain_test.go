@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// explainer is a connection that runs a statement under EXPLAIN, rolls it back, and keeps the plan. The statement is prepared, as the
-// driver does, and planned as mode says: for the values at hand, or for any.
+// explainer is a connection that runs a statement under EXPLAIN, rolls it back, and keeps the plan. The statement is
+// prepared, as the driver does, and planned as mode says: for the values at hand, or for any.
 type explainer struct {
 	t     *testing.T
 	conn  *sql.Conn
@@ -52,7 +52,8 @@ func (n node) walk(f func(node)) {
 func (n node) String() string {
 	var draw func(n node, indent string) string
 	draw = func(n node, indent string) string {
-		s := fmt.Sprintf("%s%s %s %s: %.0f rows x %.0f, %.0f removed, %d buffers\n", indent, n.Type, n.Relation, n.Index, n.Rows, n.Loops,
+		s := fmt.Sprintf("%s%s %s %s: %.0f rows x %.0f, %.0f removed, %d buffers\n",
+			indent, n.Type, n.Relation, n.Index, n.Rows, n.Loops,
 			n.Removed+n.Joined+n.Recheck, n.Hit+n.Read)
 		for _, below := range n.Plans {
 			s += draw(below, indent+"  ")
@@ -72,7 +73,8 @@ const (
 	buffersPerSecond = 10 // for a row that the statement writes to a second table
 )
 
-// check explains what run does and compares its cost with a batch of n rows. In the table it may visit rows, twice: to find and to write.
+// check explains what run does and compares its cost with a batch of n rows. In the table it may visit rows, twice: to
+// find and to write.
 func (e *explainer) check(name string, n, rows int, run func() error) {
 	e.t.Helper()
 	name = fmt.Sprintf("%s under %s", name, e.mode)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -16,9 +17,10 @@ var _ dialect.Listener = Dialect{}
 // closeTimeout bounds the good-bye of a listening connection.
 const closeTimeout = time.Second
 
-// Listen listens on a connection of its own, made with the settings of the pool's connections, since notifications come to a session.
-func (Dialect) Listen(ctx context.Context, s *dialect.Session, channel string, ready func(), heard func(payload string)) error {
-	cfg, err := settings(ctx, s)
+// Listen listens on a connection of its own, made with the settings of the pool's connections, since notifications come
+// to a session.
+func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready func(), heard func(payload string)) error {
+	cfg, err := settings(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -45,8 +47,8 @@ func (Dialect) Listen(ctx context.Context, s *dialect.Session, channel string, r
 }
 
 // settings are those of the pool's connections.
-func settings(ctx context.Context, s *dialect.Session) (*pgx.ConnConfig, error) {
-	conn, err := s.Pool.Write.Conn(ctx)
+func settings(ctx context.Context, db *sql.DB) (*pgx.ConnConfig, error) {
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
-// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock as a client does that names the schema, while one holds it whose search path
-// leads there.
+// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock as a client does that names the schema, while one holds it
+// whose search path leads there.
 func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		named := migrated(t, dsn)
@@ -20,9 +21,9 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		defer pool.Close()
 		byPath := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
 		args := dialect.Args{"name": named.Names.Prefix, "queue": "work"}
-		for name, take := range map[string]func(dialect.Statements) string{
-			"migration": func(st dialect.Statements) string { return st.MigrationLock },
-			"checkout":  func(st dialect.Statements) string { return st.Checkout["queue lock"] },
+		for name, take := range map[string]func(sqlrun.Texts) string{
+			"migration": func(st sqlrun.Texts) string { return st.MigrationLock },
+			"checkout":  func(st sqlrun.Texts) string { return st.Checkout["queue lock"] },
 		} {
 			err := byPath.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
 				if _, err := byPath.Exec(ctx, c, take(byPath.Statements), args); err != nil {

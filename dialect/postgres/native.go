@@ -10,8 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// NativeConn reaches pgx beneath database/sql, which would box each value of each row: a checkout of 500 tasks costs its client
-// two thirds of the CPU that way. A pool of another driver, which the caller made, goes through database/sql.
+// NativeConn reaches pgx beneath database/sql, which would box each value of each row: a checkout of 500 tasks costs
+// its client two thirds of the CPU that way. A pool of another driver, which the caller made, goes through
+// database/sql.
 func (Dialect) NativeConn(conn *sql.Conn, std dialect.Conn) dialect.Conn {
 	return nativeConn{conn: conn, std: std}
 }

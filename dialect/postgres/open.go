@@ -19,12 +19,13 @@ const (
 	connectTimeout = 10 * time.Second
 )
 
-// Open makes the pool for a DSN such as postgres://user:password@host:5432/database?sslmode=require. Its parameters are those of
-// pgx and libpq, and pool_max_conns (16 by default): how many connections the client may have, and as many again for Client.DB. Behind a pooler that shares sessions, as PgBouncer in transaction mode,
+// Open makes the pool for a DSN such as postgres://user:password@host:5432/database?sslmode=require. Its parameters are
+// those of pgx and libpq, and pool_max_conns (16 by default): how many connections the client may have, and as many
+// again for Client.DB. Behind a pooler that shares sessions, as PgBouncer in transaction mode,
 // default_query_exec_mode=exec is chosen; another one in the DSN is refused there when the client opens.
 //
-// Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to the first of them that
-// can be reached and takes writes, unless target_session_attrs says otherwise.
+// Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to
+// the first of them that can be reached and takes writes, unless target_session_attrs says otherwise.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	cfg, conns, chooses, err := config(dsn)
 	if err != nil {
@@ -34,7 +35,8 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	return dialect.NewPool(connector, connector, conns, 0), nil
 }
 
-// config reads a DSN and adds what dbq sets by itself; chooses says that the DSN leaves open how statements are sent. pgx is given the DSN without its passwords, so that none of its errors can repeat one.
+// config reads a DSN and adds what dbq sets by itself; chooses says that the DSN leaves open how statements are sent.
+// pgx is given the DSN without its passwords, so that none of its errors can repeat one.
 func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
@@ -89,7 +91,9 @@ func mistake(err error) string {
 
 // several reports whether a DSN names more than one server; a fallback can also be the same one without TLS.
 func several(cfg *pgx.ConnConfig) bool {
-	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
+	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != cfg.Host || f.Port != cfg.Port
+	})
 }
 
 // takeConns takes pool_max_conns out of the parameters, which the server would not know.

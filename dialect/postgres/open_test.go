@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -145,7 +145,8 @@ func TestParametersKeepTheirBlanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := cfg.RuntimeParams; got["default_transaction_isolation"] != "repeatable read" || got["options"] != "-c a=1+2" {
+	got := cfg.RuntimeParams
+	if got["default_transaction_isolation"] != "repeatable read" || got["options"] != "-c a=1+2" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/postgres"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -23,8 +24,8 @@ const (
 	failed   = 20_000    // parked, and as many in POISON
 )
 
-// planBatches are the sizes of batches. A batch of a thousand beside the few rows of a short test is best joined to all of them, and
-// PostgreSQL does so.
+// planBatches are the sizes of batches. A batch of a thousand beside the few rows of a short test is best joined to all
+// of them, and PostgreSQL does so.
 func planBatches() []int {
 	if testing.Short() {
 		return []int{10, 100}
@@ -33,10 +34,12 @@ func planBatches() []int {
 }
 
 // planServers are where the plan tests run: each DSN that is set.
-var planServers = []string{"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_TEST_POSTGRES17_DSN", "DBQ_TEST_POSTGRES18_DSN"}
+var planServers = []string{
+	"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_TEST_POSTGRES17_DSN", "DBQ_TEST_POSTGRES18_DSN",
+}
 
-// TestCostOfEachStatementIsThatOfItsBatch holds the promise of flat cost: beside a million finished and 200,000 future tasks no
-// statement of a worker reads more than its batch asks for, with any plan that the server may choose.
+// TestCostOfEachStatementIsThatOfItsBatch holds the promise of flat cost: beside a million finished and 200,000 future
+// tasks no statement of a worker reads more than its batch asks for, with any plan that the server may choose.
 func TestCostOfEachStatementIsThatOfItsBatch(t *testing.T) {
 	dialecttest.OnEachServer(t, "PostgreSQL", planServers, plans)
 }
@@ -53,21 +56,22 @@ func plans(t *testing.T, dsn string) {
 	exec(t.Context(), t, s.Pool.Write, "VACUUM ANALYZE "+s.Names.Table("task"))
 	t.Run("analyzed", func(t *testing.T) { planEach(t, s, conn) })
 	// A queue that had just run empty has pages and no rows, for what the planner knows.
-	exec(t.Context(), t, s.Pool.Write, "UPDATE pg_class SET reltuples = 0 WHERE oid = '"+s.Names.Table("task")+"'::regclass")
+	exec(t.Context(), t, s.Pool.Write,
+		"UPDATE pg_class SET reltuples = 0 WHERE oid = '"+s.Names.Table("task")+"'::regclass")
 	t.Run("believed to be empty", func(t *testing.T) {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 			e := &explainer{t: t, conn: conn, mode: mode, table: s.Names.Table("task")}
 			for _, n := range planBatches() {
 				// It may then sort all that is due instead of reading it in order; the future and the finished it never touches.
 				planTaking(s, e, n, due)
-				planAlike(s, e, n)
+				planUniform(s, e, n)
 			}
 		}
 	})
 }
 
 // planTaking holds the checkouts that take what their search finds, and may visit some rows more.
-func planTaking(s *dialect.Session, e *explainer, n, more int) {
+func planTaking(s *sqlrun.Session, e *explainer, n, more int) {
 	for name, visits := range map[string]int{"ready": n, "ready within": n, "expired": inWork + ranOut + n} {
 		e.check(fmt.Sprintf("%s, %d", name, n), n, visits+more, func() error {
 			_, err := s.Query(e.t.Context(), e, s.Statements.Checkout[name], planQueue("work", n))
@@ -76,38 +80,40 @@ func planTaking(s *dialect.Session, e *explainer, n, more int) {
 	}
 }
 
-// planAlike holds the statements for rows under one fence.
-func planAlike(s *dialect.Session, e *explainer, n int) {
-	for name, b := range map[string]dialect.Batch{"complete": s.Statements.Complete, "remove alike": s.Statements.RemoveAlike} {
+// planUniform holds the statements for rows under one fence.
+func planUniform(s *sqlrun.Session, e *explainer, n int) {
+	for _, name := range []string{"complete uniform", "remove uniform"} {
 		ids, _ := e.rows(n, "state = 1 AND holder = 'busy'")
 		// Dead entries of rows that were changed and rolled back before count as visits.
 		e.check(fmt.Sprintf("%s, %d", name, n), n, 2*n, func() error {
-			_, err := s.QueryBatch(e.t.Context(), e, b, dialect.Args{"id": ids, "fence": int64(1), "lock_wait": int64(1000)}, n)
+			args := dialect.Args{"id": ids, "fence": int64(1), "lock_wait": int64(1000)}
+			_, err := s.QueryBatch(e.t.Context(), e, s.Statements.Batches[name], args, n)
 			return err
 		})
 	}
 }
 
 func planQueue(name string, limit int) dialect.Args {
-	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "begun": int64(0), "holder": "plan", "since": make([]int64, 10),
-		"oldest": int64(0), "bytes": int64(1 << 30), "used": int64(0), "share": int64(1 << 20)}
+	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "begun": int64(0), "holder": "plan",
+		"since": make([]int64, 10), "oldest": int64(0), "bytes": int64(1 << 30), "used": int64(0), "share": int64(1 << 20)}
 }
 
-func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
+func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 		e := &explainer{t: t, conn: conn, mode: mode, table: s.Names.Table("task")}
 		for _, n := range planBatches() {
-			// By each strategy: SKIP LOCKED and under the advisory lock, and what CAS reads and then takes. A search for leases that ran out
-			// visits the tasks in work, which are as many as workers hold, and writes its batch.
+			// By each strategy: SKIP LOCKED and under the advisory lock, and what CAS reads and then takes. A search for leases
+			// that ran out visits the tasks in work, which are as many as workers hold, and writes its batch.
 			planTaking(s, e, n, 0)
-			planAlike(s, e, n)
+			planUniform(s, e, n)
 			for name, visits := range map[string]int{"see ready": n, "see expired": inWork + ranOut + n} {
 				e.check(fmt.Sprintf("%s, %d", name, n), n, visits, func() error {
 					_, err := s.Query(t.Context(), e, s.Statements.Checkout[name], planQueue("work", n))
 					return err
 				})
 			}
-			e.checkBatch(s, "take ready", s.Statements.CheckoutBatch["take ready"], n, "state = 0 AND due < 2000000000000000 AND priority = 9")
+			e.checkBatch(s, "take ready", s.Statements.CheckoutBatch["take ready"], n,
+				"state = 0 AND due < 2000000000000000 AND priority = 9")
 			e.checkBatch(s, "take expired", s.Statements.CheckoutBatch["take expired"], n, "state = 1 AND holder = 'gone'")
 			for name, b := range map[string]dialect.Batch{"settle": s.Statements.Settle, "remove": s.Statements.Remove,
 				"extend": s.Statements.Extend, "start": s.Statements.Start} {
@@ -139,7 +145,7 @@ func planEach(t *testing.T, s *dialect.Session, conn *sql.Conn) {
 }
 
 // planCounting holds what statistics and cleaning ask, whose cost is that of their limit however many tasks there are.
-func planCounting(s *dialect.Session, e *explainer) {
+func planCounting(s *sqlrun.Session, e *explainer) {
 	const limit = 100
 	// As many as Clean passes at once. Beside the few rows of a short test reading all of them is as good.
 	window := 2000
@@ -166,7 +172,7 @@ func planCounting(s *dialect.Session, e *explainer) {
 }
 
 // checkBatch runs a batch statement for n rows that fit a condition.
-func (e *explainer) checkBatch(s *dialect.Session, name string, b dialect.Batch, n int, where string) {
+func (e *explainer) checkBatch(s *sqlrun.Session, name string, b dialect.Batch, n int, where string) {
 	e.t.Helper()
 	ids, fences := e.rows(n, where)
 	states := make(dialect.Col[int64], n)
@@ -186,7 +192,8 @@ func (e *explainer) checkBatch(s *dialect.Session, name string, b dialect.Batch,
 func (e *explainer) rows(n int, where string) (dialect.Col[uuid.UUID], dialect.Col[int64]) {
 	e.t.Helper()
 	ids, fences := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n)
-	rows, err := e.conn.QueryContext(e.t.Context(), fmt.Sprintf("SELECT id, fence FROM %s WHERE queue = 'work' AND %s ORDER BY md5(id::text) LIMIT %d", e.table, where, n))
+	rows, err := e.conn.QueryContext(e.t.Context(), fmt.Sprintf(
+		"SELECT id, fence FROM %s WHERE queue = 'work' AND %s ORDER BY md5(id::text) LIMIT %d", e.table, where, n))
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -203,7 +210,7 @@ func (e *explainer) rows(n int, where string) (dialect.Col[uuid.UUID], dialect.C
 }
 
 // planSession makes and fills tables of its own, and drops them when the test ends.
-func planSession(t *testing.T, dsn string) *dialect.Session {
+func planSession(t *testing.T, dsn string) *sqlrun.Session {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), dsn)
 	if err != nil {
@@ -211,7 +218,7 @@ func planSession(t *testing.T, dsn string) *dialect.Session {
 	}
 	t.Cleanup(func() { pool.Close() })
 	names := dialect.Names{Prefix: fmt.Sprintf("plan%d_", time.Now().UnixNano()%1e9)}
-	s := dialect.NewSession(postgres.Dialect{}, pool, dialect.Server{}, names)
+	s := sqlrun.NewSession(postgres.Dialect{}, pool, dialect.Server{}, names)
 	t.Cleanup(func() {
 		for _, text := range s.Statements.Drop {
 			exec(context.WithoutCancel(t.Context()), t, pool.Write, text)
@@ -232,8 +239,10 @@ func planSession(t *testing.T, dsn string) *dialect.Session {
 	exec(t.Context(), t, pool.Write, "VACUUM ANALYZE "+task)
 	fill := func(n int, values string) {
 		// Ids of version 7 in the order of their time, the rest random.
-		exec(t.Context(), t, pool.Write, fmt.Sprintf(`INSERT INTO %s (id, queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, holder, created, updated, payload)
-SELECT CAST(lpad(to_hex(1700000000000 + i / 50), 12, '0') || '70008000' || lpad(to_hex((random() * 281474976710655)::bigint), 12, '0') AS uuid),
+		exec(t.Context(), t, pool.Write, fmt.Sprintf(`INSERT INTO %s (id, queue, kind, state, priority,
+  max_attempts, attempt, fence, due, lease_until, holder, created, updated, payload)
+SELECT CAST(lpad(to_hex(1700000000000 + i / 50), 12, '0') || '70008000' ||
+         lpad(to_hex((random() * 281474976710655)::bigint), 12, '0') AS uuid),
        %s, 1, 1, CAST('forty bytes of a payload, as good as any' AS bytea)
   FROM generate_series(1, %d) AS i`, task, values, n))
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// poolerTimeout bounds the detection of a pooler. One that shares no session may keep a second client waiting for a server.
+	// poolerTimeout bounds the detection of a pooler. One that shares no session may keep a second client waiting for a
+	// server.
 	poolerTimeout = 5 * time.Second
 	// poolerRounds is how often two clients compare their servers. Other clients of the pooler can come in between.
 	poolerRounds = 8
@@ -27,12 +28,13 @@ const undefinedFunction = "42883"
 // poolerName is what Server.Pooler says of a pooler that shares sessions.
 const poolerName = "a connection pooler in transaction mode"
 
-// sharesSessions reports whether a pooler stands between conn and the server that gives a session to another client after each
-// transaction. Then prepared statements and LISTEN, which belong to a session, reach the wrong one.
+// sharesSessions reports whether a pooler stands between conn and the server that gives a session to another client
+// after each transaction. Then prepared statements and LISTEN, which belong to a session, reach the wrong one.
 //
 // A pooler answers a connection by itself, with a process id for cancel requests that is its own
-// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS), so that it is not the id of the server's
-// process. Whether it shares sessions shows when two clients have the same server while both are connected.
+// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS), so that it is not the
+// id of the server's process. Whether it shares sessions shows when two clients have the same server while both are
+// connected.
 func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
 	defer cancel()
@@ -85,7 +87,8 @@ func serverPID(ctx context.Context, conn *pgconn.PgConn) (int64, error) {
 	return strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
 }
 
-// findPooler is sharesSessions for a pool. It refuses a pool that cannot work behind what it finds. A pool of another driver is not examined.
+// findPooler is sharesSessions for a pool. It refuses a pool that cannot work behind what it finds. A pool of another
+// driver is not examined.
 func findPooler(ctx context.Context, db *sql.DB) (shares bool, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -101,8 +104,8 @@ func findPooler(ctx context.Context, db *sql.DB) (shares bool, err error) {
 			return err
 		}
 		if mode := c.Conn().Config().DefaultQueryExecMode; shares && mode != pgx.QueryExecModeExec {
-			return fmt.Errorf("%w: before the server is %s, where default_query_exec_mode=%s mixes up the statements of its clients: use "+
-				"default_query_exec_mode=exec", dialect.ErrDSN, poolerName, modeName(mode))
+			return fmt.Errorf("%w: before the server is %s, where default_query_exec_mode=%s mixes up the "+
+				"statements of its clients: use default_query_exec_mode=exec", dialect.ErrDSN, poolerName, modeName(mode))
 		}
 		return nil
 	})

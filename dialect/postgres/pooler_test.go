@@ -10,7 +10,8 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A pooler that shares sessions is found, named, and either served by the mode that works behind it or refused with that mode named.
+// A pooler that shares sessions is found, named, and either served by the mode that works behind it or refused with
+// that mode named.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	dsn := os.Getenv("DBQ_TEST_PGBOUNCER_DSN")
@@ -18,7 +19,8 @@ func TestPooler(t *testing.T) {
 		t.Skip("set DBQ_TEST_PGBOUNCER_DSN to a PgBouncer in transaction mode")
 	}
 	for mode, refused := range map[string]bool{
-		"": false, "exec": false, "cache_statement": true, "cache_describe": true, "describe_exec": true, "simple_protocol": true,
+		"": false, "exec": false,
+		"cache_statement": true, "cache_describe": true, "describe_exec": true, "simple_protocol": true,
 	} {
 		t.Run(mode, func(t *testing.T) {
 			with := dsn
@@ -57,7 +59,8 @@ func wantPooler(t *testing.T, db *sql.DB, refused bool, mode string) {
 	t.Helper()
 	server, err := Dialect{}.Probe(t.Context(), db)
 	switch {
-	case refused && (!errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), "use default_query_exec_mode=exec") ||
+	case refused && (!errors.Is(err, dialect.ErrDSN) ||
+		!strings.Contains(err.Error(), "use default_query_exec_mode=exec") ||
 		!strings.Contains(err.Error(), "default_query_exec_mode="+mode)):
 		t.Errorf("got %v, want an error that names what to change", err)
 	case !refused && (err != nil || server.Pooler != poolerName):

@@ -1,5 +1,5 @@
-// Package postgres is dbq's dialect for PostgreSQL 13 and later, and for servers that speak its protocol, through pgx. Import it for
-// its side effect:
+// Package postgres is dbq's dialect for PostgreSQL 13 and later, and for servers that speak its protocol, through pgx.
+// Import it for its side effect:
 //
 //	import _ "github.com/dbq-go/dbq/dialect/postgres"
 package postgres
@@ -30,10 +30,12 @@ type Dialect struct{}
 // Name is "postgres".
 func (Dialect) Name() string { return "postgres" }
 
-// maxPayload is well under the 1 GB of a bytea, whose text form and copies must fit too, and more than a queue should carry.
+// maxPayload is well under the 1 GB of a bytea, whose text form and copies must fit too, and more than a queue should
+// carry.
 const maxPayload = 100 << 20
 
-// Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is refused.
+// Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is
+// refused.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	shared, err := findPooler(ctx, db)
 	if err != nil {
@@ -41,24 +43,29 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	}
 	var version, encoding, isolation, readOnly string
 	err = db.QueryRowContext(ctx, `SELECT version(), current_setting('server_encoding'),
-  current_setting('default_transaction_isolation'), current_setting('transaction_read_only')`).Scan(&version, &encoding, &isolation, &readOnly)
+  current_setting('default_transaction_isolation'), current_setting('transaction_read_only')`).Scan(
+		&version, &encoding, &isolation, &readOnly)
 	if err != nil {
 		return dialect.Server{}, err
 	}
 	var number int
-	if err := db.QueryRowContext(ctx, `SELECT CAST(current_setting('server_version_num') AS integer)`).Scan(&number); err != nil {
+	err = db.QueryRowContext(ctx, `SELECT CAST(current_setting('server_version_num') AS integer)`).Scan(&number)
+	if err != nil {
 		return dialect.Server{}, err
 	}
 	switch {
 	case number < 130000:
-		return dialect.Server{}, fmt.Errorf("%w: the server is too old, dbq needs PostgreSQL 13 or later: %s", dialect.ErrDSN, version)
+		return dialect.Server{}, fmt.Errorf("%w: the server is too old, dbq needs PostgreSQL 13 or later: %s",
+			dialect.ErrDSN, version)
 	case encoding != "UTF8":
 		return dialect.Server{}, fmt.Errorf("%w: the database's encoding is %s, dbq needs UTF8", dialect.ErrDSN, encoding)
 	case readOnly == "on":
-		return dialect.Server{}, fmt.Errorf("%w: the server takes no writes (a standby?): use the primary, or target_session_attrs=read-write", dialect.ErrDSN)
+		return dialect.Server{}, fmt.Errorf("%w: the server takes no writes (a standby?): use the primary, or "+
+			"target_session_attrs=read-write", dialect.ErrDSN)
 	}
 	s := dialect.Server{
-		Product: "PostgreSQL", Version: strings.Fields(version + " ? ?")[1], MaxPayload: maxPayload, Precision: time.Microsecond,
+		Product: "PostgreSQL", Version: strings.Fields(version + " ? ?")[1],
+		MaxPayload: maxPayload, Precision: time.Microsecond,
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 		ExplicitTx: isolation != "read committed",
 		Notifies:   true,
@@ -71,13 +78,14 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
 		s.Product, s.Strategies, s.Notifies = "CockroachDB", []dialect.Strategy{dialect.CAS}, false
 	case strings.Contains(version, "-YB-"):
-		s.Product, s.Strategies, s.Notifies = "YugabyteDB", []dialect.Strategy{dialect.CAS}, false // it has no ctid, which the others use
+		// It has no ctid, which the other strategies use.
+		s.Product, s.Strategies, s.Notifies = "YugabyteDB", []dialect.Strategy{dialect.CAS}, false
 	}
 	return s, nil
 }
 
-// BindValue gives ids to the driver in the form that it sends as 16 bytes; it would send uuid.UUID as text. It is the driver's own
-// type, which it knows also where it does not ask the server for types, as behind a pooler.
+// BindValue gives ids to the driver in the form that it sends as 16 bytes; it would send uuid.UUID as text. It is the
+// driver's own type, which it knows also where it does not ask the server for types, as behind a pooler.
 func (Dialect) BindValue(v any) any {
 	switch id := v.(type) {
 	case uuid.UUID:
@@ -114,7 +122,8 @@ func (Dialect) Classify(err error) dialect.Class {
 	case "40003": // CockroachDB: the result of a commit is not known
 		return dialect.Ambiguous
 	case "57P01", "57P02", "57P03", "25006", "3D000", // shut down, starting, read-only, no such database
-		"57P04", "57P05", "25P03", "25P04": // the database was dropped, and what ends sessions: idle, idle in a transaction, a long transaction
+		"57P04",                   // the database was dropped
+		"57P05", "25P03", "25P04": // the session was ended: idle, idle in a transaction, a long transaction
 		return dialect.Unavailable
 	case "42P01", "42703", "3F000": // no such table, column, schema
 		return dialect.Missing

@@ -7,21 +7,19 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
-
-// servers are the variables that name servers to test on.
-var servers = []string{"DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES15_DSN", "DBQ_TEST_POSTGRES18_DSN"}
 
 // onEachServer runs f on each server that the environment names, and skips with the reason when it names none.
 func onEachServer(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Parallel()
-	dialecttest.OnEachServer(t, "PostgreSQL", servers, f)
+	dialecttest.OnEachServer(t, "PostgreSQL", dialecttest.PostgresServers, f)
 }
 
 // migrated is a session on dbq's tables in a schema of the test's own.
-func migrated(t *testing.T, dsn string) *dialect.Session {
+func migrated(t *testing.T, dsn string) *sqlrun.Session {
 	t.Helper()
 	s := dialecttest.OwnSchema(t, Dialect{}, Open, dsn, "DROP SCHEMA IF EXISTS %s CASCADE")
 	dialecttest.Migrate(t, s)
@@ -39,7 +37,8 @@ func TestProbe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Product == "" || s.Version == "" || s.Version == "?" || len(s.Strategies) == 0 || s.MaxPayload == 0 || s.Precision == 0 {
+		if s.Product == "" || s.Version == "" || s.Version == "?" || len(s.Strategies) == 0 ||
+			s.MaxPayload == 0 || s.Precision == 0 {
 			t.Errorf("got %+v", s)
 		}
 		t.Logf("%+v", s)
@@ -61,7 +60,9 @@ func TestProbeRefusesAServerThatTakesNoWrites(t *testing.T) {
 
 func TestProbeSeesAnotherIsolation(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
-		for isolation, want := range map[string]bool{"read%20committed": false, "repeatable%20read": true, "serializable": true} {
+		for isolation, want := range map[string]bool{
+			"read%20committed": false, "repeatable%20read": true, "serializable": true,
+		} {
 			pool, err := Open(t.Context(), with(dsn, "default_transaction_isolation="+isolation))
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +89,7 @@ func TestAConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 	t.Parallel()
 	nodes := strings.Fields(os.Getenv("DBQ_TEST_POSTGRESHA_NODES"))
 	if len(nodes) == 0 {
-		t.Skip("no cluster: set DBQ_TEST_POSTGRESHA_NODES, as ci/engines/cluster.sh start postgresha prints it")
+		t.Skip("no cluster: set DBQ_TEST_POSTGRESHA_NODES, as ci/engines/native.sh start postgresha prints it")
 	}
 	for i, dsn := range nodes {
 		u, err := url.Parse(dsn)
@@ -101,7 +102,8 @@ func TestAConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		var standby bool
-		if err := pool.Write.QueryRowContext(t.Context(), "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
+		err = pool.Write.QueryRowContext(t.Context(), "SELECT pg_is_in_recovery()").Scan(&standby)
+		if err != nil || standby {
 			t.Errorf("node %d first: the connection leads to a standby: %v, %v", i+1, standby, err)
 		}
 		pool.Close()

@@ -20,7 +20,8 @@ type Transaction struct{ tx pgx.Tx }
 
 var _ dialect.Conn = Transaction{}
 
-// Tx wraps a transaction of pgx, for EnqueueTx, CompleteTx and the other Tx calls. The caller commits or rolls back tx itself.
+// Tx wraps a transaction of pgx, for EnqueueTx, CompleteTx and the other Tx calls. The caller commits or rolls back tx
+// itself.
 func Tx(tx pgx.Tx) Transaction { return Transaction{tx} }
 
 // ExecContext runs a statement, as *sql.Tx does.

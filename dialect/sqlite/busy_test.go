@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// locked opens a file twice, and gives a connection that writes to it while another one, of another process as far as SQLite can tell, has
-// the lock until free is called.
+// locked opens a file twice, and gives a connection that writes to it while another one, of another process as far as
+// SQLite can tell, has the lock until free is called.
 func locked(t *testing.T, timeout string) (write *sql.DB, free func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "busy.db")
@@ -94,8 +94,10 @@ func TestAWriteStopsWaiting(t *testing.T) {
 func TestAStatementThatIsShort(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"BEGIN IMMEDIATE": true, "COMMIT": true, "INSERT INTO t VALUES (?)": true, "UPDATE t SET i = 1 WHERE id = ? AND j = 2": true,
-		"INSERT INTO t SELECT 1": false, "UPDATE t SET i = 1": false, "SELECT 1": false, "DELETE FROM t WHERE id IN (?)": false,
+		"BEGIN IMMEDIATE": true, "COMMIT": true, "INSERT INTO t VALUES (?)": true,
+		"UPDATE t SET i = 1 WHERE id = ? AND j = 2": true, "UPDATE\n  t\nSET i = 1\nWHERE id = ?": true,
+		"INSERT INTO t SELECT 1": false, "UPDATE t SET i = 1": false, "SELECT 1": false,
+		"DELETE FROM t WHERE id IN (?)": false,
 	} {
 		if got := isShort(text); got != want {
 			t.Errorf("%s: got %v", text, got)

@@ -15,10 +15,9 @@ import (
 func TestASingleRowIsWrittenWithoutATable(t *testing.T) {
 	t.Parallel()
 	s := planSession(t)
-	st := s.Statements
-	for name, text := range map[string]string{
-		"insert": st.Insert.One, "insert alike": st.InsertAlike.One, "complete": st.Complete.One, "remove": st.Remove.One,
-	} {
+	own := s.Statements.Batches
+	for _, name := range []string{"insert one", "insert one new", "complete one", "remove one"} {
+		text := own[name].SQL
 		names := regexp.MustCompile(`:[a-z_]+`)
 		values := make([]any, len(names.FindAllString(text, -1)))
 		steps, err := s.Pool.Write.QueryContext(t.Context(), "EXPLAIN "+names.ReplaceAllString(text, "?"), values...)

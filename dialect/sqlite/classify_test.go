@@ -11,7 +11,8 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 const insert = `INSERT INTO dbq_task (id, queue, reference, kind, state, priority, max_attempts, created, updated)
@@ -20,8 +21,8 @@ VALUES (%s, 'q', %s, '', %s, %s, 1, 0, 0)`
 // Errors as SQLite really gives them, on a file.
 func TestClassifyRealErrors(t *testing.T) {
 	t.Parallel()
-	write := func(statements ...string) func(t *testing.T, s *dialect.Session) error {
-		return func(t *testing.T, s *dialect.Session) (err error) {
+	write := func(statements ...string) func(t *testing.T, s *sqlrun.Session) error {
+		return func(t *testing.T, s *sqlrun.Session) (err error) {
 			for _, text := range statements {
 				_, err = s.Pool.Write.ExecContext(t.Context(), text)
 			}
@@ -34,7 +35,7 @@ func TestClassifyRealErrors(t *testing.T) {
 	first := row("zeroblob(16)", "'r'", "0", "0")
 	for _, c := range []struct {
 		name    string
-		provoke func(t *testing.T, s *dialect.Session) error
+		provoke func(t *testing.T, s *sqlrun.Session) error
 		want    dialect.Class
 	}{
 		{"the id is taken", write(first, row("zeroblob(16)", "'s'", "0", "0")), dialect.Duplicate},
@@ -49,15 +50,15 @@ func TestClassifyRealErrors(t *testing.T) {
 		{"text for a number", write(row("randomblob(16)", "NULL", "'x'", "0")), dialect.Invalid},
 		{"too large", write("SELECT zeroblob(2000000000)"), dialect.Invalid},
 		{"a syntax error", write("SELEKT 1"), dialect.Unknown},
-		{"a write through the readers", func(t *testing.T, s *dialect.Session) error {
+		{"a write through the readers", func(t *testing.T, s *sqlrun.Session) error {
 			_, err := s.Pool.Read.ExecContext(t.Context(), first)
 			return err
 		}, dialect.Denied},
-		{"another writer", func(t *testing.T, s *dialect.Session) error {
+		{"another writer", func(t *testing.T, s *sqlrun.Session) error {
 			conn := anotherWriter(t, s)
 			return errors.Join(write(first)(t, s), rollback(t, conn))
 		}, dialect.Conflict},
-		{"a transaction that another writer overtook", func(t *testing.T, s *dialect.Session) error {
+		{"a transaction that another writer overtook", func(t *testing.T, s *sqlrun.Session) error {
 			// A transaction that reads first and writes later: what dbq itself avoids by BEGIN IMMEDIATE.
 			conn := rawConn(t, s)
 			var n int
@@ -74,19 +75,19 @@ func TestClassifyRealErrors(t *testing.T) {
 			return errors.Join(err, rollback(t, conn))
 		}, dialect.Conflict},
 		{"a commit after everything was rolled back", write("COMMIT"), dialect.Conflict},
-		{"a context that has ended", func(t *testing.T, s *dialect.Session) error {
+		{"a context that has ended", func(t *testing.T, s *sqlrun.Session) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			_, err := s.Pool.Write.ExecContext(ctx, first)
 			return err
 		}, dialect.Unknown},
-		{"a statement that is cut off", func(t *testing.T, s *dialect.Session) error {
+		{"a statement that is cut off", func(t *testing.T, s *sqlrun.Session) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 50e6)
 			defer cancel()
 			_, err := s.Pool.Write.ExecContext(ctx, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
 			return err
 		}, dialect.Unknown},
-		{"a closed pool", func(t *testing.T, s *dialect.Session) error {
+		{"a closed pool", func(t *testing.T, s *sqlrun.Session) error {
 			s.Pool.Close()
 			return write(first)(t, s)
 		}, dialect.Unknown},
@@ -130,7 +131,8 @@ func TestClassifyAFileThatIsNoDatabase(t *testing.T) {
 	}
 }
 
-// A program that looks for its tables while others make theirs in the same file is told that they are missing, or to ask again.
+// A program that looks for its tables while others make theirs in the same file is told that they are missing, or to
+// ask again.
 func TestClassifyWhileOthersMigrate(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, "?synchronous=normal")
@@ -170,7 +172,7 @@ func TestClassifyWhatIsNotSQLites(t *testing.T) {
 }
 
 // rawConn is a connection of another process, as it were: not through the pool of one writer.
-func rawConn(t *testing.T, s *dialect.Session) *sql.Conn {
+func rawConn(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	var path string
 	if err := s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path); err != nil {
@@ -189,7 +191,7 @@ func rawConn(t *testing.T, s *dialect.Session) *sql.Conn {
 	return conn
 }
 
-func anotherWriter(t *testing.T, s *dialect.Session) *sql.Conn {
+func anotherWriter(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	conn := rawConn(t, s)
 	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {

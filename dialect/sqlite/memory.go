@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// openMemory makes a database that lives until its pool is closed. Plain ":memory:" would die with its connection, and a write that is
-// cut off may cost its connection.
+// openMemory makes a database that lives until its pool is closed. Plain ":memory:" would die with its connection, and
+// a write that is cut off may cost its connection.
 func openMemory(ctx context.Context, query url.Values, busy time.Duration) (dialect.Pool, error) {
 	query.Set("vfs", "memdb")
 	c, err := connect("file:/dbq-"+uuid.NewString()+"?"+query.Encode(), busy)

@@ -19,8 +19,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// durability is PRAGMA synchronous. FULL syncs at each commit; NORMAL can lose the last commits, and so acknowledged tasks, when
-// the power fails, but not when a process dies.
+// durability is PRAGMA synchronous. FULL syncs at each commit; NORMAL can lose the last commits, and so acknowledged
+// tasks, when the power fails, but not when a process dies.
 var durability = []string{"full", "normal", "extra"}
 
 const (
@@ -35,24 +35,24 @@ const (
 	readWrite = "rw"
 )
 
-// checkpointPages is how long the WAL grows before a commit carries it over into the database, which syncs both files: 16 MB. A queue writes
-// the same pages over and over, and all but their last versions are left out.
+// checkpointPages is how long the WAL grows before a commit carries it over into the database, which syncs both files:
+// 16 MB. A queue writes the same pages over and over, and all but their last versions are left out.
 const checkpointPages = 4000
 
-// Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode. The folder must
-// exist and be on a local disk. A file that Open makes has the mode 0600. Parameters:
+// Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode.
+// The folder must exist and be on a local disk. A file that Open makes has the mode 0600. Parameters:
 //
 //	synchronous=full|normal|extra   full is the default: what was acknowledged survives a power failure
 //	busy_timeout=10s                how long a write waits for another process's, and for a transaction of Client.DB,
 //	                                at least a second
 //	mode=ro                         only read: every change is denied. The default is rw
 //
-// Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:") has one
-// connection for everything and lives as long as its client.
+// Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:")
+// has one connection for everything and lives as long as its client.
 //
-// A file that this process can read and not write is opened as with mode=ro, and the pool's Caution says so. A reader needs no
-// right but to read the file and those beside it. It sees all that was committed; when nobody has the file open, it reads
-// without locks, so that a writer that begins meanwhile may spoil a call.
+// A file that this process can read and not write is opened as with mode=ro, and the pool's Caution says so. A reader
+// needs no right but to read the file and those beside it. It sees all that was committed; when nobody has the file
+// open, it reads without locks, so that a writer that begins meanwhile may spoil a call.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	path, query, busy, err := split(dsn)
 	if err != nil {
@@ -122,8 +122,8 @@ func openError(path string, err error) error {
 	return fmt.Errorf("cannot open %q: %w", path, err)
 }
 
-// private makes a database that is not there yet readable by its owner only: payloads may be secret, and SQLite would let the umask decide. The
-// files beside it get its mode from SQLite. What is there keeps its own.
+// private makes a database that is not there yet readable by its owner only: payloads may be secret, and SQLite would
+// let the umask decide. The files beside it get its mode from SQLite. What is there keeps its own.
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -143,7 +143,8 @@ func one(db *sql.DB) {
 func split(dsn string) (path string, query url.Values, busy time.Duration, err error) {
 	rest := strings.TrimPrefix(dsn, "sqlite:")
 	if dialect.TargetOf(dsn).Database == "" && strings.Contains(rest, "@") {
-		return "", nil, 0, fmt.Errorf("%w: SQLite has no users and hosts: write sqlite:FILE, without slashes before it", dialect.ErrDSN)
+		return "", nil, 0, fmt.Errorf("%w: SQLite has no users and hosts: write sqlite:FILE, without slashes before it",
+			dialect.ErrDSN)
 	}
 	rest = strings.TrimPrefix(rest, "//") // sqlite:///absolute or sqlite://relative
 	path, raw, _ := strings.Cut(rest, "?")
@@ -165,7 +166,8 @@ func split(dsn string) (path string, query url.Values, busy time.Duration, err e
 		case "synchronous":
 			sync = strings.ToLower(value)
 			if !slices.Contains(durability, sync) {
-				return "", nil, 0, fmt.Errorf("%w: synchronous=%s, use one of %s", dialect.ErrDSN, value, strings.Join(durability, ", "))
+				return "", nil, 0, fmt.Errorf("%w: synchronous=%s, use one of %s",
+					dialect.ErrDSN, value, strings.Join(durability, ", "))
 			}
 		case "busy_timeout":
 			busy, err = time.ParseDuration(value)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -41,10 +42,7 @@ var wanted = map[string][]string{
 	"take":           {"ready"},
 	"take over":      {"id"},
 	"settle":         {"id"},
-	"complete":       {"id"},
 	"remove":         {"id"},
-	"remove alike":   {"id"},
-	"held of alike":  {"id"},
 	"extend":         {"id"},
 	"start":          {"id"},
 	"peek":           {"id"},
@@ -56,12 +54,18 @@ var wanted = map[string][]string{
 	"count up to":    {"busy", "failed", "ready"},
 	"next queue":     {"busy", "failed", "ready"},
 	"id behind":      {"id"},
+
+	"complete one":     {"id"},
+	"complete uniform": {"id"},
+	"remove one":       {"id"},
+	"remove uniform":   {"id"},
+	"lock uniform":     {"id"},
 }
 
 // due are the statements that ask for due tasks alone: they may not walk future ones.
 var due = map[string]bool{"any": true, "ready": true, "take": true}
 
-func checkPlans(t *testing.T, s *dialect.Session) {
+func checkPlans(t *testing.T, s *sqlrun.Session) {
 	st := s.Statements
 	plain := maps.Clone(st.Checkout)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
@@ -70,8 +74,11 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["start"] = st.Start
-	batches["complete"], batches["remove alike"] = st.Complete, st.RemoveAlike
-	batches["held of alike"] = dialect.Batch{SQL: st.Complete.First, Row: st.Complete.Row, Sep: st.Complete.Sep, Max: st.Complete.Max}
+	for name, b := range st.Batches {
+		if !strings.HasPrefix(name, "insert") {
+			batches[name] = b
+		}
+	}
 
 	id := uuid.Must(uuid.NewV7())
 	one := dialect.Args{"queue": "work", "limit": 10, "lease": int64(1), "begun": int64(0), "holder": "plan", "id": id, "now": int64(1), "reference": "r",
@@ -93,23 +100,14 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 	for name, b := range batches {
 		e := &explainer{s: s}
 		args := maps.Clone(many)
-		if slices.Contains([]string{"complete", "remove alike", "held of alike"}, name) {
+		if strings.HasSuffix(name, " uniform") {
 			args["fence"] = int64(1) // one for all
 		}
-		b.First, b.Counts = "", false
-		if _, err := s.QueryBatch(t.Context(), e, b, args, n); err != nil {
+		if _, err := s.QueryBatch(t.Context(), e, b, args, min(n, b.Max)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		e.check(t, name)
 		seen++
-		if b.One == "" {
-			continue
-		}
-		e = &explainer{s: s}
-		if _, err := s.QueryBatch(t.Context(), e, b, args, 1); err != nil {
-			t.Fatalf("%s of one: %v", name, err)
-		}
-		e.check(t, name)
 	}
 	if seen != len(wanted) {
 		t.Errorf("%d statements were explained, %d are known: change the test with the dialect", seen, len(wanted))
@@ -118,13 +116,13 @@ func checkPlans(t *testing.T, s *dialect.Session) {
 
 // explainer is a connection that explains a statement instead of running it.
 type explainer struct {
-	s    *dialect.Session
+	s    *sqlrun.Session
 	plan []string
 }
 
 // Query notes the plan, and returns no rows.
 func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	conn, err := dialect.ConnOf(e.s.Pool.Write)
+	conn, err := sqlrun.ConnOf(e.s.Pool.Write)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +190,7 @@ func index(step, task string) string {
 	return strings.TrimPrefix(by, task+"_")
 }
 
-func planSession(t *testing.T) *dialect.Session {
+func planSession(t *testing.T) *sqlrun.Session {
 	t.Helper()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "plan.db"))
 	if err != nil {
@@ -207,11 +205,11 @@ func planSession(t *testing.T) *dialect.Session {
 			}
 		}
 	}
-	return dialect.NewSession(sqlite.Dialect{}, pool, dialect.Server{}, names)
+	return sqlrun.NewSession(sqlite.Dialect{}, pool, dialect.Server{}, names)
 }
 
 // fill adds n rows; values are queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, taken_by.
-func fill(t *testing.T, s *dialect.Session, n int, values string) {
+func fill(t *testing.T, s *sqlrun.Session, n int, values string) {
 	t.Helper()
 	text := `INSERT INTO plan_task (id, queue, kind, state, priority, max_attempts, attempt, fence, due, lease_until, taken_by, created, updated, payload)
 WITH RECURSIVE g (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM g WHERE i < ?) SELECT randomblob(16), ` + values + `, 1, 1, x'00' FROM g`
@@ -221,7 +219,7 @@ WITH RECURSIVE g (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM g WHERE i < ?) SEL
 }
 
 // analyze gives the planner the statistics of the moment. A connection reads them when it opens or runs it.
-func analyze(t *testing.T, s *dialect.Session) {
+func analyze(t *testing.T, s *sqlrun.Session) {
 	t.Helper()
 	if _, err := s.Pool.Write.ExecContext(t.Context(), "ANALYZE"); err != nil {
 		t.Fatal(err)

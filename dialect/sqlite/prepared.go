@@ -4,18 +4,17 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"strings"
 	"time"
 
 	"modernc.org/sqlite"
 )
 
-// preparedText is how much text of prepared statements a connection keeps. Prepared, a statement of n rows takes some thirty times its
-// text: the bound is a few MB, and has room for every statement of a worker with full batches.
+// preparedText is how much text of prepared statements a connection keeps. Prepared, a statement of n rows takes some
+// thirty times its text: the bound is a few MB, and has room for every statement of a worker with full batches.
 const preparedText = 128 << 10
 
-// connector makes connections that prepare a statement once. SQLite takes longer to prepare an insert than to run it, and database/sql
-// would have it prepared for each call.
+// connector makes connections that prepare a statement once. SQLite takes longer to prepare an insert than to run it,
+// and database/sql would have it prepared for each call.
 type connector struct {
 	driver.Connector
 	patience time.Duration // see conn; 0 leaves it to SQLite to wait
@@ -74,7 +73,8 @@ type (
 	}
 )
 
-// conn is a driver's connection with the statements that it has prepared. Like any driver's, it serves one goroutine at a time.
+// conn is a driver's connection with the statements that it has prepared. Like any driver's, it serves one goroutine at
+// a time.
 type conn struct {
 	driverConn
 	patience time.Duration        // how long a statement waits for another process's lock, or 0 if SQLite itself waits
@@ -138,11 +138,10 @@ func (c *conn) Close() error {
 	return c.driverConn.Close()
 }
 
-// repeated reports whether a text is likely to come again and means the same whenever it is prepared. A PRAGMA may act when it is prepared,
-// not when it is run.
+// repeated reports whether a text is likely to come again and means the same whenever it is prepared. A PRAGMA may act
+// when it is prepared, not when it is run.
 func repeated(text string) bool {
-	verb, _, _ := strings.Cut(text, " ")
-	switch verb {
+	switch verb(text) {
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT":
 		return len(text) <= preparedText
 	}

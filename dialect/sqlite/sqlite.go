@@ -1,9 +1,10 @@
-// Package sqlite is dbq's dialect for SQLite 3.38 and later, through modernc.org/sqlite (pure Go). Import it for its side effect:
+// Package sqlite is dbq's dialect for SQLite 3.42 and later, through modernc.org/sqlite (pure Go). Import it for its
+// side effect:
 //
 //	import _ "github.com/dbq-go/dbq/dialect/sqlite"
 //
-// SQLite has one writer at a time. Every change begins with BEGIN IMMEDIATE or is one statement, so that two processes take turns
-// instead of failing; one writing connection and several readers are faster than several writers.
+// SQLite has one writer at a time. Every change begins with BEGIN IMMEDIATE or is one statement, so that two processes
+// take turns instead of failing; one writing connection and several readers are faster than several writers.
 package sqlite
 
 import (
@@ -72,8 +73,8 @@ func (Dialect) BindValue(v any) any {
 	return v
 }
 
-// Checkout takes expired and due tasks in one transaction: with a single writer nobody can come in between, and the update still
-// checks its own conditions.
+// Checkout takes expired and due tasks in one transaction: with a single writer nobody can come in between, and the
+// update still checks its own conditions.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	if r.Strategy != dialect.CAS {
 		return nil, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
@@ -114,14 +115,19 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 }
 
 // A taker leases tasks within a budget.
-type taker func(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error)
+type taker func(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+) ([]dialect.Row, error)
 
-func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error) {
+func takeExpired(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+) ([]dialect.Row, error) {
 	seen, err := s.Query(ctx, c, s.Statements.Checkout["expired"], args)
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return nil, err
 	}
-	ids, fences, was := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen)), make(map[uuid.UUID]dialect.Row, len(seen))
+	ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
+	was := make(map[uuid.UUID]dialect.Row, len(seen))
 	for i, r := range seen {
 		ids[i], fences[i], was[r.ID] = r.ID, r.Fence, r
 	}
@@ -129,19 +135,25 @@ func takeExpired(ctx context.Context, s *dialect.Session, c dialect.Conn, args d
 	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take over"], args, len(ids))
 	for i := range rows {
 		r := was[rows[i].ID]
-		rows[i].WasHolder, rows[i].WasTaken, rows[i].WasUntil, rows[i].WasAttempt = r.WasHolder, r.WasTaken, r.WasUntil, r.WasAttempt
+		rows[i].WasHolder, rows[i].WasTaken = r.WasHolder, r.WasTaken
+		rows[i].WasUntil, rows[i].WasAttempt = r.WasUntil, r.WasAttempt
+	}
+	if err == nil {
+		err = dialect.RecordTakenOver(ctx, s, c, rows)
 	}
 	return rows, err
 }
 
-func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error) {
+func takeReady(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+) ([]dialect.Row, error) {
 	rows, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
 	rows = b.Fit(rows)
-	if err := s.FillPayloads(ctx, c, s.Statements.CheckoutBatch["payloads"], rows); err != nil {
+	if err := dialect.FillPayloads(ctx, s, c, s.Statements.CheckoutBatch["payloads"], rows); err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
@@ -174,7 +186,7 @@ func takeReady(ctx context.Context, s *dialect.Session, c dialect.Conn, args dia
 
 // nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
-	rows, err := s.Ask(ctx, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
+	rows, err := s.Read(ctx, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err
 }
 
@@ -188,7 +200,8 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.ClassifyConn(err)
 	}
 	switch code := e.Code(); code & 0xff {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_SCHEMA: // the last: another program migrates its tables in the same file
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,
+		sqlite3.SQLITE_SCHEMA: // another program migrates its tables in the same file
 		return dialect.Conflict
 	case sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_ABORT:
 		return dialect.Unknown // by the caller's context, which the core sees
@@ -205,7 +218,8 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.Denied
 	case sqlite3.SQLITE_ERROR: // SQLite has no code of its own for these
 		switch m := e.Error(); {
-		case strings.Contains(m, "no such table"), strings.Contains(m, "no such column"), strings.Contains(m, "has no column named"):
+		case strings.Contains(m, "no such table"), strings.Contains(m, "no such column"),
+			strings.Contains(m, "has no column named"):
 			return dialect.Missing
 		case strings.Contains(m, "no transaction is active"): // a cancelled statement rolled everything back
 			return dialect.Conflict

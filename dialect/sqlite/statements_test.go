@@ -5,32 +5,17 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // migrated is a session on a new database with dbq's tables.
-func migrated(t *testing.T, params string) *dialect.Session {
+func migrated(t *testing.T, params string) *sqlrun.Session {
 	t.Helper()
 	pool := openFile(t, filepath.Join(t.TempDir(), "q.db"), params)
 	s := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: "dbq_"})
 	dialecttest.Migrate(t, s)
 	return s
-}
-
-func TestEveryStatementRuns(t *testing.T) {
-	t.Parallel()
-	type columns struct {
-		dialecttest.Columns
-		Any bool `db:"any"`
-	}
-	one := dialecttest.One()
-	one["now"], one["priority"], one["was_due"] = int64(1), 5, int64(1)
-	dialecttest.EveryStatementRuns[columns](t, migrated(t, ""), one, dialecttest.Two(), nil)
-}
-
-func TestMovesAreTheStateTablesAndNoMore(t *testing.T) {
-	t.Parallel()
-	dialecttest.MovesAreTheStateTables(t, Dialect{})
 }
 
 func TestViewIsReadableToAPerson(t *testing.T) {

@@ -10,19 +10,21 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A transaction that callers share has at most so many of them, and so many bytes, so that none waits long for the others.
+// A transaction that callers share has at most so many of them, and so many bytes, so that none waits long for the
+// others.
 const (
 	mostShared  = 256
 	bytesShared = 4 << 20
 )
 
-// together lets callers share a commit, which costs more than a short statement, and far more when it waits for the disk. Who finds nobody before him
-// leads: he waits for the writing connection and runs, in one transaction, his own statement and those of all who came in the meantime. The next
-// one of those who are left leads then, unless somebody else is there first, who runs what they wait for, too. Nobody waits for company, and who has
-// none needs no transaction but his statement.
+// together lets callers share a commit, which costs more than a short statement, and far more when it waits for the
+// disk. A caller that finds no other one leads: it waits for the writing connection and runs, in one transaction, its
+// own statement and those of all callers that came in the meantime. Then one of the callers that are left leads, unless
+// a new one does, which runs their statements too. No caller waits for others to come, and a single one needs no
+// transaction but its statement.
 //
-// Each gets what he would have got alone: when anything in the transaction fails, it is rolled back, and all of them run their statements by
-// themselves.
+// Each caller gets the result that it would have got alone: when anything in the transaction fails, it is rolled back,
+// and every caller runs its statement by itself.
 type together struct {
 	pool dialect.Pool
 
@@ -85,8 +87,8 @@ func newChange(text string, args []any) (*change, error) {
 	return c, nil
 }
 
-// join waits until a leader has run the change, or its caller is to lead. When ctx ends, what no leader has taken yet is withdrawn; else the answer is no
-// more than a commit away.
+// join waits until a leader has run the change, or its caller is to lead. When ctx ends, what no leader has taken yet
+// is withdrawn; else the answer is no more than a commit away.
 func (t *together) join(ctx context.Context, c *change) (leads bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,8 +157,8 @@ func (t *together) hasCompany() bool {
 	return t.company || len(t.waiting) > 0
 }
 
-// run runs f on the writing connection. It has no grace for a context that ends: a short statement is not cut off, and one that waits for another
-// process's lock has done nothing.
+// run runs f on the writing connection. It has no grace for a context that ends: a short statement is not cut off, and
+// one that waits for another process's lock has done nothing.
 func (t *together) run(ctx context.Context, f func(on *conn) error) error {
 	one, err := t.pool.Writer(ctx)
 	if err != nil {
@@ -174,8 +176,8 @@ func (c *conn) change(ctx context.Context, one *change) error {
 	return err
 }
 
-// shared runs the leader's change and those of all who come before its commit. They are taken when the file's lock is had, so that each can still
-// withdraw while another process has it.
+// shared runs the leader's change and those of all who come before its commit. They are taken when the file's lock is
+// had, so that each can still withdraw while another process has it.
 func (t *together) shared(ctx context.Context, on *conn, leaders *change) error {
 	if _, err := on.ExecContext(ctx, "BEGIN IMMEDIATE", nil); err != nil {
 		return err

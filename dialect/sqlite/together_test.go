@@ -284,8 +284,9 @@ func TestTheQuestionAfterAChangeOutlivesItsCaller(t *testing.T) {
 		_, err := s.Query(ctx, c, s.Statements.Get, dialect.Args{"id": uuid.New()})
 		return err
 	}
-	err := s.Alone(ctx, func(ctx context.Context, c dialect.Conn) error {
-		if _, err := s.ExecBatch(ctx, c, s.Statements.Complete, dialect.Args{"id": dialect.Col[uuid.UUID]{uuid.New()}, "fence": int64(1)}, 1); err != nil {
+	err := s.Autocommit(ctx, func(ctx context.Context, c dialect.Conn) error {
+		if _, err := s.ExecBatch(ctx, c, s.Statements.Batches["complete one"],
+			dialect.Args{"id": dialect.Col[uuid.UUID]{uuid.New()}, "fence": dialect.Col[int64]{1}}, 1); err != nil {
 			t.Errorf("the change got %v", err)
 		}
 		if ctx.Err() == nil {
@@ -296,7 +297,7 @@ func TestTheQuestionAfterAChangeOutlivesItsCaller(t *testing.T) {
 	if err != nil {
 		t.Errorf("the question after the change got %v", err)
 	}
-	if err := s.Alone(ctx, ask); !errors.Is(err, context.Canceled) {
+	if err := s.Autocommit(ctx, ask); !errors.Is(err, context.Canceled) {
 		t.Errorf("one who had ended before and asks first got %v", err)
 	}
 }

@@ -1,16 +1,23 @@
--- Every statement that dbq sends to this engine, for who wants to review them.
+-- Every statement that dbq sends to this engine, for DBA review.
 -- Generated from the dialect by "go generate ./..."; do not edit.
 --
--- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of values.
--- Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON.
--- Tables begin with "dbq_" unless a program says otherwise.
+-- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of
+-- values, or as arrays, with which a statement is run once for each row. Times are microseconds since 1970 in UTC.
+-- States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON. Tables begin with "dbq_" unless a program says
+-- otherwise.
+--
+-- {now} stands for the database's clock:
+--   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
 
 -- ======== The schema ========
 
 -- dbq's tables for oracle
 
+
+-- 0: migration
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
-  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
+  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL,
+  compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
   CONSTRAINT dbq_migr_pk PRIMARY KEY (version))';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -32,6 +39,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   due NUMBER(19),
   was_due NUMBER(19),
   lease_until NUMBER(19),
+  taken NUMBER(19),
   holder VARCHAR2(800 BYTE),
   created NUMBER(19) NOT NULL,
   updated NUMBER(19) NOT NULL,
@@ -68,32 +76,38 @@ BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_busy ON dbq_task (busy_queue) INI
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
-BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
-  CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR'' WHEN 4 THEN ''POISON'' END AS state,
+BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS
+SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
+  CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR''
+    WHEN 4 THEN ''POISON'' END AS state,
   priority, attempt, max_attempts, lapses, fence,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, ''SECOND'') AS due,
-  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END / 1000000, ''SECOND'') AS lease_until,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN
+    COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END
+    / 1000000, ''SECOND'') AS lease_until,
   holder,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, ''SECOND'') AS taken,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, ''SECOND'') AS created,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, ''SECOND'') AS updated,
-  headers, payload_size AS payload_bytes, result FROM dbq_task t';
+  headers, payload_size AS payload_bytes, result
+  FROM dbq_task t';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
-BEGIN INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))));
-EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-END;
-/
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
--- 2: notes, history, archive
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_note (
+-- 2: kv history archive
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
   version NUMBER(19) NOT NULL,
   value VARCHAR2(4000 BYTE) NOT NULL,
   updated NUMBER(19) NOT NULL,
   expires NUMBER(19),
-  CONSTRAINT dbq_note_pk PRIMARY KEY (kind, name)
+  CONSTRAINT dbq_kv_pk PRIMARY KEY (kind, name)
 )';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -117,10 +131,20 @@ BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_att_ended ON dbq_attempt (queue, ended
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
-BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_attempts AS SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
+BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_attempts AS
+SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, ''SECOND'') AS started,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(ended / 1000000, ''SECOND'') AS ended,
-  worker, queue, fence, error FROM dbq_attempt';
+  worker, queue, fence, error
+  FROM dbq_attempt
+UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
+  CASE state WHEN 2 THEN ''completed'' WHEN 3 THEN ''failed'' ELSE ''poisoned'' END,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, ''SECOND''),
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, ''SECOND''),
+  SUBSTR(holder, 1, INSTR(holder, ''#'', -1) - 1), queue, fence, CASE WHEN state <> 2 THEN result END
+  FROM dbq_task t
+ WHERE taken IS NOT NULL AND state IN (2, 3, 4)
+   AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
@@ -139,6 +163,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   due NUMBER(19),
   was_due NUMBER(19),
   lease_until NUMBER(19),
+  taken NUMBER(19),
   holder VARCHAR2(800 BYTE),
   created NUMBER(19) NOT NULL,
   updated NUMBER(19) NOT NULL,
@@ -153,29 +178,19 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
-BEGIN INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (2, 'notes, history, archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))));
-EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-END;
-/
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
 -- ======== The statements ========
 
--- Now. An expression, not a statement: the database's clock in microseconds since 1970.
+-- ==== Now ====
+-- An expression, not a statement: the database's clock in microseconds since 1970.
 ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
 
--- Dual. What stands behind a SELECT that reads no table.
-FROM dual;
-
--- Version. Reads the newest migration that has been applied.
-SELECT MAX(version) AS version, MAX(compatible) AS compatible FROM dbq_migration;
-
--- SetVersion. Notes a migration as applied.
-BEGIN INSERT INTO dbq_migration (version, title, compatible, applied) VALUES (:version, :title, :compatible, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))));
-EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-END;
-/
-
--- MigrationLock. Waits for other migrations of the same tables.
+-- ==== MigrationLock ====
+-- Waits for other migrations of the same tables.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -185,7 +200,8 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;
 /
 
--- MigrationUnlock. Lets them go on.
+-- ==== MigrationUnlock ====
+-- Lets the next migration begin.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -195,236 +211,192 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;
 /
 
--- MigrationTable. Makes the table of applied migrations.
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
-  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL, compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
-  CONSTRAINT dbq_migr_pk PRIMARY KEY (version))';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
-END;
-/
-
--- Drop. Removes everything, for tests and for leaving.
-BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_tasks';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_task PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_lease PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_note PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_attempt PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_archive PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_migration PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-
--- Insert. Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.
--- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload_size, payload)
-    VALUES (:id, :reused * l_now, :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers,
-            :payload_size, :payload);
-  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;
--- In what reads before or after the change it is a list of OR id = :id
+-- ==== Insert ====
+-- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 100 rows. {rows}
+-- is a list, with "\n " in between, of BEGIN INSERT INTO dbq_task (id, fence, queue, reference, kind, state,
+-- priority, max_attempts, due, created, updated, headers, payload_size, payload) VALUES (:id, :reused * l_now,
+-- :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers,
+-- :payload_size, :payload); EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;
 DECLARE
   l_now NUMBER(19);
 BEGIN
-  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  SELECT {now} INTO l_now FROM dual;
   {rows}
 END;
 /
-SELECT id FROM dbq_task WHERE 1 = 0 {rows};
 
--- Settle. Ends attempts (complete, fail, poison, release), if their fences are still valid.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
+-- ==== Settle ====
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid. At most 500 rows.
 UPDATE dbq_task SET
-  due = CASE WHEN :state = 3 AND attempt >= max_attempts THEN NULL ELSE COALESCE(:at, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :after) END,
-  state = CASE WHEN :state = 3 AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
-  attempt = attempt - :uncount, lease_until = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))),
-  result_size = CASE WHEN :state = 0 AND :result_size IS NULL THEN result_size ELSE :result_size END,
-  result = CASE WHEN :state = 0 AND :result_size IS NULL THEN result ELSE :result END WHERE id = :id AND fence = :fence AND state = 1;
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows});
+  due = CASE WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL ELSE COALESCE(:at, {now} + :after) END,
+  state = CASE WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
+  attempt = attempt - :uncount, lease_until = NULL, updated = {now},
+  result_size = CASE WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result_size ELSE :result_size END,
+  result = CASE WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result ELSE :result END WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
 
--- Unlocked. Locks the tasks of a batch that no other transaction has locked: these alone are settled then.
--- At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- ==== Unlocked ====
+-- Locks the tasks of a batch that no other transaction has locked; only these are settled then. At most 500 rows.
+-- {rows} is a list, with ", " in between, of :id
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id FROM dbq_task t
  WHERE t.id IN ({rows}) FOR UPDATE SKIP LOCKED;
 
--- Remove. Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
-DELETE FROM dbq_task WHERE id = :id AND fence = :fence AND state = 1;
+-- ==== Remove ====
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid. At most 500 rows.
+DELETE FROM dbq_task WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
 
--- Extend. Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.
--- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    UPDATE dbq_lease SET fence = :fence, lease_until = l_now + :lease,
-      keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
-     WHERE id = :id AND fence <= :fence AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1);
-    IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
-      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1;
-    END IF;
-  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;
--- In what reads before or after the change it is a list of OR t.id = :id AND t.fence = :fence
+-- ==== Extend ====
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
+-- most 100 rows. {rows} is a list, with "\n " in between, of BEGIN UPDATE dbq_lease SET fence = :fence, lease_until =
+-- l_now + :lease, keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
+-- WHERE id = :id AND fence <= :fence AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND
+-- t.state = 1); IF SQL%ROWCOUNT = 0 THEN INSERT INTO dbq_lease (id, fence, lease_until, keep_until) SELECT t.id,
+-- t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id AND t.fence =
+-- :fence AND t.state = 1; END IF; EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;
 DECLARE
   l_now NUMBER(19);
 BEGIN
-  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  SELECT {now} INTO l_now FROM dual;
   {rows}
 END;
 /
-SELECT t.id, t.fence FROM dbq_task t, dbq_lease l
- WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows});
 
--- Start. Marks attempts as started, where a lease that runs out must count as an attempt.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 ORDER BY t.id FOR UPDATE;
-UPDATE dbq_task SET started = 1 WHERE id = :id AND fence = :fence AND state = 1;
+-- ==== Start ====
+-- Marks attempts as started, where a lease that runs out must count as an attempt. At most 500 rows.
+UPDATE dbq_task SET started = 1 WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
 
--- DropLeases. Removes the renewals of leases that were settled.
--- At most 500 rows.
+-- ==== DropLeases ====
+-- Removes the renewals of leases that were settled. At most 500 rows.
 DELETE FROM dbq_lease WHERE id = :id AND fence = :fence;
 
--- ExpireLeases. Removes renewals that ended long ago, a few at a time.
-DELETE FROM dbq_lease WHERE keep_until <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age AND ROWNUM <= :limit;
+-- ==== ExpireLeases ====
+-- Removes renewals that ended long ago, a few at a time.
+DELETE FROM dbq_lease WHERE keep_until <= {now} - :age AND ROWNUM <= :limit;
 
--- Move reject. A task is taken out before it runs, and parked.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of :id
-SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 0) ORDER BY id FOR UPDATE;
-UPDATE dbq_task SET state = 3, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 0);
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 0 /* CREATED */) ORDER BY id FOR UPDATE;
 
--- Move revoke. The lease is taken away and the task parked; its worker learns so at its next call.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of :id
-SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 1) ORDER BY id FOR UPDATE;
-UPDATE dbq_task SET state = 3, due = NULL, lease_until = NULL, fence = fence + 1, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 1);
+-- ==== Movable revoke ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 1 /* PROCESSING */) ORDER BY id FOR UPDATE;
 
--- Move reenqueue. A failed task is due again, and its attempts start over.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of :id
-SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 OR state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task SET state = 0, due = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), attempt = 0, lapses = 0, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3 OR state = 4) AND state >= 3;
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */ ORDER BY id FOR UPDATE;
 
--- Move quarantine. A failed task is not to be retried.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of :id
-SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task SET state = 4, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 3) AND state >= 3;
+-- ==== Movable quarantine ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */ ORDER BY id FOR UPDATE;
 
--- Move restore. A poisoned task is parked for inspection.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of :id
-SELECT id, queue, state, attempt, fence, holder, updated, result, result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 4) AND state >= 3 ORDER BY id FOR UPDATE;
-UPDATE dbq_task SET state = 3, due = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND (state = 4) AND state >= 3;
+-- ==== Movable restore ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */ ORDER BY id FOR UPDATE;
 
--- Move purge. A finished or parked task is removed.
--- At most 500 rows. Their values are arrays.
--- In what reads before or after the change it is a list of :id
-SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
-DELETE FROM dbq_task WHERE id = :id AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL));
+-- ==== Movable purge ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL)) ORDER BY id FOR UPDATE;
 
--- SetResult. Stores what an operator said, after Move in the same transaction.
--- At most 500 rows.
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows.
+UPDATE dbq_task SET state = 3 /* ERROR */, due = NULL, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 0 /* CREATED */);
+
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
+UPDATE dbq_task SET state = 3 /* ERROR */, due = NULL, fence = fence + 1, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 1 /* PROCESSING */);
+
+-- ==== Move reenqueue ====
+-- A failed task becomes due again, and its attempts start over. At most 500 rows.
+UPDATE dbq_task SET state = 0 /* CREATED */, due = {now}, attempt = 0, lapses = 0, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows.
+UPDATE dbq_task SET state = 4 /* POISON */, due = NULL, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+
+-- ==== Move restore ====
+-- A poisoned task is parked for inspection. At most 500 rows.
+UPDATE dbq_task SET state = 3 /* ERROR */, due = NULL, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows.
+DELETE FROM dbq_task WHERE id = :id AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
+
+-- ==== SetResult ====
+-- Stores an operator's reason, after Move in the same transaction. At most 500 rows.
 UPDATE dbq_task SET result = :result, result_size = :result_size WHERE id = :id;
 
--- Get. Reads one task.
+-- ==== Held ====
+-- Reads what one checkout holds, if its connection died before the answer.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE t.id = :id;
-
--- Held. Reads what one checkout holds, when its connection died before it had the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, {now} AS now FROM dbq_task t
  WHERE t.busy_queue = :queue AND t.holder = :holder;
 
--- List. Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t WHERE {where} ORDER BY t.id{order} FETCH FIRST :limit ROWS ONLY;
-
--- FindIDs. Finds the tasks that an operator's bulk call changes.
-SELECT t.id FROM dbq_task t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
-
--- IDBehind. Finds where the next part of the old tasks ends, for cleaning.
+-- ==== IDBehind ====
+-- Finds where the next part of the old tasks ends, for cleaning.
 SELECT t.id FROM dbq_task t WHERE t.id > :after AND t.id < :before
  ORDER BY t.id OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
--- Peek. Reads where tasks are, to find out whether a call whose connection died had happened.
--- At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- ==== Peek ====
+-- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 500 rows. {rows}
+-- is a list, with ", " in between, of :id
 SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id IN ({rows});
 
--- FindReference. Finds a task by its reference.
-SELECT id FROM dbq_task WHERE reference = :reference AND queue = :queue;
-
--- Count. Counts the tasks of each queue by state, all of them.
-SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN 1 END) AS due,
-  ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - MIN(CASE WHEN due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) THEN due END) AS oldest
+-- ==== Count ====
+-- Counts all tasks of each queue by state.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
+  {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM dbq_task GROUP BY queue, state;
 
--- CountUpTo. Counts the tasks of a queue by state, up to a limit of each.
-SELECT 0 AS state, 0 AS tasks, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut FROM (SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+-- ==== CountUpTo ====
+-- Counts the tasks of a queue by state, up to a limit for each.
+SELECT 0 AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut FROM (SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9 AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9 AND due <= {now}
  ORDER BY due FETCH FIRST :limit ROWS ONLY))
-UNION ALL SELECT 0, COUNT(CASE WHEN state = 0 THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+UNION ALL SELECT 0, COUNT(CASE WHEN state = 0 /* CREATED */ THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
   FROM (SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT 3, COUNT(CASE WHEN state = 3 THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+UNION ALL SELECT 3, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
   FROM (SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
 UNION ALL SELECT 1, COUNT(*), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
   FROM (SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
 
--- CountNewest. Counts the newest tasks that have ended, which are in no index by their queue.
-SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 THEN 1 END) AS parked,
+-- ==== CountNewest ====
+-- Counts the newest finished tasks, which no index finds by their queue.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS parked,
   CASE WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit THEN 1 ELSE 0 END AS cut
   FROM (SELECT queue, state, due FROM dbq_task ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
- WHERE due IS NULL AND state <> 1 GROUP BY queue, state;
+ WHERE due IS NULL AND state <> 1 /* PROCESSING */ GROUP BY queue, state;
 
--- NextQueue. Finds the next queue by name.
+-- ==== NextQueue ====
+-- Finds the next queue by name.
 SELECT queue FROM (
   SELECT MIN(ready_queue) AS queue FROM dbq_task WHERE ready_queue > :queue UNION ALL SELECT MIN(busy_queue) AS queue FROM dbq_task WHERE busy_queue > :queue)
  WHERE queue IS NOT NULL ORDER BY queue;
 
--- Next. Tells when the next task of a queue is due: what an idle worker asks.
-SELECT MIN(due) AS due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM (SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
+-- ==== Next ====
+-- Reports when the next task of a queue is due. Idle workers poll with it.
+SELECT MIN(due) AS due, {now} AS now FROM (SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3
@@ -434,78 +406,64 @@ UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND re
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8
 UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
-UNION ALL SELECT MIN(COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)) AS due FROM dbq_task t WHERE t.busy_queue = :queue) WHERE NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
+UNION ALL SELECT MIN(COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)) AS due FROM dbq_task t WHERE t.busy_queue = :queue) WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- Note. Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.
-SELECT kind, name, version, value, updated, expires, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_note WHERE kind = :kind AND name = :name;
-
--- Notes. Reads the notes of a kind.
-SELECT kind, name, version, value, updated, expires, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_note WHERE kind = :kind ORDER BY name FETCH FIRST :limit ROWS ONLY;
-
--- AddNote. Adds a note where there is none.
-INSERT INTO dbq_note (kind, name, version, value, updated, expires)
-SELECT :kind, :name, 1, :value, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :ttl FROM dual WHERE NOT EXISTS (SELECT 1 FROM dbq_note WHERE kind = :kind AND name = :name);
-
--- SetNote. Changes a note, if nobody else has since it was read.
-UPDATE dbq_note SET version = version + 1, value = :value, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), expires = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :ttl
- WHERE kind = :kind AND name = :name AND version = :version;
-
--- DropNote. Removes a note.
-DELETE FROM dbq_note WHERE kind = :kind AND name = :name;
-
--- ExpireNotes. Removes notes whose time is over.
-DELETE FROM dbq_note WHERE kind = :kind AND expires <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age;
-
--- Record. Adds attempts to the history.
--- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
-    VALUES (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
-  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;
+-- ==== Record ====
+-- Adds attempts to the history. At most 100 rows. {rows} is a list, with "\n " in between, of BEGIN INSERT INTO
+-- dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error) VALUES (:id, :fence, :queue,
+-- :attempt, :outcome, :started, :ended, :worker, :error); EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;
 BEGIN
   {rows}
 END;
 /
 
--- Attempts. Reads the attempts of a task.
-SELECT task, fence, queue, attempt, outcome, started, ended, worker, error FROM dbq_attempt
- WHERE task = :id ORDER BY fence FETCH FIRST :limit ROWS ONLY;
+-- ==== RecordLast ====
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the At most
+-- 500 rows.
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+SELECT t.id, t.fence, t.queue, CASE t.state WHEN 0 THEN t.attempt + 1 ELSE t.attempt END,
+  CASE t.state WHEN 0 THEN 'released' WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
+  t.taken, t.updated, SUBSTR(t.holder, 1, INSTR(t.holder, '#', -1) - 1),
+  CASE WHEN :error_size IS NOT NULL THEN :error WHEN t.state IN (3, 4) THEN t.result END
+  FROM dbq_task t WHERE t.id = :id AND t.taken IS NOT NULL AND t.state <> 1 /* PROCESSING */
+   AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence);
 
--- ExpireAttempts. Removes old attempts, a few at a time.
-DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) - :age AND ROWNUM <= :limit;
+-- ==== ExpireAttempts ====
+-- Removes old attempts, a few at a time.
+DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= {now} - :age AND ROWNUM <= :limit;
 
--- Archive. Copies ended tasks into the archive, just before they are removed in the same transaction.
--- At most 500 rows. {rows} is a list, with ", " in between, of :id
-SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) ORDER BY id FOR UPDATE;
-INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, holder, created, updated, headers, payload_size, result_size, payload, result, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FROM dbq_task t
- WHERE id IN ({rows}) AND (state = 2 OR state = 4 OR (state = 3 AND due IS NULL)) AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
+-- ==== Archive ====
+-- Copies finished tasks into the archive, just before the same transaction removes them. At most 500 rows. {rows} is
+-- a list, with ", " in between, of :id
+INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now} FROM dbq_task t
+ WHERE id IN ({rows}) AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+   AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
 
--- ListArchive. Lists tasks of the archive.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_archive t WHERE {where} ORDER BY t.id FETCH FIRST :limit ROWS ONLY;
-
--- Checkout due. Tells which priorities have a due task, without locks. It is what an idle poll asks.
+-- ==== Checkout due ====
+-- Reports which priorities have a due task, without locks. Idle workers poll with it.
 SELECT 0 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 0 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 0 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 1 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 1 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 1 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 2 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 2 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 2 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 3 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 3 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 3 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 4 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 4 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 4 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 5 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 5 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 5 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 6 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 6 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 6 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 7 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 7 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 7 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 8 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 8 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue)
+ WHERE t.ready_queue = :queue AND t.ready_priority = 8 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
 UNION ALL SELECT 9 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 9 AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))) AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE t.ready_queue = :queue AND t.ready_priority = 9 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- Checkout queue free. Strategy advisory: gives the queue's lock back, after the commit.
+-- ==== Checkout queue free ====
+-- Strategy advisory: gives the queue's lock back, after the commit.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -516,7 +474,8 @@ BEGIN
 END;
 /
 
--- Checkout queue lock. Strategy advisory: waits for the queue's lock, in a statement of its own.
+-- ==== Checkout queue lock ====
+-- Strategy advisory: waits for the queue's lock, in a statement of its own.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -527,7 +486,8 @@ BEGIN
 END;
 /
 
--- Checkout ready. Finds due tasks: one ordered search for each priority. On a server it leases them as well.
+-- ==== Checkout ready ====
+-- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -541,7 +501,7 @@ DECLARE
     SELECT /*+ INDEX(t dbq_task_ready) */ t.id FROM dbq_task t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
      ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
 BEGIN
-  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  SELECT {now} INTO l_now FROM dual;
   FOR l_priority IN 0 .. 9 LOOP
     EXIT WHEN l_room < 1;
     OPEN c_ready(l_priority);
@@ -549,7 +509,8 @@ BEGIN
       FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
       EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
-        UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, updated = l_now
+        UPDATE dbq_task SET state = 1 /* PROCESSING */, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, taken = l_now,
+               updated = l_now
          WHERE id = l_ids(i) AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
       EXIT WHEN l_room < 1;
@@ -559,65 +520,243 @@ BEGIN
 END;
 /
 
--- Checkout see expired. Strategy cas: reads candidates to take over, without locks.
+-- ==== Checkout see expired ====
+-- Strategy cas: reads candidates to take over, without locks.
 SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size, COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
- WHERE t.busy_queue = :queue AND COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_note n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
+ WHERE t.busy_queue = :queue AND COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) <= {now} AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
 
--- Checkout see ready. Strategy cas: reads candidates without locks.
-SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
+-- ==== Checkout see ready ====
+-- Strategy cas: reads candidates without locks.
+SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
 
--- Checkout taken. Reads what this checkout has leased, by its mark.
+-- ==== Checkout taken ====
+-- Reads what this checkout has leased, by its token.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
-  t.was_due, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
+  t.was_due, {now} AS now FROM dbq_task t
  WHERE t.busy_queue = :queue AND t.holder = :holder;
 
--- Checkout update. Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
-UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, started = :begun, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
- WHERE (id, fence) IN (SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+-- ==== Checkout update ====
+-- Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
+UPDATE dbq_task SET state = 1 /* PROCESSING */, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + :lease, holder = :holder, started = :begun,
+  taken = {now}, updated = {now}
+ WHERE (id, fence) IN (SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= {now};
 
--- CheckoutBatch bury. Takes tasks whose attempts are spent to POISON, after their last lease ran out.
--- At most 500 rows.
-UPDATE dbq_task SET state = 4, fence = fence + 1, lease_until = NULL, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))), result_size = :result_size, result = :result
- WHERE id = :id AND fence = :fence AND state = 1;
+-- ==== CheckoutBatch bury ====
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease ran out. At most 500 rows.
+UPDATE dbq_task SET state = 4 /* POISON */, fence = fence + 1, lease_until = NULL, taken = NULL, updated = {now},
+  result_size = :result_size, result = :result
+ WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
 
--- CheckoutBatch skip expired. Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.started, t.payload_size, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) AS now FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED;
+-- ==== CheckoutBatch skip expired ====
+-- Locks those whose lease ran out, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
+-- a list, with ", " in between, of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.started, t.payload_size, {now} AS now FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 /* PROCESSING */ FOR UPDATE SKIP LOCKED;
 
--- CheckoutBatch skip ready. Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.
--- At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+-- ==== CheckoutBatch skip ready ====
+-- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked. At most 500 rows. {rows} is
+-- a list, with ", " in between, of (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows}) AND t.due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) FOR UPDATE SKIP LOCKED;
+ WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED;
 
--- CheckoutBatch take expired. Strategy cas: takes over those candidates whose fence is still the same; those whose attempts are spent become POISON.
+-- ==== CheckoutBatch take expired ====
+-- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
 -- At most 500 rows.
 UPDATE dbq_task SET was_due = -1,
   attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
   lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END, started = :begun, fence = fence + 1,
-  lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) WHERE id = :id AND fence = :fence AND state = 1;
+  lease_until = {now} + :lease, holder = :holder, taken = {now}, updated = {now}
+ WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
 
--- CheckoutBatch take ready. Strategy cas: leases those candidates whose fence is still the same.
--- At most 500 rows.
-UPDATE dbq_task SET state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) + :lease, holder = :holder, started = :begun, updated = ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
- WHERE id = :id AND fence = :fence AND due <= ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+-- ==== CheckoutBatch take ready ====
+-- Strategy cas: leases the candidates whose fence is unchanged. At most 500 rows.
+UPDATE dbq_task SET state = 1 /* PROCESSING */, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + :lease, holder = :holder, started = :begun,
+  taken = {now}, updated = {now}
+ WHERE id = :id AND fence = :fence AND due <= {now};
 
--- CheckoutBatch win. Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.
--- At most 100 rows. {rows} is a list, with "\n  " in between, of BEGIN
-    UPDATE dbq_lease SET fence = :fence + 1, lease_until = l_now + :lease, keep_until = l_now + :lease
-     WHERE id = :id AND (fence < :fence OR lease_until <= l_now);
-    IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
-      VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
-    END IF;
-  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;
--- In what reads before or after the change it is a list of OR l.id = :id AND l.fence = :fence + 1
+-- ==== CheckoutBatch win ====
+-- Keeps renewals off the tasks that are being taken over. At most 100 rows. {rows} is a list, with "\n " in between,
+-- of BEGIN UPDATE dbq_lease SET fence = :fence + 1, lease_until = l_now + :lease, keep_until = l_now + :lease WHERE
+-- id = :id AND (fence < :fence OR lease_until <= l_now); IF SQL%ROWCOUNT = 0 THEN INSERT INTO dbq_lease (id, fence,
+-- lease_until, keep_until) VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease); END IF; EXCEPTION WHEN
+-- DUP_VAL_ON_INDEX THEN NULL; END;
 DECLARE
   l_now NUMBER(19);
 BEGIN
-  SELECT ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6'))) INTO l_now FROM dual;
+  SELECT {now} INTO l_now FROM dual;
   {rows}
 END;
 /
+
+-- ==== CheckoutBatch won ====
+-- Finds those that no renewal came first for. At most 100 rows. {rows} is a list, with "\n " in between, of OR l.id =
+-- :id AND l.fence = :fence + 1
 SELECT l.id FROM dbq_lease l WHERE 1 = 0 {rows};
+
+-- ==== Batches extended ====
+-- Reads which leases Extend has renewed. At most 100 rows. {rows} is a list, with "\n " in between, of OR t.id = :id
+-- AND t.fence = :fence
+SELECT t.id, t.fence FROM dbq_task t, dbq_lease l
+ WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 /* PROCESSING */ AND (1 = 0 {rows});
+
+-- ==== Batches inserted ====
+-- Reads which rows of Insert are there afterwards. At most 100 rows. {rows} is a list, with "\n " in between, of OR
+-- id = :id
+SELECT id FROM dbq_task WHERE 1 = 0 {rows};
+
+-- ==== Batches lock ====
+-- Locks and returns the rows that Settle, Remove or Start will change. At most 500 rows. {rows} is a list, with ", "
+-- in between, of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 /* PROCESSING */ ORDER BY t.id FOR UPDATE;
+
+-- ==== Batches settled ====
+-- Reads the new states of the rows that Settle has changed. At most 500 rows. {rows} is a list, with ", " in between,
+-- of (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows});
+
+-- ==== Version ====
+-- Reads the newest migration that has been applied.
+SELECT max(version) AS version, max(compatible) AS compatible
+  FROM dbq_migration;
+
+-- ==== SetVersion ====
+-- Records a migration as applied.
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT :version, :title, :compatible, {now}
+ FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
+
+-- ==== Drop ====
+-- Removes all tables and views.
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_tasks';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_archive PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_attempt PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_kv PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_lease PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_task PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_migration PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+
+-- ==== Get ====
+-- Reads one task.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.payload, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = :id;
+
+-- ==== FindReference ====
+-- Finds a task by its reference.
+SELECT id
+  FROM dbq_task
+ WHERE reference = :reference AND queue = :queue;
+
+-- ==== List ====
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       {now} AS now
+  FROM dbq_task t
+ WHERE {where}
+ ORDER BY t.id{order}
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== FindIDs ====
+-- Finds the tasks that an operator's bulk call changes.
+SELECT t.id
+  FROM dbq_task t
+ WHERE {where}
+ ORDER BY t.id
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== ListArchive ====
+-- Lists tasks of the archive.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       {now} AS now
+  FROM dbq_archive t
+ WHERE {where}
+ ORDER BY t.id
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== Attempts ====
+-- Reads the attempts of a task that the history has.
+SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+  FROM dbq_attempt
+ WHERE task = :id
+ ORDER BY fence
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== LastAttempt ====
+-- Reads the last attempt of a task from its row.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_task WHERE id = :id
+UNION ALL
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_archive WHERE id = :id;
+
+-- ==== GetKV ====
+-- Reads a key/value record, which all clients of these tables share, such as a queue's pause.
+SELECT kind, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE kind = :kind AND name = :name;
+
+-- ==== ListKV ====
+-- Reads the key/value records of a kind.
+SELECT kind, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE kind = :kind
+ ORDER BY name
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== AddKV ====
+-- Adds a key/value record if there is none.
+INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
+SELECT :kind, :name, 1, :value, {now}, {now} + :ttl
+ FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
+
+-- ==== SetKV ====
+-- Changes a key/value record unless it was changed since it was read.
+UPDATE dbq_kv
+   SET version = version + 1,
+       value = :value,
+       updated = {now},
+       expires = {now} + :ttl
+ WHERE kind = :kind AND name = :name AND version = :version;
+
+-- ==== DropKV ====
+-- Removes a key/value record.
+DELETE FROM dbq_kv
+ WHERE kind = :kind AND name = :name;
+
+-- ==== ExpireKV ====
+-- Removes key/value records that have expired.
+DELETE FROM dbq_kv
+ WHERE kind = :kind AND expires <= {now} - :age;

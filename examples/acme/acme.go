@@ -1,7 +1,5 @@
-// Package acme is a complete dialect of dbq as somebody else would write one, for the page docs/dialect.md: the smallest that keeps every
-// promise. It speaks to SQLite, since that needs no server, and takes nothing from dbq's own dialect for it, which does the same
-// faster: acme has one connection that writes, takes the writer's lock to find that there is nothing to do, and finds due tasks by
-// one search, which walks the future tasks of better priorities. See docs/design.md for what that costs.
+// Package acme is a complete dialect, as small as one can be, for the tutorial docs/dialect.md. It speaks to SQLite,
+// which needs no server, and shares nothing with dialect/sqlite, which is faster and several times as long.
 package acme
 
 import (
@@ -10,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,32 +21,27 @@ func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"acme"}, Dialect: Dialect{}, Open: Open})
 }
 
-// Open opens the file of "acme:FILE".
-func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
+// Open opens the file of "acme:FILE". There is one connection that writes, since SQLite has one writer; readers do not
+// wait for it.
+func Open(ctx context.Context, dsn string) (pool dialect.Pool, err error) {
 	path := strings.TrimPrefix(dsn, "acme:")
 	if path == "" || strings.ContainsAny(path, "?#\x00") {
-		return dialect.Pool{}, fmt.Errorf("%w: write acme:FILE, without parameters", dialect.ErrDSN)
+		return pool, fmt.Errorf("%w: write acme:FILE, without parameters", dialect.ErrDSN)
 	}
 	// What was acknowledged must survive a power failure: synchronous is FULL.
 	file := "file:" + (&url.URL{Path: path}).EscapedPath() +
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-	write, err := sql.Open("sqlite", file+"&_txlock=immediate")
-	if err != nil {
-		return dialect.Pool{}, err
+	if pool.Write, err = sql.Open("sqlite", file+"&_txlock=immediate"); err != nil {
+		return pool, err
 	}
-	write.SetMaxOpenConns(1) // there is one writer
-	// Readers do not wait for it: a worker whose renewal does can see that its tasks are still its own.
-	read, err := sql.Open("sqlite", file)
-	if err != nil {
-		write.Close()
-		return dialect.Pool{}, err
+	pool.Write.SetMaxOpenConns(1)
+	if pool.Read, err = sql.Open("sqlite", file); err == nil {
+		err = pool.Write.PingContext(ctx)
 	}
-	pool := dialect.Pool{Write: write, Read: read}
-	if err := write.PingContext(ctx); err != nil {
+	if err != nil {
 		pool.Close()
-		return dialect.Pool{}, err
 	}
-	return pool, nil
+	return pool, err
 }
 
 // Dialect speaks to SQLite.
@@ -58,22 +50,17 @@ type Dialect struct{}
 // Name is "acme".
 func (Dialect) Name() string { return "acme" }
 
-// Probe finds out whether the server is new enough, and what it can do.
+// Probe reports what the library can do. unixepoch('subsec') came with SQLite 3.42; before, it is null.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
-	var version string
+	server := dialect.Server{Product: "SQLite", Strategies: []dialect.Strategy{dialect.CAS}, MaxPayload: 100 << 20,
+		Precision: time.Millisecond, NoSchemas: true, OneWriter: true}
 	var clock bool
-	// Ask for what is needed rather than for a number, where that is possible: unixepoch('subsec') came with 3.42.
-	err := db.QueryRowContext(ctx, "SELECT sqlite_version(), unixepoch('subsec') IS NOT NULL").Scan(&version, &clock)
-	if err != nil {
-		return dialect.Server{}, err
+	const probe = "SELECT sqlite_version(), unixepoch('subsec') IS NOT NULL"
+	err := db.QueryRowContext(ctx, probe).Scan(&server.Version, &clock)
+	if err == nil && !clock {
+		err = fmt.Errorf("%w: SQLite %s is too old, acme needs 3.42", dialect.ErrDSN, server.Version)
 	}
-	if !clock {
-		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, acme needs 3.42", dialect.ErrDSN, version)
-	}
-	return dialect.Server{
-		Product: "SQLite", Version: version, Strategies: []dialect.Strategy{dialect.CAS},
-		MaxPayload: 100 << 20, Precision: time.Millisecond, NoSchemas: true, OneWriter: true,
-	}, nil
+	return server, err
 }
 
 // BindValue gives the driver an id as bytes: SQLite has no type for it.
@@ -84,68 +71,14 @@ func (Dialect) BindValue(v any) any {
 	return v
 }
 
-// Checkout takes tasks in one transaction, which waits for every other writer. So nobody can come between the search and the change.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
-	if r.Strategy != dialect.CAS {
-		return nil, fmt.Errorf("acme: no strategy %q", r.Strategy)
-	}
-	order := []string{"ready", "expired"}
-	if r.Expired { // else a backlog that fills every checkout would keep them waiting
-		order = []string{"expired", "ready"}
-	}
-	var out []dialect.Row
-	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
-		budget := r.Budget()
-		for _, which := range order {
-			if budget.Spent() {
-				break
-			}
-			args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "limit": budget.Rows,
-				"begun": r.Begun()}
-			rows, err := take(ctx, s, c, which, args, &budget)
-			if err != nil {
-				return err
-			}
-			budget.Spend(rows)
-			out = budget.Mark(append(out, rows...))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err // when it is not known whether the transaction was committed, no row is leased for sure
-	}
-	return out, nil
-}
-
-// take finds tasks, leases the first of them whose payloads fit, and puts them in order again: what a statement returns has none.
-func take(ctx context.Context, s *dialect.Session, c dialect.Conn, which string, args dialect.Args, b *dialect.Budget) ([]dialect.Row, error) {
-	found, err := s.Query(ctx, c, s.Statements.Checkout["find "+which], args)
-	if found = b.Fit(found); err != nil || len(found) == 0 {
-		return nil, err
-	}
-	var ids dialect.Col[uuid.UUID]
-	was := map[uuid.UUID]dialect.Row{}
-	for _, row := range found {
-		ids, was[row.ID] = append(ids, row.ID), row
-	}
-	args["id"] = ids
-	taken, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take "+which], args, len(ids))
-	for i := range taken {
-		row := was[taken[i].ID]
-		taken[i].WasDue, taken[i].WasHolder, taken[i].WasTaken = row.WasDue, row.WasHolder, row.WasTaken
-		taken[i].WasUntil, taken[i].WasAttempt = row.WasUntil, row.WasAttempt
-	}
-	slices.SortFunc(taken, dialect.HandOutOrder)
-	return taken, err
-}
-
 // Classify reads SQLite's result codes.
 func (Dialect) Classify(err error) dialect.Class {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return dialect.ClassifyConn(err)
 	}
-	switch e.Code() & 0xff { // the rest are details
+	has := func(part string) bool { return strings.Contains(e.Error(), part) }
+	switch e.Code() & 0xff { // the other bits are details
 	case code.SQLITE_BUSY, code.SQLITE_LOCKED, code.SQLITE_SCHEMA:
 		return dialect.Conflict
 	case code.SQLITE_CONSTRAINT:
@@ -159,11 +92,11 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.Unavailable
 	case code.SQLITE_READONLY, code.SQLITE_PERM, code.SQLITE_AUTH:
 		return dialect.Denied
-	case code.SQLITE_ERROR: // one code for much: its text tells
-		switch text := e.Error(); {
-		case strings.Contains(text, "no such table"), strings.Contains(text, "no such column"), strings.Contains(text, "has no column"):
+	case code.SQLITE_ERROR: // one code for many errors
+		switch {
+		case has("no such table"), has("no such column"), has("has no column"):
 			return dialect.Missing
-		case strings.Contains(text, "no transaction is active"): // a statement that was cut off rolled everything back
+		case has("no transaction is active"): // an interrupted statement has rolled back everything
 			return dialect.Conflict
 		}
 	}

@@ -11,21 +11,22 @@ import (
 	"strings"
 )
 
-// fillTable puts a table between the two marks of its name on a page that is otherwise written by hand.
+// fillTable replaces what a page has between the two marks with the given name.
 func fillTable(page, name, table string) (string, error) {
 	begin, end := "<!-- "+name+": made by go generate -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, found := strings.Cut(page, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		return "", fmt.Errorf("the page has no place for the table: %s%s", begin, end)
+		return "", fmt.Errorf("marks not found: %s%s", begin, end)
 	}
 	return before + begin + table + end + after, nil
 }
 
-// codeBlock is a block of Go on a page: a mark that names a file and declarations in it, and the block itself.
+// codeBlock matches a block of Go on a page, after a mark that names a file and the declarations to show.
 var codeBlock = regexp.MustCompile("(?s)(<!-- code: (\\S+)([^>]*) -->\n)```go\n.*?```\n")
 
-// fillCode puts code into a page's blocks: the declarations that their marks name, with their comments, or the whole file.
+// fillCode fills a page's code blocks with the declarations that their marks name, with comments. A mark without names
+// takes the whole file.
 func fillCode(page, root string) (string, error) {
 	var failed error
 	filled := codeBlock.ReplaceAllStringFunc(page, func(block string) string {
@@ -39,7 +40,7 @@ func fillCode(page, root string) (string, error) {
 	return filled, failed
 }
 
-// declarations are the texts of a file's declarations by the names of the first thing that each declares.
+// declarations returns the text of the named declarations of a file. A declaration of several names goes by its first.
 func declarations(path string, names []string) (string, error) {
 	source, err := os.ReadFile(path)
 	if err != nil || len(names) == 0 {
@@ -70,7 +71,7 @@ func declarations(path string, names []string) (string, error) {
 	return strings.Join(out, "\n\n") + "\n", nil
 }
 
-// declared is the first name that a declaration declares, and its comment.
+// declared returns the first name that a declaration declares, and its comment.
 func declared(d ast.Decl) (name string, doc *ast.CommentGroup) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/state"
 )
 
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
@@ -39,6 +42,36 @@ func TestTwoRunsWriteTheSame(t *testing.T) {
 	for path, text := range first {
 		if text == "" {
 			t.Errorf("%s is empty", path)
+		}
+	}
+}
+
+func TestCommentsAreOfStatements(t *testing.T) {
+	t.Parallel()
+	var all strings.Builder
+	for _, d := range engines {
+		page, err := sqlPage(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(page)
+	}
+	for name := range comments {
+		keys := []string{""} // a map by state or event has one comment for all
+		for _, in := range state.All() {
+			keys = append(keys, " "+in.String())
+		}
+		for _, move := range state.ByOperator() {
+			keys = append(keys, " "+string(move.Event))
+		}
+		for _, key := range keys {
+			if strings.Contains(all.String(), "\n-- ==== "+name+key+" ====\n") {
+				name = ""
+				break
+			}
+		}
+		if name != "" {
+			t.Errorf("statements.txt has a comment on %q, which no engine has", name)
 		}
 	}
 }

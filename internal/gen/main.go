@@ -1,6 +1,6 @@
-// Command gen writes the pages of docs that follow from the code, so that they cannot say anything else than it does: the state
-// machine, the conformance suite's laws and each engine's SQL; and the table of README.md and the code of docs/dialect.md, whose other
-// sentences are written by hand. It runs in the module's root folder: go generate ./...
+// Command gen writes what the documentation takes from the code: the pages on the state machine, the conformance suite
+// and each engine's SQL, and blocks of pages that are otherwise written by hand. Run it with go generate ./... in the
+// module's root folder. TestGenerated fails when a page is out of date.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/dbq-go/dbq/conformance"
+	"github.com/dbq-go/dbq/conformance/cases"
 )
 
 func main() {
@@ -20,13 +20,13 @@ func main() {
 	}
 }
 
-// pages are the generated files' contents by their path below root, which is the module's folder.
+// pages returns the contents of the generated files by path. Paths are relative to root, the module's folder.
 func pages(root string) (map[string]string, error) {
 	states, err := statesPage(filepath.Join(root, "state", "state.go"))
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"docs/states.md": states, "docs/conformance.md": conformance.Markdown()}
+	out := map[string]string{"docs/states.md": states, "docs/conformance.md": cases.Markdown()}
 	for _, d := range engines {
 		text, err := sqlPage(d)
 		if err != nil {
@@ -34,35 +34,40 @@ func pages(root string) (map[string]string, error) {
 		}
 		out["docs/sql/"+d.Name()+".sql"] = text
 	}
-	if out["README.md"], err = readme(root); err != nil {
-		return nil, fmt.Errorf("README.md: %w", err)
-	}
-	if out["docs/dialect.md"], err = dialectPage(root); err != nil {
-		return nil, fmt.Errorf("docs/dialect.md: %w", err)
+	if err := fillPages(root, out); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
-// readme is README.md with its table of reports.
-func readme(root string) (string, error) {
-	page, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		return "", err
-	}
+// fillPages adds the pages that are written by hand and have generated blocks: tables, the diagram, and code.
+func fillPages(root string, out map[string]string) error {
 	reports, err := readReports(filepath.Join(root, "docs", "reports"))
 	if err != nil {
-		return "", err
+		return err
 	}
-	return fillTable(string(page), "reports", reportTable(reports))
-}
-
-// dialectPage is docs/dialect.md with the code of examples/acme.
-func dialectPage(root string) (string, error) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "dialect.md"))
-	if err != nil {
-		return "", err
+	for path, tables := range map[string]map[string]string{
+		"README.md":               {"states": diagram(usual, false)},
+		"docs/engines.md":         {"reports": reportTable(reports)},
+		"docs/getting-started.md": nil,
+		"docs/dialect.md":         nil,
+	} {
+		page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+		if err != nil {
+			return err
+		}
+		text, err := fillCode(string(page), root)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for name, table := range tables {
+			if text, err = fillTable(text, name, table); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		out[path] = text
 	}
-	return fillCode(string(page), root)
+	return nil
 }
 
 func write(root string) error {

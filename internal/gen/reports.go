@@ -13,10 +13,10 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// withoutReport are products that have a dialect, or are to get one, and of which nobody has sent a report yet.
+// withoutReport lists products that have a dialect but no report yet.
 var withoutReport = []string{"Oracle"}
 
-// strategies are the table's columns.
+// strategies lists the columns of the table.
 var strategies = []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS}
 
 // A report is a file of docs/reports.
@@ -25,7 +25,7 @@ type report struct {
 	conformance.Report
 }
 
-// readReports reads the reports of a folder, in the order of the table.
+// readReports reads the reports in a folder and sorts them as the table shows them.
 func readReports(dir string) ([]report, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -44,21 +44,22 @@ func readReports(dir string) ([]report, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", path, err)
 		case rep.Match != "":
-			return nil, fmt.Errorf("%s: only the cases that match %q were run; a report here is of the whole suite", path, rep.Match)
+			return nil, fmt.Errorf("%s: covers only the cases that match %q; run the whole suite", path, rep.Match)
 		default:
 			if _, err := os.Stat(page); err != nil {
-				return nil, fmt.Errorf("%s: its page %s is not there; dbq conform writes both", path, page)
+				return nil, fmt.Errorf("%s: page %s is missing; dbq conform writes both", path, page)
 			}
 		}
 		out = append(out, report{name, rep})
 	}
 	slices.SortFunc(out, func(a, b report) int {
-		return cmp.Or(cmp.Compare(a.Product, b.Product), slices.Compare(numbers(a.Version), numbers(b.Version)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.Product, b.Product),
+			slices.Compare(numbers(a.Version), numbers(b.Version)), cmp.Compare(a.name, b.name))
 	})
 	return out, nil
 }
 
-// numbers are those in a version, so that 9.7 comes before 10.11.
+// numbers returns the numbers in a version, so that 9.7 sorts before 10.11.
 func numbers(version string) (out []int) {
 	for part := range strings.FieldsFuncSeq(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		if n, err := strconv.Atoi(part); err == nil {
@@ -68,14 +69,14 @@ func numbers(version string) (out []int) {
 	return out
 }
 
-// reportTable is the README's table of what was run where. Links lead below docs/reports.
+// reportTable returns the table of reports for docs/engines.md. Its links are relative to docs.
 func reportTable(reports []report) string {
 	var b strings.Builder
 	b.WriteString("| engine | version |")
 	for _, s := range strategies {
 		fmt.Fprintf(&b, " `%s` |", s)
 	}
-	b.WriteString(" not checked | report of |\n|---|---|" + strings.Repeat("---|", len(strategies)) + "---|---|\n")
+	b.WriteString(" skipped | report |\n|---|---|" + strings.Repeat("---|", len(strategies)) + "---|---|\n")
 	seen := map[string]bool{}
 	for _, r := range reports {
 		seen[r.Product] = true
@@ -83,7 +84,8 @@ func reportTable(reports []report) string {
 		for _, s := range strategies {
 			fmt.Fprintf(&b, " %s |", sum(r.Report, s))
 		}
-		fmt.Fprintf(&b, " %d | [%s](docs/reports/%s.md) |\n", r.Count(conformance.NotChecked), r.Started.Format("2006-01-02"), r.name)
+		fmt.Fprintf(&b, " %d | [%s](reports/%s.md) |\n",
+			r.Count(conformance.Skipped), r.Started.Format("2006-01-02"), r.name)
 	}
 	for _, product := range withoutReport {
 		if !seen[product] {
@@ -93,15 +95,15 @@ func reportTable(reports []report) string {
 	return b.String()
 }
 
-// sum is what became of the cases under one strategy.
+// sum counts the cases that passed and failed under one strategy.
 func sum(r conformance.Report, s dialect.Strategy) string {
 	if !slices.Contains(r.Strategies, s) {
 		return "–"
 	}
 	part := r.Of(s)
-	text := fmt.Sprintf("%d held", part.Count(conformance.Held))
-	if broken := part.Count(conformance.Broken); broken > 0 {
-		text += fmt.Sprintf(", **%d broken**", broken)
+	text := fmt.Sprintf("%d passed", part.Count(conformance.Passed))
+	if failed := part.Count(conformance.Failed); failed > 0 {
+		text += fmt.Sprintf(", **%d failed**", failed)
 	}
 	return text
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,152 +16,117 @@ import (
 	"github.com/dbq-go/dbq/dialect/oracle"
 	"github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 )
 
 // engines are the dialects whose SQL is printed.
 var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dialect{}, oracle.Dialect{}}
 
-// comments say what each statement is for, by its name: the field of dialect.Statements, or the field and the key. Operators'
-// events have the state table's sentence instead.
-var comments = map[string]string{
-	"Begin":          "Begins a write transaction.",
-	"Now":            "An expression, not a statement: the database's clock in microseconds since 1970.",
-	"Dual":           "What stands behind a SELECT that reads no table.",
-	"Version":        "Reads the newest migration that has been applied.",
-	"SetVersion":     "Notes a migration as applied.",
-	"MigrationLock":  "Waits for other migrations of the same tables.",
-	"MigrationTable": "Makes the table of applied migrations.",
-	"Drop":           "Removes everything, for tests and for leaving.",
-	"Insert":         "Adds tasks. What is there already, by id or by reference and queue, is left out and is no error.",
-	"InsertAlike":    "Adds new tasks without a reference that share all but their ids and payloads.",
-	"Settle":         "Ends attempts (complete, fail, poison, release), if their fences are still valid.",
-	"Complete":       "Ends attempts that completed without a result, if their common fence is still valid.",
-	"Remove":         "Ends attempts and removes the tasks (complete and delete), if their fences are still valid.",
-	"RemoveAlike":    "Ends attempts and removes the tasks, if their common fence is still valid.",
-	"Unlocked":       "Locks the tasks of a batch that no other transaction has locked: these alone are settled then.",
-	"Extend":         "Renews leases. On servers a renewal is a row of its own, so that a heartbeat writes and locks no task.",
-	"Start":          "Marks attempts as started, where a lease that runs out must count as an attempt.",
-	"DropLeases":     "Removes the renewals of leases that were settled.",
-	"ExpireLeases":   "Removes renewals that ended long ago, a few at a time.",
-	"SetResult":      "Stores what an operator said, after Move in the same transaction.",
-	"Get":            "Reads one task.",
-	"Held":           "Reads what one checkout holds, when its connection died before it had the answer.",
-	"Exhausted":      "Reads what one checkout moved to POISON, when its connection died before it had the answer.",
-	"List":           "Lists tasks without their payloads. {where} is made of comparisons of plain columns, {order} is empty or DESC.",
-	"FindIDs":        "Finds the tasks that an operator's bulk call changes.",
-	"IDBehind":       "Finds where the next part of the old tasks ends, for cleaning.",
-	"InState":        "A condition, not a statement: what a filter for just this state adds, so that its tasks are found by an index.",
-	"Peek":           "Reads where tasks are, to find out whether a call whose connection died had happened.",
-	"FindReference":  "Finds a task by its reference.",
-	"Count":          "Counts the tasks of each queue by state, all of them.",
-	"CountUpTo":      "Counts the tasks of a queue by state, up to a limit of each.",
-	"CountNewest":    "Counts the newest tasks that have ended, which are in no index by their queue.",
-	"NextQueue":      "Finds the next queue by name.",
-	"Next":           "Tells when the next task of a queue is due: what an idle worker asks.",
-	"Notify":         "Wakes workers of other processes, outside of the transaction that enqueued.",
+//go:embed statements.txt
+var statementsText string
 
-	"Note":           "Reads a note: a small fact that all who work on these tables share, such as that a queue is paused.",
-	"Notes":          "Reads the notes of a kind.",
-	"AddNote":        "Adds a note where there is none.",
-	"SetNote":        "Changes a note, if nobody else has since it was read.",
-	"DropNote":       "Removes a note.",
-	"ExpireNotes":    "Removes notes whose time is over.",
-	"Record":         "Adds attempts to the history.",
-	"RecordAlike":    "Adds attempts to the history that ended alike, without an error, and are most likely new.",
-	"Attempts":       "Reads the attempts of a task.",
-	"ExpireAttempts": "Removes old attempts, a few at a time.",
-	"Archive":        "Copies ended tasks into the archive, just before they are removed in the same transaction.",
-	"ListArchive":    "Lists tasks of the archive.",
+// comments are those of statements.txt, by name.
+var comments = readComments(statementsText)
 
-	"Checkout any":                   "Tells whether there is anything to take, without the writer's lock.",
-	"Checkout update":                "Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.",
-	"Checkout taken":                 "Reads what this checkout has leased, by its mark.",
-	"Checkout ready":                 "Finds due tasks: one ordered search for each priority. On a server it leases them as well.",
-	"Checkout ready within":          "Is ready for a queue whose payloads are not known to be small: it leases those that fit.",
-	"Checkout ready sizes":           "Is ready for a queue whose payloads are not known to be small: it locks tasks and leaves the payloads out.",
-	"CheckoutBatch payloads":         "Reads the large payloads of the tasks that fit.",
-	"Checkout take":                  "Leases the tasks that were found.",
-	"Checkout expired":               "Takes over tasks whose lease ran out; those whose attempts are spent become POISON.",
-	"Checkout queue lock":            "Strategy advisory: waits for the queue's lock, in a statement of its own.",
-	"Checkout see ready":             "Strategy cas: reads candidates without locks.",
-	"Checkout see expired":           "Strategy cas: reads candidates to take over, without locks.",
-	"Checkout dead":                  "Tells whether the table has many dead rows, which a search that took long had to pass.",
-	"Checkout now":                   "Reads the database's clock, when a slow search for due tasks found none: the next ones begin a little before it.",
-	"Checkout oldest":                "Tells when the oldest task in work was taken: leases that ran out are looked for from there on.",
-	"Checkout due":                   "Tells which priorities have a due task, without locks. It is what an idle poll asks.",
-	"Checkout turn":                  "Strategy skip-locked: a large checkout waits for others of its queue, a second at most.",
-	"Checkout turn over":             "Strategy skip-locked: lets the next one begin, before the commit.",
-	"Checkout queue free":            "Strategy advisory: gives the queue's lock back, after the commit.",
-	"CheckoutBatch take":             "Leases the tasks that were found.",
-	"CheckoutBatch take over":        "Takes over tasks whose lease ran out; on SQLite those whose attempts are spent become POISON.",
-	"CheckoutBatch win":              "Keeps renewals off the tasks that are being taken over, and finds those that were renewed just now.",
-	"CheckoutBatch bury":             "Takes tasks whose attempts are spent to POISON, after their last lease ran out.",
-	"CheckoutBatch lock ready":       "Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.",
-	"CheckoutBatch lock expired":     "Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.",
-	"CheckoutBatch skip ready":       "Strategy cas: locks those candidates whose fence is still the same and that nobody has locked.",
-	"CheckoutBatch skip expired":     "Locks those whose lease ran out, whose fence is still the same, and that nobody has locked.",
-	"CheckoutBatch try lock ready":   "On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.",
-	"CheckoutBatch try lock expired": "On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.",
-	"MigrationUnlock":                "Lets them go on.",
-	"CheckoutBatch take ready":       "Strategy cas: leases those candidates whose fence is still the same.",
-	"CheckoutBatch take expired": "Strategy cas: takes over those candidates whose fence is still the same; " +
-		"those whose attempts are spent become POISON.",
+func readComments(text string) map[string]string {
+	out, last := map[string]string{}, ""
+	for line := range strings.Lines(text) {
+		more, indented := strings.CutPrefix(line, "  ")
+		name, comment, found := strings.Cut(line, ": ")
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case indented:
+			out[last] += " " + strings.TrimSpace(more)
+		case found:
+			out[name], last = strings.TrimSpace(comment), name
+		}
+	}
+	return out
 }
 
-const sqlIntro = `-- Every statement that dbq sends to this engine, for who wants to review them.
+const sqlIntro = `-- Every statement that dbq sends to this engine, for DBA review.
 -- Generated from the dialect by "go generate ./..."; do not edit.
 --
--- A :name stands for a value, %s. %s
--- Times are microseconds since 1970 in UTC. States are %s.
--- Tables begin with "dbq_" unless a program says otherwise.
+%s
+--
+-- {now} stands for the database's clock:
+--   %s
 
 -- ======== The schema ========
 
 `
 
-// sqlPage is what a DBA reads about an engine: its migrations, and its statements by name.
+// sqlPage returns the page on an engine for DBAs: its migrations, and its statements by name.
 func sqlPage(d dialect.Dialect) (string, error) {
 	schema, err := dbq.MigrationSQL(d)
 	if err != nil {
 		return "", err
 	}
-	st := d.Statements(dialect.Names{Prefix: "dbq_"})
+	st := sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"})
 	sent := "which is sent apart from the text and never written into it"
 	if _, inlines := d.(dialect.Inliner); inlines {
 		sent = "which the driver writes into the text, escaped; an id is written as x'...'"
 	}
 	batches := "In a statement that takes many rows, it is an array."
 	switch {
-	case st.Extend.Repeat:
+	case st.Insert.Row != "" && st.Remove.Row == "":
 		batches = "Rows come as a list of values, or as arrays, with which a statement is run once for each row."
 	case st.Insert.Row != "":
 		batches = "Rows come as a list of values."
 	}
-	p := printer{engine: d.Name()}
+	p := printer{engine: d.Name(), now: st.Now}
 	var states []string
 	for _, s := range state.All() {
 		states = append(states, fmt.Sprintf("%s %v", state.Literals(s), s))
 	}
-	fmt.Fprintf(&p.b, sqlIntro, sent, batches, strings.Join(states, ", "))
+	about := fmt.Sprintf("A :name stands for a value, %s. %s Times are microseconds since 1970 in UTC. States are %s."+
+		" Tables begin with \"dbq_\" unless a program says otherwise.", sent, batches, strings.Join(states, ", "))
+	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), st.Now)
 	p.b.WriteString(schema + "\n-- ======== The statements ========\n")
 	p.statements(st)
 	return p.b.String(), p.err
 }
 
+// commentLines is a text as lines of SQL comment of at most 118 columns.
+func commentLines(text string) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case b.Len() == 0:
+			b.WriteString("--")
+			column = 2
+		case column+1+len(word) > 118:
+			b.WriteString("\n--")
+			column = 2
+		}
+		b.WriteString(" " + word)
+		column += 1 + len(word)
+	}
+	return b.String()
+}
+
 // printer writes statements under their names.
 type printer struct {
 	engine string
+	now    string // the database's clock
 	b      strings.Builder
 	err    error
 }
 
-// statements writes every field, so that none can be forgotten.
-func (p *printer) statements(st dialect.Statements) {
+// parts are the fields of Statements that are no statements but stand in others.
+var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropView"}
+
+// statements writes every other field, so that none can be forgotten.
+func (p *printer) statements(st sqlrun.Texts) {
 	v := reflect.ValueOf(st)
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		switch f := v.Field(i).Interface().(type) {
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		name := field.Name
+		if field.Anonymous || slices.Contains(parts, name) {
+			continue
+		}
+		switch f := v.FieldByIndex(field.Index).Interface().(type) {
 		case dialect.PlaceholderStyle, []state.State:
 		case string:
 			if f != "" {
@@ -174,7 +142,9 @@ func (p *printer) statements(st dialect.Statements) {
 			}
 		case map[state.Event]dialect.Batch:
 			for _, t := range state.ByOperator() {
-				p.batch(name+" "+string(t.Event), t.Doc, f[t.Event])
+				if b, ok := f[t.Event]; ok {
+					p.batch(name+" "+string(t.Event), cmp.Or(comments[name], t.Doc), b)
+				}
 			}
 		case map[state.State]string:
 			for _, in := range slices.Sorted(maps.Keys(f)) {
@@ -194,13 +164,39 @@ func (p *printer) statements(st dialect.Statements) {
 	}
 }
 
+// stateDigit is a comparison with a state, and the comment that it may have.
+var stateDigit = regexp.MustCompile(`\bstate(?: \+ 0)? (?:=|>=|<>) [0-4]\b(?: /\*)?`)
+
+// named writes a state's name beside its number.
+func named(comparison string) string {
+	if strings.HasSuffix(comparison, "*") {
+		return comparison
+	}
+	number := comparison[len(comparison)-1:]
+	for _, s := range state.All() {
+		if state.Literals(s) == number {
+			return comparison + " /* " + s.String() + " */"
+		}
+	}
+	return comparison
+}
+
+// text writes statements under their name, with the clock and the states by their names.
 func (p *printer) text(name, comment string, texts ...string) {
 	if comment == "" {
-		p.err = fmt.Errorf("%s: say in internal/gen/sql.go what %q is for", p.engine, name)
+		p.err = fmt.Errorf("%s: internal/gen/statements.txt has no comment on %q", p.engine, name)
 	}
-	fmt.Fprintf(&p.b, "\n-- %s. %s\n", name, comment)
+	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", name, commentLines(comment))
 	for _, text := range texts {
-		p.b.WriteString(dialect.Terminated(text))
+		if name != "Now" {
+			text = strings.ReplaceAll(text, p.now, "{now}")
+		}
+		for line := range strings.Lines(dialect.Terminated(text)) {
+			if !strings.HasPrefix(line, "--") {
+				line = stateDigit.ReplaceAllStringFunc(line, named)
+			}
+			p.b.WriteString(line)
+		}
 	}
 }
 
@@ -208,27 +204,9 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	if b.SQL == "" {
 		p.err = fmt.Errorf("%s: %q has no text", p.engine, name)
 	}
-	how := fmt.Sprintf("\n-- At most %d rows.", b.Max)
+	how := fmt.Sprintf(" At most %d rows.", b.Max)
 	if b.Row != "" {
 		how += fmt.Sprintf(" {rows} is a list, with %q in between, of %s", b.Sep, b.Row)
 	}
-	if b.Row == "" && b.ReadRow != "" {
-		how += " Their values are arrays."
-	}
-	if b.Counts {
-		how += "\n-- What is asked beside the change is asked only when it touched fewer. It is undone to a savepoint then, if it is to be asked before."
-	}
-	if b.ReadRow != "" {
-		how += fmt.Sprintf("\n-- In what reads before or after the change it is a list of %s", b.ReadRow)
-	}
-	var texts []string
-	if b.One != "" {
-		how += "\n-- The second one is for a single row."
-	}
-	for _, text := range []string{b.First, b.SQL, b.One, b.After} {
-		if text != "" {
-			texts = append(texts, text)
-		}
-	}
-	p.text(name, comment+how, texts...)
+	p.text(name, comment+how, b.SQL)
 }

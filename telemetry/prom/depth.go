@@ -6,75 +6,92 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
-	// statsEvery is how old counts may be, since there may be several scrapers.
-	statsEvery   = 15 * time.Second
+	statsEvery   = 15 * time.Second // how old counts may be: there may be several scrapers
 	statsTimeout = 10 * time.Second
 )
 
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("dbq_"+name, help, labels, nil)
+}
+
 var (
-	depthDesc    = prometheus.NewDesc("dbq_tasks", "Tasks by state, counted up to 10000, at most 15 seconds old.", []string{"queue", "state"}, nil)
-	dueDesc      = prometheus.NewDesc("dbq_due_tasks", "Tasks that are due and wait for a worker, counted like dbq_tasks.", []string{"queue"}, nil)
-	ageDesc      = prometheus.NewDesc("dbq_oldest_due_seconds", "How long the oldest due task has been due.", []string{"queue"}, nil)
-	pauseDesc    = prometheus.NewDesc("dbq_queue_paused", "1 while operators have paused the queue.", []string{"queue"}, nil)
-	retryDesc    = prometheus.NewDesc("dbq_retries_total", "Writes that were tried again because of a conflict or a lost connection.", nil, nil)
-	conflictDesc = prometheus.NewDesc("dbq_conflicts_total", "Of the writes in dbq_retries_total, those because of a conflict with somebody else's.", nil, nil)
-	earDesc      = prometheus.NewDesc("dbq_listening", "1 while notifications of other processes arrive.", nil, nil)
+	tasksDesc = desc("tasks", "Tasks by state, counted up to 10000, at most 15 seconds old.", "queue", "state")
+	dueDesc   = desc("due_tasks", "Tasks that are due and wait for a worker, counted like dbq_tasks.", "queue")
+	ageDesc   = desc("oldest_due_seconds", "How long the oldest due task has been due.", "queue")
+	pauseDesc = desc("queue_paused", "1 while the queue is paused.", "queue")
+	retryDesc = desc("retries_total", "Writes that were retried after a conflict or a lost connection.")
+
+	conflictDesc  = desc("conflicts_total", "Of the retries in dbq_retries_total, those after a conflict.")
+	listeningDesc = desc("listening", "1 while notifications from other processes arrive.")
 )
 
-// Watch registers what is asked of the client when the metrics are scraped: tasks by state, the age of the oldest due task, which queues
-// are paused, and the client's own counts. One process of several is enough to tell the depths. It fails when it was called before.
+// Watch registers metrics that are read from the database on a scrape: tasks by state, the age of the oldest due task
+// and paused queues; and the client's counts of retries. Of the processes that share tables, one is enough. It fails if
+// the metrics watch a client already.
 func (m *Metrics) Watch(c *dbq.Client) error { return m.registerer.Register(&depth{c: c, m: m}) }
 
+// depth is a collector of what Watch promises.
 type depth struct {
 	c *dbq.Client
 	m *Metrics
 
 	mu     sync.Mutex
 	at     time.Time
-	stats  []dbq.QueueStats
+	stats  []admin.QueueStats
 	paused map[string]bool // by queue: those with tasks, and those that are paused
 }
 
+// Describe sends the descriptions of all metrics.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{depthDesc, dueDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, earDesc} {
+	for _, desc := range []*prometheus.Desc{
+		tasksDesc, dueDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, listeningDesc,
+	} {
 		out <- desc
 	}
 }
 
+// Collect sends the metrics. If the database does not answer, those that come from it are an error.
 func (d *depth) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(retryDesc, prometheus.CounterValue, float64(d.c.Retried()))
-	out <- prometheus.MustNewConstMetric(conflictDesc, prometheus.CounterValue, float64(d.c.Conflicts()))
-	listening := 0.0
-	if d.c.Listening() {
-		listening = 1
+	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
 	}
-	out <- prometheus.MustNewConstMetric(earDesc, prometheus.GaugeValue, listening)
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		send(desc, prometheus.GaugeValue, value, labels...)
+	}
+	send(retryDesc, prometheus.CounterValue, float64(d.c.Stats().Retried))
+	send(conflictDesc, prometheus.CounterValue, float64(d.c.Stats().Conflicts))
+	gauge(listeningDesc, oneIf(d.c.Stats().Listening))
 	stats, paused, err := d.count()
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(depthDesc, err)
+		out <- prometheus.NewInvalidMetric(tasksDesc, err)
 		return
 	}
 	for _, q := range stats {
 		for state, n := range q.Count {
-			out <- prometheus.MustNewConstMetric(depthDesc, prometheus.GaugeValue, float64(n), q.Queue, state.String())
+			gauge(tasksDesc, float64(n), q.Queue, state.String())
 		}
-		out <- prometheus.MustNewConstMetric(dueDesc, prometheus.GaugeValue, float64(q.Due), q.Queue)
-		out <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, q.OldestDue.Seconds(), q.Queue)
+		gauge(dueDesc, float64(q.Due), q.Queue)
+		gauge(ageDesc, q.OldestDue.Seconds(), q.Queue)
 	}
 	for queue, is := range paused {
-		value := 0.0
-		if is {
-			value = 1
-		}
-		out <- prometheus.MustNewConstMetric(pauseDesc, prometheus.GaugeValue, value, queue)
+		gauge(pauseDesc, oneIf(is), queue)
 	}
 }
 
-func (d *depth) count() ([]dbq.QueueStats, map[string]bool, error) {
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// count returns the statistics and the pauses by label, from the database unless it did a moment ago.
+func (d *depth) count() ([]admin.QueueStats, map[string]bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.at.IsZero() && time.Since(d.at) < statsEvery {
@@ -82,11 +99,12 @@ func (d *depth) count() ([]dbq.QueueStats, map[string]bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statsTimeout)
 	defer cancel()
-	stats, err := d.c.Stats(ctx)
+	ops := admin.New(d.c)
+	stats, err := ops.Stats(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	queues, err := d.c.Queues(ctx)
+	queues, err := ops.Queues(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,34 +10,35 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 )
 
-// Other is the label of the queues, and of the kinds, beyond the bound on their number.
+// Other is the label of the queues and kinds beyond the limits on their number.
 const Other = "other"
 
 const (
 	// DefaultMaxQueues is how many queues have series of their own.
 	DefaultMaxQueues = 200
-	// DefaultMaxKinds is how many pairs of queue and kind have series of their own. Each takes two dozen series.
+	// DefaultMaxKinds is how many pairs of queue and kind have series of their own. Each has about two dozen.
 	DefaultMaxKinds = 200
 )
 
 // Option changes the metrics that New makes.
 type Option func(*Metrics) error
 
-// WithMaxQueues bounds the queues that have series of their own, in this process. The first n that are met have; what happens in the
-// others is counted under the label "other". The default is DefaultMaxQueues.
+// WithMaxQueues limits how many queues have series of their own in this process. The first n have; the others are
+// counted under the label Other. The default is DefaultMaxQueues; n must be at least 1.
 func WithMaxQueues(n int) Option {
 	return func(m *Metrics) (err error) { m.queues, err = newBounded("queues", n); return err }
 }
 
-// WithMaxKinds bounds the pairs of queue and kind that have series of their own, in this process. The kinds of the others are counted under the
-// label "other" of their queue. The default is DefaultMaxKinds.
+// WithMaxKinds limits how many pairs of queue and kind have series of their own in this process. The other kinds are
+// counted under the label Other of their queue. The default is DefaultMaxKinds; n must be at least 1.
 func WithMaxKinds(n int) Option {
 	return func(m *Metrics) (err error) { m.kinds, err = newBounded("kinds", n); return err }
 }
 
-// bounded is a set that takes a number of members and no more, so that the names that tasks and callers bring cannot fill the memory.
+// bounded is a set of at most so many names: those of tasks and callers must not fill the memory.
 type bounded struct {
 	mu   sync.RWMutex
 	most int
@@ -46,12 +47,12 @@ type bounded struct {
 
 func newBounded(what string, most int) (*bounded, error) {
 	if most < 1 {
-		return nil, fmt.Errorf("prom: a bound of %d %s: it must be at least 1", most, what)
+		return nil, fmt.Errorf("prom: at most %d %s: use at least 1", most, what)
 	}
 	return &bounded{most: most, seen: map[[2]string]bool{}}, nil
 }
 
-// has reports whether a name is a member, which it becomes while there is room.
+// has reports whether a name is in the set, after adding it if there is room.
 func (b *bounded) has(name [2]string) bool {
 	b.mu.RLock()
 	is := b.seen[name]
@@ -68,7 +69,7 @@ func (b *bounded) has(name [2]string) bool {
 	return true
 }
 
-// queueLabel is the label of a queue. A name that no queue can have is "", as where there is none.
+// queueLabel returns the label of a queue, "" for a name that no queue can have.
 func (m *Metrics) queueLabel(queue string) string {
 	switch {
 	case queue == "" || !isLabel(queue, dbq.MaxQueueName):
@@ -79,7 +80,7 @@ func (m *Metrics) queueLabel(queue string) string {
 	return Other
 }
 
-// kindLabels are the labels of a queue and of a kind within it. Rows that were not made by dbq may have a kind that is no text.
+// kindLabels returns the labels of a queue and of a kind in it. A row that dbq did not write may have an invalid kind.
 func (m *Metrics) kindLabels(queue, kind string) (string, string) {
 	queue = m.queueLabel(queue)
 	if kind == "" {
@@ -91,15 +92,15 @@ func (m *Metrics) kindLabels(queue, kind string) (string, string) {
 	return queue, kind
 }
 
-// isLabel reports whether a text is one that dbq takes as a name. Prometheus panics on one that is not UTF-8.
+// isLabel reports whether a text is valid as a name in dbq. Prometheus panics on a label that is not UTF-8.
 func isLabel(text string, most int) bool {
 	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most &&
 		!strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// groupStats adds up the counts of queues that share a label.
-func (m *Metrics) groupStats(stats []dbq.QueueStats) []dbq.QueueStats {
-	var out []dbq.QueueStats
+// groupStats adds up the statistics of queues that share a label.
+func (m *Metrics) groupStats(stats []admin.QueueStats) []admin.QueueStats {
+	var out []admin.QueueStats
 	at := map[string]int{}
 	for _, q := range stats {
 		label := m.queueLabel(q.Queue)
@@ -119,7 +120,7 @@ func (m *Metrics) groupStats(stats []dbq.QueueStats) []dbq.QueueStats {
 	return out
 }
 
-// groupPauses says of queues that share a label that they are paused when one is.
+// groupPauses reports by label whether a queue of it is paused.
 func (m *Metrics) groupPauses(paused map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, queue := range slices.Sorted(maps.Keys(paused)) {

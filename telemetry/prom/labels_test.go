@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series counts those of a registry, and collects the values of a label.
+// series counts the series in a registry, and collects the values of a label.
 func series(t *testing.T, r *prometheus.Registry, label string) (n int, values map[string]bool) {
 	t.Helper()
 	families, err := r.Gather()
@@ -75,7 +75,8 @@ func TestSeriesAreBounded(t *testing.T) {
 		if _, err := db.Queue(fmt.Sprintf("q%02d", i)).Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 			t.Fatal(err)
 		}
-		m.Work(worker.Event{Kind: worker.Ended, Queue: "q00", Task: dbq.Task{Kind: fmt.Sprintf("k%d", i)}, Outcome: "complete"})
+		task := dbq.Task{Kind: fmt.Sprintf("k%d", i)}
+		m.Work(worker.Event{Kind: worker.Ended, Queue: "q00", Task: task, Outcome: "complete"})
 	}
 	_, queues := series(t, registry, "queue")
 	_, kinds := series(t, registry, "kind")
@@ -100,7 +101,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	for _, bad := range []prom.Option{prom.WithMaxQueues(0), prom.WithMaxKinds(-1)} {
 		if _, err := prom.New(prometheus.NewRegistry(), bad); err == nil {
-			t.Error("a bound below 1 is taken")
+			t.Error("a limit below 1 is accepted")
 		}
 	}
 }

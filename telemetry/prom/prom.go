@@ -1,11 +1,11 @@
-// Package prom exposes what dbq does as Prometheus metrics, through the standard client library.
+// Package prom exports metrics of dbq's clients and workers to Prometheus.
 //
 //	m, err := prom.New(prometheus.DefaultRegisterer)
 //	c, err := dbq.Open(ctx, dsn, dbq.WithObserver(m.Call))
 //	err = m.Watch(c)                                                    // depths, pauses, conflicts
 //	w := worker.Worker{Queue: q, Handler: h, Observe: m.Work}
 //
-// dashboard.json beside it is a Grafana dashboard of these metrics.
+// The file dashboard.json in this folder is a Grafana dashboard of these metrics.
 package prom
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of a process. Make them with New.
+// Metrics are the metrics of one process. Make them with New. Its methods may be called concurrently.
 type Metrics struct {
 	registerer    prometheus.Registerer
 	queues, kinds *bounded
@@ -25,39 +25,49 @@ type Metrics struct {
 	took, waited, handled                                  *prometheus.HistogramVec
 }
 
-// waits are the bounds of times, in seconds, from a pick-up of half a millisecond to an hour.
-var waits = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600}
+// buckets are upper bounds of times, in seconds: from half a millisecond, a quick pick-up, to an hour.
+var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600}
 
-// New makes the metrics and registers them. It fails when the registerer has metrics of these names already, or an option is refused.
+// New makes the metrics and registers them. It fails if the registerer has metrics of these names, or if an option is
+// invalid.
 //
-// The number of series is bounded: WithMaxQueues and WithMaxKinds say how many queues and kinds have their own. A call with a name that no queue
-// can have is counted under the queue "".
+// The number of series is bounded: see WithMaxQueues and WithMaxKinds. A call with an invalid queue name is counted
+// under the queue "".
 func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
+	var made []prometheus.Collector
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dbq_" + name, Help: help}, labels)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dbq_" + name, Help: help}, labels)
+		made = append(made, c)
+		return c
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dbq_" + name, Help: help, Buckets: waits}, labels)
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dbq_" + name, Help: help, Buckets: buckets}, labels)
+		made = append(made, h)
+		return h
 	}
 	m := &Metrics{
 		registerer: r,
-		calls:      counter("calls_total", "Calls to the database that change tasks, by operation and how they ended.", "op", "queue", "outcome"),
-		callTasks:  counter("call_tasks_total", "Tasks that these calls were for.", "op", "queue"),
-		took:       histogram("call_seconds", "How long these calls took, with all repetitions.", "op", "queue"),
-		outcomes:   counter("outcomes_total", "Attempts that ended, by the event that the handler chose.", "queue", "kind", "event"),
-		states:     counter("settled_total", "Attempts whose end was recorded, by the task's state; lost where it could not be.", "queue", "state"),
-		polls:      counter("polls_total", "What workers asked the database, by what came of it: tasks, empty, error, or idle for a question without a checkout.", "queue", "result"),
-		lost:       counter("leases_lost_total", "Tasks whose lease was lost while a worker had them.", "queue"),
-		stuck:      counter("handlers_stuck_total", "Handlers that ignored the end of their context.", "queue"),
-		waited:     histogram("pickup_seconds", "From when a task was due to its handler's start.", "queue"),
-		handled:    histogram("handler_seconds", "How long handlers took.", "queue", "kind"),
+		calls: counter("calls_total",
+			"Calls to the database that change tasks, by operation and outcome.", "op", "queue", "outcome"),
+		callTasks: counter("call_tasks_total", "Tasks that these calls were for.", "op", "queue"),
+		took:      histogram("call_seconds", "How long these calls took, with all retries.", "op", "queue"),
+		outcomes: counter("outcomes_total",
+			"Attempts that ended, by the event that the handler chose.", "queue", "kind", "event"),
+		states: counter("settled_total",
+			"Attempts whose end was recorded, by the task's new state; lost if it could not be.", "queue", "state"),
+		polls: counter("polls_total", "Polls of workers, by result: tasks, empty, error, or idle for one without a checkout.",
+			"queue", "result"),
+		lost:    counter("leases_lost_total", "Tasks whose lease was lost while a worker had them.", "queue"),
+		stuck:   counter("handlers_stuck_total", "Handlers that ignored the end of their context.", "queue"),
+		waited:  histogram("pickup_seconds", "From a task's due time to the start of its handler.", "queue"),
+		handled: histogram("handler_seconds", "How long handlers took.", "queue", "kind"),
 	}
 	for _, opt := range append([]Option{WithMaxQueues(DefaultMaxQueues), WithMaxKinds(DefaultMaxKinds)}, opts...) {
 		if err := opt(m); err != nil {
 			return nil, err
 		}
 	}
-	for _, c := range []prometheus.Collector{m.calls, m.callTasks, m.took, m.outcomes, m.states, m.polls, m.lost, m.stuck, m.waited, m.handled} {
+	for _, c := range made {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -65,7 +75,7 @@ func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 	return m, nil
 }
 
-// Call is for dbq.WithObserver.
+// Call counts a call of a client. Pass it to dbq.WithObserver.
 func (m *Metrics) Call(e dbq.Event) {
 	outcome := "ok"
 	var failed *dbq.Error
@@ -83,25 +93,18 @@ func (m *Metrics) Call(e dbq.Event) {
 	}
 }
 
-// Work is for worker.Worker.Observe.
+// Work counts an event of a worker. Set worker.Worker.Observe to it.
 func (m *Metrics) Work(e worker.Event) {
 	queue := m.queueLabel(e.Queue)
 	switch e.Kind {
 	case worker.Polled:
 		result := "tasks"
-		switch {
-		case e.Err != nil:
-			result = "error"
-		case e.N == 0:
+		if e.N == 0 {
 			result = "empty"
 		}
-		m.polls.WithLabelValues(queue, result).Inc()
+		m.polled(queue, result, e.Err)
 	case worker.Asked:
-		result := "idle"
-		if e.Err != nil {
-			result = "error"
-		}
-		m.polls.WithLabelValues(queue, result).Inc()
+		m.polled(queue, "idle", e.Err)
 	case worker.Started:
 		m.waited.WithLabelValues(queue).Observe(e.Duration.Seconds())
 	case worker.Ended:
@@ -119,4 +122,11 @@ func (m *Metrics) Work(e worker.Event) {
 	case worker.Stuck:
 		m.stuck.WithLabelValues(queue).Inc()
 	}
+}
+
+func (m *Metrics) polled(queue, result string, err error) {
+	if err != nil {
+		result = "error"
+	}
+	m.polls.WithLabelValues(queue, result).Inc()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -17,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// worked is a registry after three tasks: one completed, one failed, one that waits.
+// worked returns a registry after three tasks: one completed, one failed, one waits.
 func worked(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -33,21 +34,22 @@ func worked(t *testing.T) *prometheus.Registry {
 	if _, err := q.EnqueueMany(t.Context(), []dbq.NewTask{{Kind: "good"}, {Kind: "bad"}}); err != nil {
 		t.Fatal(err)
 	}
-	db.Run(worker.Worker{Queue: q, Observe: m.Work, Handler: worker.HandlerFunc(func(_ context.Context, t dbq.Task) ([]byte, error) {
+	handler := worker.Func(func(_ context.Context, t dbq.Task) error {
 		if t.Kind == "bad" {
-			return nil, worker.Poison(errors.New("bad"))
+			return dbq.Poisoned(errors.New("bad")).Err()
 		}
-		return nil, nil
-	})})
+		return nil
+	})
+	db.Run(worker.Worker{Queue: q, Observe: m.Work, Handler: handler})
 	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 		t.Fatal(err)
 	}
-	// And one worker for the metrics that only a polling one has.
+	// One worker polls, for the metrics that only a polling one has.
 	w := worker.Worker{Queue: db.Queue("empty"), Observe: m.Work, UntilEmpty: true, Handler: worker.HandlerFunc(nil)}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Queue("paused").Pause(t.Context(), ""); err != nil {
+	if err := admin.New(db.Client).PauseQueue(t.Context(), "paused"); err != nil {
 		t.Fatal(err)
 	}
 	m.Work(worker.Event{Kind: worker.LeaseLost, Queue: "q"})
@@ -55,18 +57,18 @@ func worked(t *testing.T) *prometheus.Registry {
 	return registry
 }
 
-func TestMetricsTellWhatHappened(t *testing.T) {
+func TestMetricsCountWhatHappened(t *testing.T) {
 	t.Parallel()
 	err := testutil.GatherAndCompare(worked(t), strings.NewReader(`
 # HELP dbq_outcomes_total Attempts that ended, by the event that the handler chose.
 # TYPE dbq_outcomes_total counter
 dbq_outcomes_total{event="complete",kind="good",queue="q"} 1
 dbq_outcomes_total{event="poison",kind="bad",queue="q"} 1
-# HELP dbq_settled_total Attempts whose end was recorded, by the task's state; lost where it could not be.
+# HELP dbq_settled_total Attempts whose end was recorded, by the task's new state; lost if it could not be.
 # TYPE dbq_settled_total counter
 dbq_settled_total{queue="q",state="COMPLETED"} 1
 dbq_settled_total{queue="q",state="POISON"} 1
-# HELP dbq_polls_total What workers asked the database, by what came of it: tasks, empty, error, or idle for a question without a checkout.
+# HELP dbq_polls_total Polls of workers, by result: tasks, empty, error, or idle for one without a checkout.
 # TYPE dbq_polls_total counter
 dbq_polls_total{queue="empty",result="empty"} 1
 # HELP dbq_tasks Tasks by state, counted up to 10000, at most 15 seconds old.
@@ -79,7 +81,7 @@ dbq_tasks{queue="q",state="PROCESSING"} 0
 # HELP dbq_due_tasks Tasks that are due and wait for a worker, counted like dbq_tasks.
 # TYPE dbq_due_tasks gauge
 dbq_due_tasks{queue="q"} 1
-# HELP dbq_queue_paused 1 while operators have paused the queue.
+# HELP dbq_queue_paused 1 while the queue is paused.
 # TYPE dbq_queue_paused gauge
 dbq_queue_paused{queue="paused"} 1
 dbq_queue_paused{queue="q"} 0
@@ -97,8 +99,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	}
 }
 
-// A dashboard that asks for a metric that is not there stays empty, and nobody notices.
-func TestDashboardAsksForMetricsThatExist(t *testing.T) {
+// A panel whose metric does not exist stays empty, and nobody notices.
+func TestDashboardMetricsExist(t *testing.T) {
 	t.Parallel()
 	families, err := worked(t).Gather()
 	if err != nil {
@@ -126,12 +128,12 @@ func TestDashboardAsksForMetricsThatExist(t *testing.T) {
 	asked := map[string]bool{}
 	for _, p := range dashboard.Panels {
 		if len(p.Targets) == 0 {
-			t.Errorf("the panel %q asks for nothing", p.Title)
+			t.Errorf("panel %q has no query", p.Title)
 		}
 		for _, target := range p.Targets {
 			for _, name := range regexp.MustCompile(`dbq_[a-z_]+`).FindAllString(target.Expr, -1) {
 				if asked[name] = true; !there[name] {
-					t.Errorf("the panel %q asks for %s, which does not exist", p.Title, name)
+					t.Errorf("panel %q shows %s, which does not exist", p.Title, name)
 				}
 			}
 		}

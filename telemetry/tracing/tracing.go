@@ -1,5 +1,5 @@
-// Package tracing carries OpenTelemetry traces from those who enqueue to the handlers, in the tasks' headers (W3C Trace Context by
-// default).
+// Package tracing propagates OpenTelemetry traces from the call that enqueues a task to its handler, in the task's
+// headers. The default format is W3C Trace Context.
 //
 //	c, err := dbq.Open(ctx, dsn, dbq.WithHeaders(tracing.Headers(nil)))
 //	w := worker.Worker{Queue: q, Handler: h, Middleware: []worker.Middleware{tracing.Middleware(provider, nil)}}
@@ -19,7 +19,7 @@ import (
 
 const name = "github.com/dbq-go/dbq/telemetry/tracing"
 
-// propagator is what a nil one means.
+// propagator returns p, or the default for nil.
 func propagator(p propagation.TextMapPropagator) propagation.TextMapPropagator {
 	if p == nil {
 		return propagation.TraceContext{}
@@ -27,8 +27,8 @@ func propagator(p propagation.TextMapPropagator) propagation.TextMapPropagator {
 	return p
 }
 
-// Headers is for dbq.WithHeaders: each task gets the span that its enqueue happens in. A nil propagator is W3C Trace Context, which adds
-// traceparent and tracestate.
+// Headers returns a function for dbq.WithHeaders that adds the span of the call to each task. If p is nil, the format
+// is W3C Trace Context: the headers traceparent and tracestate.
 func Headers(p propagation.TextMapPropagator) func(ctx context.Context) map[string]string {
 	p = propagator(p)
 	return func(ctx context.Context) map[string]string {
@@ -38,13 +38,13 @@ func Headers(p propagation.TextMapPropagator) func(ctx context.Context) map[stri
 	}
 }
 
-// Middleware runs each attempt in a span that continues the trace of the task's enqueue. The span's status is an error when the attempt
-// fails; Snooze and Delete are none. The propagator must be that of Headers; nil is W3C Trace Context.
+// Middleware runs each attempt in a span that continues the trace of the call that enqueued the task. The span's status
+// is an error if the attempt failed. p must be the propagator of Headers.
 func Middleware(provider trace.TracerProvider, p propagation.TextMapPropagator) worker.Middleware {
 	tracer := provider.Tracer(name)
 	p = propagator(p)
 	return func(next worker.Handler) worker.Handler {
-		return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) (result []byte, err error) {
+		return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome {
 			ctx = p.Extract(ctx, propagation.MapCarrier(t.Headers))
 			ctx, span := tracer.Start(ctx, "process "+t.Queue, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 				attribute.String("messaging.system", "dbq"),
@@ -56,16 +56,16 @@ func Middleware(provider trace.TracerProvider, p propagation.TextMapPropagator) 
 				attribute.Int64("dbq.fence", t.Fence),
 				attribute.Float64("dbq.waited", t.Waited.Seconds()),
 			))
-			defer span.End() // also when the handler panics, which the worker makes an error of
-			result, err = next.Handle(ctx, t)
-			if err != nil && !worker.IsSuccess(err) {
+			defer span.End() // even if the handler panics
+			o := next.HandleTask(ctx, t)
+			if err := o.Cause(); err != nil {
 				span.RecordError(err)
 				span.SetStatus(codes.Error, err.Error())
 			}
 			if cause := context.Cause(ctx); errors.Is(cause, dbq.ErrLeaseLost) {
 				span.AddEvent("lease lost")
 			}
-			return result, err
+			return o
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-func TestTraceGoesFromTheEnqueueToTheHandler(t *testing.T) {
+func TestTraceContinuesInHandler(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	provider := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
@@ -28,16 +28,17 @@ func TestTraceGoesFromTheEnqueueToTheHandler(t *testing.T) {
 		}
 	}
 	request.End()
-	if _, err := q.Enqueue(t.Context(), dbq.NewTask{Headers: map[string]string{"big": strings.Repeat("x", dbq.MaxHeaders-10)}}); err != nil {
+	big := map[string]string{"big": strings.Repeat("x", dbq.MaxHeaders-10)}
+	if _, err := q.Enqueue(t.Context(), dbq.NewTask{Headers: big}); err != nil {
 		t.Errorf("headers that leave no room for the trace: %v", err)
 	}
 	n := 0
 	db.Run(worker.Worker{Queue: q, Middleware: []worker.Middleware{tracing.Middleware(provider, nil)},
-		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) ([]byte, error) {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			if n++; n == 1 {
-				return nil, worker.Park(errors.New("boom"))
+				return dbq.Parked(errors.New("boom")).Err()
 			}
-			return nil, worker.Delete
+			return dbq.Deleted().Err()
 		})})
 	ended := spans.Ended()
 	if len(ended) != 4 {
@@ -45,7 +46,8 @@ func TestTraceGoesFromTheEnqueueToTheHandler(t *testing.T) {
 	}
 	for i, want := range []codes.Code{codes.Error, codes.Unset} {
 		s := ended[1+i]
-		if s.Parent().SpanID() != request.SpanContext().SpanID() || s.SpanContext().TraceID() != request.SpanContext().TraceID() {
+		of, parent := s.SpanContext(), request.SpanContext()
+		if s.Parent().SpanID() != parent.SpanID() || of.TraceID() != parent.TraceID() {
 			t.Errorf("attempt %d is not in the request's trace", i)
 		}
 		if s.Status().Code != want {
@@ -53,7 +55,7 @@ func TestTraceGoesFromTheEnqueueToTheHandler(t *testing.T) {
 		}
 	}
 	if ended[3].Parent().IsValid() {
-		t.Error("a task that was enqueued outside of any trace has a parent")
+		t.Error("a task enqueued outside of any trace has a parent span")
 	}
 	for _, task := range db.Tasks("q") {
 		if task.Headers["big"] == "" && (task.Headers["own"] != "stays" || task.Headers["traceparent"] == "") {

@@ -1,0 +1,95 @@
+package admin_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/state"
+)
+
+func inMemory(t *testing.T) (*dbq.Client, *admin.Admin) {
+	t.Helper()
+	c, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, admin.New(c)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestErrorsNameTheCall(t *testing.T) {
+	t.Parallel()
+	_, ops := inMemory(t)
+	same := func(*admin.QueueSettings) {}
+	negative := func(s *admin.QueueSettings) { s.Batch = -1 }
+	long := admin.Reason(strings.Repeat("x", admin.MaxReason+1))
+	ctx := t.Context()
+	for op, got := range map[string]struct{ err, want error }{
+		"reenqueue task":            {ops.Operate(ctx, admin.Reenqueue, dbq.NewID()), dbq.ErrNotFound},
+		"purge":                     {second(ops.OperateMany(ctx, admin.Purge, admin.Filter{})), dbq.ErrCount},
+		"list":                      {second(ops.List(ctx, admin.Filter{OlderThan: -1})), dbq.ErrFilter},
+		"archived":                  {second(ops.Archived(ctx, admin.Filter{NewestFirst: true})), dbq.ErrFilter},
+		"stats":                     {second(ops.Stats(ctx, admin.CountUpTo(0))), dbq.ErrCount},
+		"clean":                     {second(ops.Clean(ctx, "", dbq.KeepForever)), dbq.ErrQueueName},
+		"settings":                  {second(ops.QueueSettings(ctx, "")), dbq.ErrQueueName},
+		"configure":                 {ops.ConfigureQueue(ctx, "", same), dbq.ErrQueueName},
+		`configure of queue "mail"`: {ops.ConfigureQueue(ctx, "mail", negative), dbq.ErrOption},
+		`pause of queue "mail"`:     {ops.PauseQueue(ctx, "mail", long), dbq.ErrOption},
+		`resume of queue "mail"`:    {ops.ResumeQueue(ctx, "mail", admin.By("")), dbq.ErrOption},
+		"command":                   {ops.CommandWorker(ctx, "nobody", admin.CommandStop), dbq.ErrNotFound},
+		`clean of queue "mail"`:     {second(ops.Clean(ctx, "mail", dbq.Retention{Poison: -1})), dbq.ErrOption},
+	} {
+		if !errors.Is(got.err, got.want) || !strings.HasPrefix(got.err.Error(), "dbq: "+op) {
+			t.Errorf("%s: got %v, want %v", op, got.err, got.want)
+		}
+	}
+}
+
+func TestClosedClientRefusesEachCall(t *testing.T) {
+	t.Parallel()
+	c, ops := inMemory(t)
+	ctx, id := t.Context(), dbq.NewID()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for call, err := range map[string]error{
+		"list":       second(ops.List(ctx, admin.Filter{})),
+		"archived":   second(ops.Archived(ctx, admin.Filter{})),
+		"attempts":   second(ops.Attempts(ctx, id)),
+		"stats":      second(ops.Stats(ctx)),
+		"queues":     second(ops.Queues(ctx)),
+		"workers":    second(ops.Workers(ctx)),
+		"settings":   second(ops.QueueSettings(ctx, "q")),
+		"configure":  ops.ConfigureQueue(ctx, "q", func(*admin.QueueSettings) {}),
+		"pause":      ops.PauseQueue(ctx, "q"),
+		"resume":     ops.ResumeQueue(ctx, "q"),
+		"command":    ops.CommandWorker(ctx, "w", admin.CommandStop),
+		"clean":      second(ops.Clean(ctx, "q", dbq.Retention{Completed: 1})),
+		"purge":      ops.Operate(ctx, admin.Purge, id),
+		"purge many": second(ops.OperateMany(ctx, admin.Purge, admin.Filter{Limit: 1})),
+	} {
+		if !errors.Is(err, dbq.ErrClosed) {
+			t.Errorf("%s: got %v, want ErrClosed", call, err)
+		}
+	}
+}
+
+func TestEventsAreThoseOfOperators(t *testing.T) {
+	t.Parallel()
+	named := map[state.Event]bool{admin.Reenqueue: true, admin.Reject: true, admin.Revoke: true, admin.Quarantine: true,
+		admin.Restore: true, admin.Purge: true}
+	for _, tr := range state.ByOperator() {
+		if !named[tr.Event] {
+			t.Errorf("the operators' event %q has no name here", tr.Event)
+		}
+		delete(named, tr.Event)
+	}
+	if len(named) > 0 {
+		t.Errorf("%v are no operators' events", named)
+	}
+}

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Filter selects tasks for List, Archived and OperateMany. The zero value selects all; each field narrows it. A filter
+// that makes no sense is dbq.ErrInvalid.
+type Filter struct {
+	Queue     string      // "" is every queue
+	States    []dbq.State // empty is every state
+	Kind      string      // "" is every kind
+	Reference string      // "" is every reference; with Queue it is at most one task
+	// ParkedOnly selects only parked tasks: in ERROR, and not retried by themselves.
+	ParkedOnly bool
+	// OlderThan selects only tasks that came into their state at least this long ago, by the database's clock.
+	OlderThan time.Duration
+	// After selects only tasks with a higher id, and Before those with a lower id. Ids are ordered by creation.
+	After  uuid.UUID
+	Before uuid.UUID
+	// NewestFirst lists by descending ids. It is for List only.
+	NewestFirst bool
+	// Limit bounds the tasks of one call: 1 to dbq.MaxBulk. Zero is 100 for List and Archived; OperateMany requires it.
+	Limit int
+}
+
+const defaultPage = 100
+
+var errNewestFirst = fmt.Errorf("%w: only List takes the newest first", dbq.ErrFilter)
+
+func (f Filter) check() error {
+	if f.Queue != "" {
+		if err := limits.QueueName(f.Queue); err != nil {
+			return err
+		}
+	}
+	if err := limits.Text(f.Kind, 0, dbq.MaxKind, dbq.ErrKind, "kind"); err != nil {
+		return err
+	}
+	if err := limits.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {
+		return err
+	}
+	if f.OlderThan < 0 {
+		return fmt.Errorf("%w: older than %v", dbq.ErrFilter, f.OlderThan)
+	}
+	for _, s := range f.States {
+		if !slices.Contains(state.All(), s) {
+			return fmt.Errorf("%w: state %v", dbq.ErrFilter, s)
+		}
+	}
+	return limits.Count(f.Limit, dbq.MaxBulk)
+}

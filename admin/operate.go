@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// The operators' events, which are those of state.ByOperator.
+const (
+	// Reenqueue makes a task in ERROR or POISON due now; its attempts start over.
+	Reenqueue = state.Reenqueue
+	// Reject takes a task out before it runs: from CREATED to ERROR, parked.
+	Reject = state.Reject
+	// Revoke takes the lease of a task away: from PROCESSING to ERROR, parked. Its worker gets dbq.ErrLeaseLost at its
+	// next call. The context of its handler ends at once in this process, on PostgreSQL also in other processes that
+	// listen, and elsewhere within 2 seconds.
+	Revoke = state.Revoke
+	// Quarantine moves a task from ERROR to POISON.
+	Quarantine = state.Quarantine
+	// Restore moves a task from POISON to ERROR, parked, for inspection.
+	Restore = state.Restore
+	// Purge removes a task that is COMPLETED, POISON or parked. It cannot be undone.
+	Purge = state.Purge
+)
+
+// Operate applies an event to one task, whatever its lease. It returns dbq.ErrNotFound when there is no such task,
+// dbq.ErrWrongState when its state does not allow the event, and dbq.ErrInvalid for an event that is not an operator's.
+// When the answer is lost, Operate checks the outcome. It returns dbq.ErrMayHaveHappened only when somebody else has
+// changed the task in between, or when the answer to a Purge was lost and the task is gone.
+//
+// A revoked or rejected task has "revoked by ann: reason" as its Result. Of the other events only a reason is kept, in
+// a line before the Result that was there. The attempt that Revoke ends is recorded in the history in the same
+// transaction, whatever the queue's dbq.History.
+func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
+	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
+	op, err := a.operation(event, opts)
+	if err != nil {
+		return a.core.Wrap(string(event), "", id, err)
+	}
+	moved, err := a.store.OperateOne(ctx, op, id)
+	if err != nil {
+		return a.core.Wrap(string(event), "", id, err)
+	}
+	a.wake(op.Transition, moved)
+	return nil
+}
+
+// OperateMany applies an event to up to f.Limit tasks that the filter selects and whose state allows it, and returns
+// how many it changed. Fewer than f.Limit means that no more were found; otherwise call it again for the rest. Each
+// batch of tasks is a transaction of its own: when an error comes after some of them, changed counts the tasks that
+// were changed before. What is kept of it is as for Operate.
+func (a *Admin) OperateMany(
+	ctx context.Context, event state.Event, f Filter, opts ...Option,
+) (changed int, err error) {
+	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, changed, start, err) }(time.Now())
+	op, err := a.operation(event, opts)
+	if err == nil {
+		err = f.check()
+	}
+	if err == nil && f.NewestFirst {
+		err = errNewestFirst
+	}
+	var ids []uuid.UUID
+	if err == nil {
+		ids, err = a.store.ListIDs(ctx, store.Filter(f), op.Transition)
+	}
+	if err != nil {
+		return 0, a.wrap(string(event), f.Queue, err)
+	}
+	for batch := range slices.Chunk(ids, a.store.OperateLimit(event)) {
+		moved, err := a.store.Operate(ctx, op, batch)
+		if err != nil {
+			return changed, a.wrap(string(event), f.Queue, err)
+		}
+		changed += len(moved)
+		a.wake(op.Transition, moved)
+	}
+	return changed, nil
+}
+
+// operation checks an event and its options.
+func (a *Admin) operation(event state.Event, opts []Option) (store.Operation, error) {
+	t, ok := state.Find(event, state.Operator)
+	if !ok {
+		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's event", dbq.ErrFilter, event)
+	}
+	n, err := a.note(opts)
+	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
+}
+
+// wake wakes the workers of queues whose tasks are due now, and those whose leases were revoked.
+func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
+	if t.To != dbq.StateCreated && t.Event != Revoke {
+		return
+	}
+	byQueue := map[string]int{}
+	for _, r := range moved {
+		byQueue[r.Queue]++
+	}
+	for queue, n := range byQueue {
+		if t.Event == Revoke {
+			a.core.Wake.WakeRevoked(queue)
+		} else {
+			a.core.Wake.WakeTasks(queue, n)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/control"
+)
+
+// QueueSettings are a queue's settings, which its workers apply while they run. They override the workers' own fields;
+// a zero field overrides nothing.
+type QueueSettings struct {
+	Concurrency int           // tasks that one worker runs at once: up to dbq.MaxCheckout
+	Batch       int           // tasks in one checkout: up to dbq.MaxCheckout
+	Poll        time.Duration // the longest pause between two polls of an idle worker: up to dbq.MaxLease
+	Lease       time.Duration // dbq.MinLease to dbq.MaxLease
+	MaxAttempts int           // caps the tasks' own limits: up to dbq.MaxMaxAttempts
+	History     dbq.History   // which attempts are recorded
+	Retention   dbq.Retention // what is removed when
+}
+
+// QueueInfo describes a queue that is paused or has settings.
+type QueueInfo struct {
+	Queue    string
+	Settings QueueSettings
+	Paused   bool
+	// Since, Reason and By describe the pause.
+	Since  time.Time
+	Reason string
+	By     string
+}
+
+// Queues lists the queues that are paused or have settings, ordered by name. Stats lists those that have tasks.
+func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
+	queues, err := a.core.Control.Queues(ctx)
+	var out []QueueInfo
+	for _, q := range queues {
+		out = append(out, QueueInfo{q.Name, settingsOf(q.Settings), q.Paused, q.Since, q.Reason, q.By})
+	}
+	return out, err
+}
+
+// PauseQueue stops a queue from handing out tasks: every checkout that begins after PauseQueue has returned finds none,
+// whichever client makes it, until ResumeQueue. Running tasks go on: their leases can be extended and settled. New
+// tasks can be enqueued. A second pause replaces the reason and the operator of the first.
+func (a *Admin) PauseQueue(ctx context.Context, queue string, opts ...Option) error {
+	n, err := a.note(opts)
+	if err != nil {
+		return a.wrap("pause", queue, err)
+	}
+	return a.core.Control.PauseQueue(ctx, queue, n.by, n.reason)
+}
+
+// ResumeQueue ends a pause and wakes the queue's workers. Resuming a queue that is not paused is not an error.
+func (a *Admin) ResumeQueue(ctx context.Context, queue string, opts ...Option) error {
+	n, err := a.note(opts)
+	if err != nil {
+		return a.wrap("resume", queue, err)
+	}
+	return a.core.Control.ResumeQueue(ctx, queue, n.by, n.reason)
+}
+
+// QueueSettings returns a queue's settings, or the zero value when none are set.
+func (a *Admin) QueueSettings(ctx context.Context, queue string) (QueueSettings, error) {
+	s, err := a.core.Control.Settings(ctx, queue)
+	return settingsOf(s), err
+}
+
+// ConfigureQueue changes a queue's settings atomically: concurrent updates to different fields are both applied. It may
+// call change several times. Invalid settings are dbq.ErrOption, dbq.ErrLeaseTime or dbq.ErrMaxAttempts, and change
+// nothing.
+func (a *Admin) ConfigureQueue(ctx context.Context, queue string, change func(*QueueSettings)) error {
+	return a.core.Control.Configure(ctx, queue, func(stored *control.Settings) {
+		s := settingsOf(*stored)
+		change(&s)
+		*stored = s.stored()
+	})
+}
+
+// stored returns the settings as they are stored.
+func (s QueueSettings) stored() control.Settings {
+	r := s.Retention
+	return control.Settings{
+		Concurrency: s.Concurrency, Batch: s.Batch, Poll: control.Duration(s.Poll), Lease: control.Duration(s.Lease),
+		MaxAttempts: s.MaxAttempts, History: string(s.History),
+		Retention: control.Retention{
+			Completed: control.Duration(r.Completed), Poison: control.Duration(r.Poison),
+			Parked: control.Duration(r.Parked), Attempts: control.Duration(r.Attempts), Archive: r.Archive,
+		},
+	}
+}
+
+func settingsOf(s control.Settings) QueueSettings {
+	return QueueSettings{
+		Concurrency: s.Concurrency, Batch: s.Batch, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
+		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.Retention.Store()),
+	}
+}

@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+)
+
+const (
+	defaultCount = 10_000
+	maxCount     = 1_000_000
+)
+
+// QueueStats counts the tasks of one queue.
+type QueueStats struct {
+	Queue string              `json:"queue"`
+	Count map[dbq.State]int64 `json:"count"` // of every state; a state without tasks is 0
+	// AtLeast lists the states that may have more tasks than Count says. Where CREATED is one of them, more tasks may be
+	// due than Due says; where ERROR is one, more may be parked than Parked says. It is empty with CountAll.
+	AtLeast []dbq.State `json:"at_least,omitempty"`
+	// Due counts the tasks that are due and wait for a worker, and Parked those in ERROR that wait for an operator.
+	Due    int64 `json:"due"`
+	Parked int64 `json:"parked"`
+	// OldestDue is how long the oldest due task has been due: the queue's lag. It is exact.
+	OldestDue time.Duration `json:"oldest_due"`
+}
+
+// StatsOption changes how Stats counts.
+type StatsOption func(*int) error
+
+// CountUpTo counts at most n tasks of each queue and state: 1 to a million. The default is 10,000.
+func CountUpTo(n int) StatsOption {
+	return func(limit *int) error {
+		*limit = n
+		return limits.Count(n, maxCount)
+	}
+}
+
+// CountAll counts every task, which reads the whole table: seconds for ten million tasks.
+func CountAll() StatsOption {
+	return func(limit *int) error { *limit = 0; return nil }
+}
+
+// Stats counts the tasks of each queue by state, and returns the queues by name. By default it counts up to 10,000
+// tasks of each queue and state, so that its cost does not grow with the table; QueueStats.AtLeast lists the states
+// that may have more. It counts up to 10,000 queues.
+//
+// COMPLETED tasks are in no index on PostgreSQL, SQLite and Oracle, and neither are tasks in POISON and parked ones on
+// Oracle. There they are counted among the newest 10,000 tasks of all queues, and a queue that has only such tasks,
+// none of them among the newest, is left out.
+func (a *Admin) Stats(ctx context.Context, opts ...StatsOption) ([]QueueStats, error) {
+	limit := defaultCount
+	for _, opt := range opts {
+		if err := opt(&limit); err != nil {
+			return nil, a.wrap("stats", "", err)
+		}
+	}
+	counted, err := a.store.Stats(ctx, limit)
+	if err != nil {
+		return nil, a.wrap("stats", "", err)
+	}
+	var out []QueueStats
+	for _, q := range counted {
+		out = append(out, QueueStats(q))
+	}
+	return out, nil
+}

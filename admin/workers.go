@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/control"
+)
+
+// WorkerInfo is what a worker reports about itself. No task depends on it: a task belongs to the holder of its lease.
+type WorkerInfo struct {
+	ID          string    `json:"id"`    // unique among all workers
+	Queue       string    `json:"queue"` // the queue that it works on
+	Host        string    `json:"host"`
+	PID         int       `json:"pid"`
+	Started     time.Time `json:"started"`
+	State       string    `json:"state"`                 // running, paused or stopping
+	Concurrency int       `json:"concurrency"`           // tasks that it runs at once
+	Holding     int       `json:"holding"`               // leases that it holds
+	OldestSince time.Time `json:"oldest_since,omitzero"` // when its longest running handler started
+	Done        int64     `json:"done"`                  // attempts that have ended since it started
+	Failed      int64     `json:"failed"`                // those of them that failed
+	Program     string    `json:"program,omitempty"`     // such as the program's version
+	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is not Alive.
+	Seen  time.Time `json:"seen"`
+	Alive bool      `json:"alive"`
+}
+
+// Command is what an operator tells one worker to do.
+type Command = control.Command
+
+// The commands.
+const (
+	CommandPause  Command = control.Pause  // take no more tasks
+	CommandResume Command = control.Resume // take tasks again
+	CommandStop   Command = control.Stop   // finish the running tasks, and end
+)
+
+// Workers lists the workers that reported within the last day, ordered by id. Those that are not Alive were killed, or
+// cannot reach the database.
+func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
+	workers, err := a.core.Control.Workers(ctx)
+	var out []WorkerInfo
+	for _, w := range workers {
+		out = append(out, WorkerInfo(w))
+	}
+	return out, err
+}
+
+// CommandWorker sends a worker a command. The worker obeys it at once if it runs in this process or the database
+// notifies (PostgreSQL), and otherwise with its next report; see worker.Worker.Check. A worker that is not alive is
+// dbq.ErrNotFound. A command that the worker does not fetch within 10 minutes expires; a later one replaces it.
+func (a *Admin) CommandWorker(ctx context.Context, id string, command Command) error {
+	return a.core.Control.SendCommand(ctx, id, command)
+}

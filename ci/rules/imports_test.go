@@ -1,0 +1,163 @@
+package rules
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/dbq-go/dbq"
+
+// layers lists the packages from the bottom up. A package may import those of lower layers, never one of its own layer
+// or of a higher one. A new package is added to a layer, or gets one of its own. "." is the root, "x/..." is x and
+// everything below it.
+var layers = []string{
+	"state",
+	"dialect",
+	"dialect/internal/batch dialect/internal/scan internal/redact",
+	"internal/sqlrun",
+	"dialect/internal/dialecttest",
+	"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
+	"internal/errs",
+	"internal/limits",
+	"internal/store",
+	"internal/wake internal/control",
+	"internal/core",
+	".",
+	"internal/leasing",
+	"admin worker",
+	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
+	"conformance/cases",
+	"conformance",
+	"conformance/engines conformance/clusters cmd/dbq internal/gen ci/... examples/quickstart",
+}
+
+// reserved lists imports that only some packages may have. The first row that matches counts. Each module of others
+// needs a row; packages of this module without one are open to every higher layer. Tests are free.
+var reserved = []struct{ imports, onlyIn string }{
+	// An application gets the driver of its own engine only.
+	{"dialect/sqlite", "dbqtest conformance/engines cmd/dbq internal/gen examples/quickstart"},
+	{"dialect/mysql dialect/postgres", "conformance/engines conformance/clusters cmd/dbq internal/gen"},
+	{"dialect/oracle", "conformance/engines cmd/dbq internal/gen"},
+	{"modernc.org/sqlite", "dialect/sqlite examples/acme"},
+	{"github.com/go-sql-driver/mysql", "dialect/mysql"},
+	{"github.com/jackc/pgx/v5", "dialect/postgres conformance/engines"},
+	{"github.com/sijms/go-ora/v2", "dialect/oracle"},
+
+	{"dialect/internal/dialecttest", "(tests)"},
+	{"github.com/google/uuid", ". dialect/... internal/... admin worker conformance/... cmd/dbq examples/..."},
+	{"github.com/jmoiron/sqlx", ". dialect internal/... conformance/cases"},
+	{"github.com/spf13/cobra github.com/spf13/pflag", "cmd/dbq"},
+	{"github.com/prometheus/client_golang", "telemetry/prom"},
+	{"go.opentelemetry.io/otel", "telemetry/tracing"},
+	{containers, "conformance/engines"},
+}
+
+// containers are modules that no test outside conformance/engines may import either: they would enter the go.sum of
+// every application.
+const containers = "github.com/testcontainers/... github.com/docker/... github.com/moby/..."
+
+func TestImports(t *testing.T) {
+	sources(t, func(file string, content []byte) {
+		if path.Ext(file) != ".go" || strings.HasPrefix(file, "bench/") { // bench is a module of its own
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, bytes.NewReader(content), parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, spec := range f.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			if problem := refused(path.Dir(file), imported, strings.HasSuffix(file, "_test.go")); problem != "" {
+				t.Errorf("%s imports %q: %s", file, imported, problem)
+			}
+		}
+		if layer(path.Dir(file)) < 0 {
+			t.Errorf("%s: package %s is in no layer; add it to layers in ci/rules/imports_test.go", file, path.Dir(file))
+		}
+	})
+}
+
+// refused reports why a package may not import another one, or "".
+func refused(from, imported string, inTest bool) string {
+	to, ours := folder(imported)
+	switch {
+	case !ours && !strings.Contains(strings.SplitN(to, "/", 2)[0], "."):
+		return "" // the standard library
+	case inTest && !matches(to, containers):
+		return ""
+	}
+	for _, row := range reserved {
+		if !matches(to, row.imports) {
+			continue
+		}
+		if !matches(from, row.onlyIn) {
+			return "allowed only in " + row.onlyIn
+		}
+		return above(from, to, ours)
+	}
+	if !ours {
+		return "a new module needs a row in reserved"
+	}
+	return above(from, to, ours)
+}
+
+// above reports that a package of this module is not below the one that imports it, or "".
+func above(from, to string, ours bool) string {
+	if ours && layer(to) >= layer(from) {
+		return "a package may import lower layers only"
+	}
+	return ""
+}
+
+// layer is a package's index in layers, -1 when it is in none.
+func layer(folder string) int {
+	return slices.IndexFunc(layers, func(names string) bool { return matches(folder, names) })
+}
+
+// folder is an import path as the tables here write it, and whether it is of this module.
+func folder(imported string) (string, bool) {
+	if imported == module {
+		return ".", true
+	}
+	rest, ours := strings.CutPrefix(imported, module+"/")
+	return rest, ours
+}
+
+// matches reports whether one of the patterns names the package. The name of a module of others includes its packages.
+func matches(name, patterns string) bool {
+	return slices.ContainsFunc(strings.Fields(patterns), func(pattern string) bool {
+		prefix, below := strings.CutSuffix(pattern, "/...")
+		foreign := strings.Contains(strings.SplitN(prefix, "/", 2)[0], ".") && prefix != "."
+		return name == prefix || (below || foreign) && strings.HasPrefix(name, prefix+"/")
+	})
+}
+
+func TestImportRules(t *testing.T) {
+	for _, c := range []struct {
+		from, imported string
+		inTest, ok     bool
+	}{
+		{".", module + "/dialect", false, true},
+		{"dialect", module, false, false},
+		{"dialect/mysql", module + "/dialect/sqlite", false, false},
+		{"worker", module + "/dialect/sqlite", false, false},
+		{"worker", module + "/dialect/sqlite", true, true},
+		{"state", "fmt", false, true},
+		{"worker", "github.com/jackc/pgx/v5/pgconn", false, false},
+		{"dialect/postgres", "github.com/jackc/pgx/v5/pgconn", false, true},
+		{"dialect/postgres", "github.com/testcontainers/testcontainers-go", true, false},
+		{"worker", "example.com/new", false, false},
+		{"dialect/mysql", module + "/dialect/internal/dialecttest", false, false},
+	} {
+		if problem := refused(c.from, c.imported, c.inTest); (problem == "") != c.ok {
+			t.Errorf("%s imports %s (in a test: %t): got %q", c.from, c.imported, c.inTest, problem)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/redact"
+)
+
+// The exit codes, as dbq help lists them.
+const (
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitNotFound     = 3
+	exitState        = 4
+	exitUnavailable  = 5
+	exitNotMigrated  = 6
+	exitMayHappened  = 7
+	exitBroken       = 8
+	exitInterrupted  = 130
+	exitCodesSection = `Exit codes:
+  0    success
+  1    a task failed, a check failed, or an unexpected error occurred
+  2    the command line or an input was refused; nothing was changed
+  3    there is no such task, worker or queue
+  4    the task's state does not allow it, its lease is lost, or its reference is taken
+  5    the database does not exist, cannot be reached, or refuses access
+  6    dbq's tables are missing or of another version: run dbq migrate
+  7    the change may have happened: the connection was lost before the answer
+  8    conform: the database breaks a promise
+  130  interrupted`
+)
+
+// codes are the exit codes of errors. The first match counts.
+var codes = []struct {
+	err  error
+	code int
+}{
+	{dbq.ErrMayHaveHappened, exitMayHappened},
+	{dbq.ErrNotFound, exitNotFound},
+	{dbq.ErrWrongState, exitState}, {dbq.ErrLeaseLost, exitState}, {dbq.ErrDuplicate, exitState},
+	{dbq.ErrNotMigrated, exitNotMigrated}, {dbq.ErrSchemaOld, exitNotMigrated}, {dbq.ErrSchemaNew, exitNotMigrated},
+	{dbq.ErrInvalid, exitUsage}, {dbq.ErrUnknownScheme, exitUsage}, {dbq.ErrDSN, exitUsage},
+	{dbq.ErrUnavailable, exitUnavailable}, {dbq.ErrDenied, exitUnavailable}, {dbq.ErrConflict, exitUnavailable},
+}
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef is a mistake in the command line or its input.
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// failedf is a plain failure.
+func failedf(format string, args ...any) error {
+	return &exitError{exitFailed, fmt.Errorf(format, args...)}
+}
+
+// exitCode is the code for an error. Before a command's own code has begun, errors are cobra's about the command line.
+func exitCode(ctx context.Context, err error, began bool) int {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, dbq.ErrMayHaveHappened) {
+		return exitInterrupted
+	}
+	var own *exitError
+	if errors.As(err, &own) {
+		return own.code
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	if !began {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// cureOf is what to do about an error, where its text does not say so.
+func cureOf(err error) string {
+	switch {
+	case errors.Is(err, dbq.ErrNoDatabase):
+		return "" // its text has the cure
+	case errors.Is(err, dbq.ErrUnavailable):
+		return "check that the server runs and that --dsn or DBQ_DSN names it"
+	case errors.Is(err, dbq.ErrDenied):
+		return "check the user, the password and the rights in --dsn or DBQ_DSN"
+	case errors.Is(err, dbq.ErrMayHaveHappened):
+		return "look with `dbq list` before you repeat it"
+	}
+	return ""
+}
+
+// forPrograms are hints of the library to programmers, which do not help at a command line.
+var forPrograms = strings.NewReplacer(
+	", or open with dbq.WithMigrate()", "", ": update this program", ": update dbq", ": dbq: ", ": ")
+
+// complain writes the one line that says what failed and what to do.
+func (a *app) complain(err error, code int) {
+	text := forPrograms.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "dbq: "), "conformance: "))
+	if code == exitInterrupted {
+		text = "interrupted"
+		if own := (*interrupted)(nil); errors.As(err, &own) {
+			text += ": " + own.done
+		}
+	} else if cure := cureOf(err); cure != "" {
+		text += " (" + cure + ")"
+	}
+	if given := a.givenDSN(); !isFile(given) {
+		text = redact.Scrub(errors.New(text), given).Error()
+	}
+	if !a.began && code == exitUsage {
+		text += " (see `dbq help`)"
+	}
+	a.note("dbq: %s", oneLine(text))
+}
+
+// interrupted is the error of an interrupt that came when some work was done.
+type interrupted struct{ done string }
+
+func (e *interrupted) Error() string { return "interrupted: " + e.done }
+func (e *interrupted) Unwrap() error { return context.Canceled }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// noArgs refuses arguments. hint says what may have been meant.
+func noArgs(hint string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if hint != "" {
+			hint = ": " + hint
+		}
+		return usagef("%q is not an argument of `%s`, which takes flags only%s", args[0], cmd.CommandPath(), hint)
+	}
+}
+
+// oneArg refuses all but one argument. what names it in the error.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("give one %s, not %d", what, len(args))
+		}
+		return nil
+	}
+}
+
+// oneID refuses all but one task's id.
+func oneID(cmd *cobra.Command, args []string) error {
+	if err := oneArg("task id")(cmd, args); err != nil {
+		return err
+	}
+	_, err := parseID(args[0])
+	return err
+}
+
+// parseID reads a task's id.
+func parseID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return id, usagef("%q is not a task's id, which looks like 0198c1f2-7a3b-7c4d-8e5f-0123456789ab", text)
+	}
+	return id, nil
+}
+
+// parent makes a command that only has others below it.
+func parent(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	var names []string
+	for _, c := range children {
+		names = append(names, c.Name())
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return usagef("`%s` has no command %q, only %s", cmd.CommandPath(), args[0], orList(names))
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// clash refuses flags of which only one can be meant.
+func clash(flags *pflag.FlagSet, names ...string) error {
+	var given []string
+	for _, name := range names {
+		if flags.Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) > 1 {
+		return usagef("%s contradict each other: give one of them", strings.Join(given, " and "))
+	}
+	return nil
+}
+
+// between refuses a flag's number that is out of its limits.
+func between(flag string, n, least, most int) error {
+	if n < least || n > most {
+		return usagef("--%s %d: it must be between %d and %d", flag, n, least, most)
+	}
+	return nil
+}
+
+// durationBetween refuses a flag's duration that is out of its limits.
+func durationBetween(flag string, d, least, most time.Duration) error {
+	if d < least || d > most {
+		return usagef("--%s %s: it must be between %s and %s",
+			flag, formatDuration(d), formatDuration(least), formatDuration(most))
+	}
+	return nil
+}
+
+// filterFlags select tasks, for list and the operators' commands.
+type filterFlags struct {
+	admin.Filter
+	states []string
+}
+
+func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
+	l := cmd.Flags()
+	a.addQueueFlag(cmd, &f.Queue, "only tasks of this `QUEUE`")
+	if len(states) > 1 {
+		var names []string
+		for _, s := range states {
+			names = append(names, strings.ToLower(s.String()))
+		}
+		l.StringSliceVar(&f.states, "state", nil, "only tasks in these `STATES`: "+strings.Join(names, ", "))
+		completeFlag(cmd, "state", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	}
+	if slices.Contains(states, state.Error) {
+		l.BoolVar(&f.ParkedOnly, "parked", false, "only parked tasks: in ERROR, and not retried by themselves")
+	}
+	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
+	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
+	durationVar(l, &f.OlderThan, "older-than", 0,
+		"only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
+}
+
+// narrows reports whether any flag leaves tasks out.
+func (f *filterFlags) narrows() bool {
+	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly || f.OlderThan != 0
+}
+
+// filter is the filter that the flags describe.
+func (f *filterFlags) filter() (admin.Filter, error) {
+	out := f.Filter
+	for _, name := range f.states {
+		s, err := state.Parse(name)
+		if err != nil {
+			return out, usagef("--state: %s", strings.TrimPrefix(err.Error(), "state: "))
+		}
+		out.States = append(out.States, s)
+	}
+	return out, between("limit", f.Limit, 1, dbq.MaxBulk)
+}
+
+// addQueueFlag adds --queue, which completes the names of queues.
+func (a *app) addQueueFlag(cmd *cobra.Command, to *string, usage string) {
+	cmd.Flags().StringVarP(to, "queue", "q", "", usage)
+	completeFlag(cmd, "queue", a.completeBy(queueNames))
+}
+
+// completeFlag sets a flag's completion. It fails only for a flag that does not exist or has one already.
+func completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+// completionTimeout bounds how long a shell waits for names.
+const completionTimeout = 2 * time.Second
+
+// completeBy makes a completion from names in the database. Without an answer in time it completes nothing.
+func (a *app) completeBy(names func(context.Context, *dbq.Client) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) (found []string, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+		defer cancel()
+		if a.readDSNFile() != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, err := a.open(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		all, err := names(ctx, c)
+		for _, name := range all {
+			// A name that would act upon the terminal is not offered.
+			if err == nil && strings.HasPrefix(name, begin) && visible(name) == name {
+				found = append(found, name)
+			}
+		}
+		slices.Sort(found)
+		return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// firstArg completes the first argument alone.
+func firstArg(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(cmd, args, begin)
+	}
+}
+
+// orList is "a", "a or b", "a, b or c".
+func orList(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}

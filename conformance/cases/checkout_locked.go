@@ -1,0 +1,61 @@
+package cases
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/dbq-go/dbq"
+)
+
+// lockRows locks the tasks with these references in another transaction, which is rolled back after the case, as an
+// operator's forgotten session does. It skips the case where a transaction that writes blocks all other writers.
+func (t *test) lockRows(references ...string) *sql.Tx {
+	other := t.open()
+	tx := t.beginTx(other)
+	for _, reference := range references {
+		_, err := tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET kind = kind WHERE reference = '%s'", t.Prefix,
+			reference))
+		t.must(err)
+	}
+	t.skipOneWriter(tx)
+	return tx
+}
+
+func checkoutPassesLocked(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	t.enqueue(q, dbq.NewTask{Reference: "ran out"})
+	t.abandon(q)
+	t.enqueue(q, dbq.NewTask{Reference: "due"})
+	free := t.enqueueMany(q, 5, nil)
+	tx := t.lockRows("ran out", "due")
+
+	// The client is new, so that it looks for leases that ran out first. A server gives up waiting for a lock much later.
+	q = t.open().Queue("q")
+	ctx, cancel := context.WithTimeout(t.ctx, patience/2)
+	defer cancel()
+	got := map[string]int{}
+	take := func(n int) error {
+		tasks, err := q.Checkout(ctx, n, long)
+		for _, task := range tasks {
+			got[task.ID.String()]++
+		}
+		return err
+	}
+	t.must(take(1)) // not even the first one waits
+	t.eventually("the tasks that are not locked are handed out", func() bool {
+		t.must(take(10))
+		return len(got) >= len(free)
+	})
+	for _, id := range free {
+		if got[id.String()] != 1 {
+			t.Errorf("task %s, which nobody had locked, was handed out %d times, want once", id, got[id.String()])
+		}
+	}
+	t.must(tx.Rollback())
+	t.eventually("the other two are handed out when they are not locked any more", func() bool {
+		t.must(take(10))
+		return len(got) == len(free)+2
+	})
+}

@@ -1,0 +1,353 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/google/uuid"
+)
+
+// keepingCases are the history of attempts, and what is kept of tasks that have ended.
+func keepingCases() []Case {
+	return inGroup("Keeping",
+		Case{Name: "AttemptsRoundTrip", Once: true, run: keepingAttempts,
+			Law: "Recorded attempts are returned in order with every field, and recording them again changes nothing."},
+		Case{Name: "TakeoverReportsCrash", run: keepingTakenOver,
+			Law: "A checkout that takes a task over reports which attempt crashed, which client made it, and when."},
+		Case{Name: "EveryAttemptIsKnown", run: historyOfATask,
+			Law: "All attempts of a task are known as soon as they have ended, whoever ended them: the last one by the task's " +
+				"row, those before it by the history."},
+		Case{Name: "CleanRemovesWhatIsOld", Once: true, run: keepingClean,
+			Law: "Cleaning removes the ended tasks of one queue that are older than the retention of their state, and " +
+				"nothing else."},
+		Case{Name: "CleanFindsWhatEndsLate", Once: true, run: keepingLate,
+			Law: "A task that ends after cleaning has passed it is removed no later than a quarter of its retention after it " +
+				"is due for removal."},
+		Case{Name: "ArchiveKeepsEverything", Once: true, run: keepingArchive,
+			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
+		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,
+			Law: "Cleaning takes as many batches as it needs, and several clients may clean at once."},
+		Case{Name: "CleanBesideWorkers", Once: true, Alone: true, run: keepingBesideWorkers,
+			Law: "Cleaning beside busy workers removes no task that has not ended, and makes no call of theirs fail."},
+	)
+}
+
+// record adds attempts to the history.
+func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
+	rows := make([]dialect.AttemptRow, len(as))
+	for i, a := range as {
+		rows[i] = dialect.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
+			Started: a.Started.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
+	}
+	t.must(core.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))
+}
+
+func keepingAttempts(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	id, other := dbq.NewID(), dbq.NewID()
+	at := time.Date(2026, 3, 29, 1, 59, 59, 123456000, time.UTC)
+	want := []dbq.Attempt{
+		{Task: id, Queue: "q", Attempt: 1, Fence: 1, Outcome: dbq.AttemptFailed, Started: at, Ended: at.Add(time.Second),
+			Worker: "wörker 1", Error: "no \xff' \"mail\""},
+		{Task: id, Queue: "q", Attempt: 2, Fence: 2, Outcome: dbq.AttemptReleased, Started: at, Ended: at, Worker: "w"},
+		{Task: id, Queue: "q", Attempt: 2, Fence: 3, Outcome: dbq.AttemptCrashed, Started: at, Ended: at.Add(time.Hour),
+			Worker: ""},
+		{Task: id, Queue: "q", Attempt: 3, Fence: 4, Outcome: dbq.AttemptPoisoned, Started: at, Ended: at, Worker: "w",
+			Error: "x"},
+	}
+	t.record(q, want[2],
+		dbq.Attempt{Task: other, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Started: at, Ended: at}, want[0])
+	t.record(q, want[3], want[1], want[0])
+	changed := want[0]
+	changed.Error, changed.Outcome = "another story", dbq.AttemptCompleted
+	t.record(q, changed)
+	t.record(q)
+	got, err := admin.New(t.open()).Attempts(t.ctx, id)
+	t.must(err)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if got, err := admin.New(c).Attempts(t.ctx, dbq.NewID()); err != nil || len(got) != 0 {
+		t.Errorf("a task without history has %v, %v", got, err)
+	}
+	long := want[0]
+	long.Fence, long.Error = 9, strings.Repeat("é", dbq.MaxResult)
+	t.record(q, long)
+	if got, err := admin.New(c).Attempts(t.ctx, id); err != nil || len(got) != 5 || len(got[4].Error) > dbq.MaxResult {
+		t.Errorf("a long error was not cut to %d bytes: %v", dbq.MaxResult, err)
+	}
+}
+
+func keepingTakenOver(t *test) {
+	c := t.open(dbq.WithName("the first"))
+	q := c.Queue("q")
+	before := t.now(c)
+	first := t.takeNew(q, dbq.NewTask{MaxAttempts: 2}, short)
+	if first.TakenOver != nil {
+		t.Errorf("a new task was taken over from %+v", first.TakenOver)
+	}
+	row := t.get(c, first.ID)
+	t.awaitExpiry(c, first.ID)
+	second := t.takeOver(t.open(dbq.WithName("the second")).Queue("q"), first.ID, short)
+	was := second.TakenOver
+	if was == nil {
+		t.Fatalf("the checkout does not tell that it took the task over")
+	}
+	if was.Task != first.ID || was.Queue != "q" || was.Attempt != 1 || was.Fence != first.Fence ||
+		was.Outcome != dbq.AttemptCrashed ||
+		was.Worker != c.Info().ID || !strings.HasPrefix(row.Holder, was.Worker+"#") || !was.Started.Equal(row.Updated) ||
+		!was.Ended.Equal(row.LeaseUntil) || was.Started.Before(before.Add(-time.Second)) {
+		t.Errorf("got %+v of a task that was %+v", was, row)
+	}
+	for _, worker := range []string{"mail/1", strings.Repeat("😀", dbq.MaxWorkerID), c.Info().ID + "/7", "#"} {
+		q := leasing.ForWorker(c.Queue(fmt.Sprintf("of %d", len(worker))), worker)
+		id := t.takeNew(q, dbq.NewTask{}, short).ID
+		t.awaitExpiry(c, id)
+		if task := t.takeOver(q, id, long); task.TakenOver == nil || task.TakenOver.Worker != worker {
+			t.Errorf("a task of the worker %q was taken over from %+v", worker, task.TakenOver)
+		}
+		t.must(admin.New(c).Operate(t.ctx, admin.Revoke, id))
+		attempts, err := admin.New(c).Attempts(t.ctx, id)
+		if err != nil || len(attempts) != 2 || attempts[0].Worker != worker || attempts[1].Worker != worker {
+			t.Errorf("a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
+		}
+	}
+	_, err := leasing.ForWorker(c.Queue("q"), strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
+	t.wantErr("a worker's id that is too long", err, dbq.ErrOption)
+	got, err := admin.New(c).Attempts(t.ctx, first.ID)
+	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(*was) {
+		t.Errorf("the history has %v, %v, want what the checkout reported: %v", got, err, *was)
+	}
+}
+
+// tasksToKeepAndClean puts tasks of every state into a queue: completed, poisoned, parked, and living ones that have
+// not ended.
+func (t *test) tasksToKeepAndClean(q *dbq.Queue) (completed, poison, parked uuid.UUID, living []uuid.UUID) {
+	settle := func(s dbq.Outcome, nt dbq.NewTask) uuid.UUID {
+		task := t.takeNew(q, nt, long)
+		out, err := q.SettleMany(t.ctx, []dbq.Settlement{settlement(task.Lease, s)})
+		t.must(err)
+		t.must(out[0].Err)
+		return task.ID
+	}
+	full := dbq.NewTask{Kind: "kïnd", Payload: []byte("\x00\xffpayload"), Priority: 3, MaxAttempts: 5,
+		Headers: map[string]string{"k": "v"}}
+	full.Reference = "completed"
+	completed = settle(dbq.Completed([]byte("\xfe result")), full)
+	full.Reference = "poison"
+	poison = settle(dbq.Poisoned(errBoom), full)
+	full.Reference = "parked"
+	parked = settle(dbq.Parked(errBoom), full)
+	living = []uuid.UUID{
+		settle(dbq.RetryIn(long, errBoom), dbq.NewTask{}),
+		t.takeNew(q, dbq.NewTask{}, long).ID,
+		t.enqueue(q, dbq.NewTask{Delay: long}),
+	}
+	return completed, poison, parked, living
+}
+
+// awaitAge waits until a task has been in its state for longer than a duration.
+func (t *test) awaitAge(c *dbq.Client, id uuid.UUID, while time.Duration) {
+	task := t.get(c, id)
+	t.eventually("the task is old enough",
+		func() bool { return t.now(c).After(task.Updated.Add(while + 2*c.Info().Server.Precision)) })
+}
+
+func keepingClean(t *test) {
+	const keep = 50 * time.Millisecond
+	c := t.open()
+	q, other := c.Queue("q"), c.Queue("other")
+	completed, poison, parked, living := t.tasksToKeepAndClean(q)
+	kept := t.takeNew(other, dbq.NewTask{}, long)
+	t.must(other.Complete(t.ctx, kept.Lease, nil))
+	t.record(q, dbq.Attempt{Task: completed, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
+	t.awaitAge(c, kept.ID, keep)
+	clean := func(r dbq.Retention, tasks, attempts int) {
+		done, err := admin.New(c).Clean(t.ctx, q.Name(), r)
+		t.must(err)
+		if done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}) {
+			t.Errorf("cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
+		}
+	}
+	clean(dbq.Retention{}, 0, 0)
+	clean(dbq.Retention{Completed: time.Hour, Poison: time.Hour, Parked: time.Hour, Attempts: time.Hour}, 0, 0)
+	clean(dbq.Retention{Poison: keep}, 1, 0)
+	t.wantGone(c, poison)
+	t.wantAttempts(c, poison, "1 poisoned")
+	t.get(c, completed)
+	clean(dbq.Retention{Completed: keep, Parked: keep, Attempts: keep}, 2, 3)
+	t.wantGone(c, completed)
+	t.wantGone(c, parked)
+	if left, err := admin.New(c).Attempts(t.ctx, completed); err != nil || len(left) != 0 {
+		t.Errorf("the history still has %v, %v", left, err)
+	}
+	for _, id := range append(living, kept.ID) {
+		t.get(c, id)
+	}
+	_, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: -1})
+	t.wantErr("a negative retention", err, dbq.ErrOption)
+}
+
+func keepingLate(t *test) {
+	const keep = 400 * time.Millisecond
+	// so that cleaning passes the ids at once
+	c := t.open(dbq.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
+	q := c.Queue("q")
+	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
+	t.must(q.Complete(t.ctx, early.Lease, nil))
+	t.awaitAge(c, early.ID, keep)
+	clean := func() int {
+		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep})
+		t.must(err)
+		return done.Tasks
+	}
+	if n := clean(); n != 1 {
+		t.Errorf("%d tasks were removed, want the one that had ended", n)
+	}
+	t.must(q.Complete(t.ctx, late.Lease, nil))
+	if n := clean(); n != 0 {
+		t.Errorf("%d tasks were removed before their time", n)
+	}
+	t.awaitAge(c, late.ID, keep+keep/4)
+	if n := clean(); n != 1 {
+		t.Errorf("%d tasks were removed, want the one that ended late", n)
+	}
+}
+
+func keepingArchive(t *test) {
+	const keep = 20 * time.Millisecond
+	c := t.open()
+	q := c.Queue("q")
+	completed, poison, parked, _ := t.tasksToKeepAndClean(q)
+	var want []dbq.Task
+	for _, id := range []uuid.UUID{completed, poison, parked} {
+		task := t.get(c, id)
+		task.Payload = nil // listings leave it out
+		want = append(want, task)
+	}
+	t.awaitAge(c, parked, keep)
+	cut, cancel := context.WithCancel(t.ctx)
+	cancel()
+	if done, err := admin.New(c).Clean(cut, q.Name(), dbq.Retention{Completed: keep, Archive: true}); err == nil ||
+		done.Tasks != 0 {
+		t.Errorf("a cancelled clean did %+v, %v", done, err)
+	}
+	all := dbq.Retention{Completed: keep, Poison: keep, Parked: keep, Archive: true}
+	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 3 {
+		t.Errorf("cleaned %+v, %v, want 3 tasks", done, err)
+	}
+	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 0 {
+		t.Errorf("cleaned %+v, %v once more", done, err)
+	}
+	got, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})
+	t.must(err)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the archive has %v\nwant %v", got, want)
+	}
+	t.wantAttempts(c, completed, "1 completed")
+	t.wantAttempts(c, poison, "1 poisoned")
+	t.wantAttempts(c, parked, "1 failed")
+	got, err = admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", States: []dbq.State{dbq.StatePoison}})
+	t.must(err)
+	if len(got) != 1 || got[0].ID != poison {
+		t.Errorf("got %v, want the poison one", got)
+	}
+	for _, task := range want { // the reference is free again
+		t.wantGone(c, task.ID)
+		t.enqueue(q, dbq.NewTask{Reference: task.Reference})
+	}
+}
+
+func keepingManyBatches(t *test) {
+	const n = 1234
+	c := t.open()
+	q := c.Queue("q")
+	t.enqueueMany(q, n, nil)
+	for done := 0; done < n; {
+		tasks := t.checkout(q, 500, long)
+		ls := make([]dbq.Lease, len(tasks))
+		for i, task := range tasks {
+			ls[i] = task.Lease
+		}
+		lost, err := completeAll(t.ctx, q, ls)
+		t.must(err)
+		done += len(ls) - len(lost)
+	}
+	last := t.list(c, admin.Filter{Queue: "q", Limit: n})
+	t.awaitAge(c, last[len(last)-1].ID, time.Second)
+	sums := make([]int, 3)
+	t.concurrently(len(sums), func(ctx context.Context, i int) {
+		cleaned, err := admin.New(c).Clean(ctx, q.Name(), dbq.Retention{Completed: time.Millisecond})
+		if err != nil {
+			t.Errorf("cleaning: %v", err)
+		}
+		sums[i] = cleaned.Tasks
+	})
+	if sum := sums[0] + sums[1] + sums[2]; sum != n {
+		t.Errorf("%v were cleaned, want %d in all", sums, n)
+	}
+}
+
+func keepingBesideWorkers(t *test) {
+	const n, workers = 600, 3
+	c := t.open()
+	q := c.Queue("q")
+	ids := t.enqueueMany(q, n, nil)
+	stop := make(chan struct{})
+	cleaned := make(chan int, 1)
+	go func() {
+		sum := 0
+		defer func() { cleaned <- sum }()
+		for {
+			done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: time.Millisecond, Archive: true})
+			if err != nil {
+				t.Errorf("cleaning: %v", err)
+				return
+			}
+			sum += done.Tasks
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	t.concurrently(workers, func(ctx context.Context, _ int) { t.completeUntilEmpty(ctx, t.open().Queue("q")) })
+	close(stop)
+	sum := <-cleaned
+	left := len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateCompleted}, Limit: n}))
+	archived, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", Limit: n})
+	t.must(err)
+	if sum+left != len(ids) || len(archived) != sum {
+		t.Errorf("of %d tasks %d were cleaned, %d are in the archive and %d are COMPLETED", len(ids), sum, len(archived),
+			left)
+	}
+}
+
+// completeUntilEmpty completes tasks until three checkouts were empty.
+func (t *test) completeUntilEmpty(ctx context.Context, q *dbq.Queue) {
+	for empty := 0; empty < 3 && ctx.Err() == nil; {
+		tasks, err := q.Checkout(ctx, 7, long)
+		if err != nil {
+			t.Errorf("checkout: %v", err)
+			return
+		}
+		if len(tasks) == 0 {
+			empty++
+			time.Sleep(5 * time.Millisecond)
+		}
+		for _, task := range tasks {
+			if err := q.Complete(ctx, task.Lease, nil); err != nil {
+				t.Errorf("complete: %v", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
+)
+
+// lapseCases are about leases that run out before their attempts are known to have started.
+func lapseCases() []Case {
+	return inGroup("Lease",
+		Case{Name: "UnstartedDoesNotCount", run: lapseUncounted,
+			Law: "When a worker's lease runs out before its attempt was marked as started, the attempt does not count, " +
+				"except for every hundredth time."},
+		Case{Name: "StartedCounts", run: lapseStarted,
+			Law: "When a worker's lease runs out after its attempt was marked as started, the attempt counts; a lost lease " +
+				"cannot be marked."})
+}
+
+// killerCases are about tasks that end their worker's process.
+func killerCases() []Case {
+	return inGroup("Worker",
+		Case{Name: "CrashingTaskCostsNoOtherAttempts", Alone: true, run: workerCrashingTask,
+			Law: "A task that kills its worker process goes to POISON after at most two more crashes than it has attempts, " +
+				"and costs no other task an attempt."})
+}
+
+// lapsed records n earlier lapses of each task of a queue.
+func (t *test) lapsed(c *dbq.Client, q *dbq.Queue, n int) {
+	_, err := c.DB().ExecContext(t.ctx,
+		fmt.Sprintf("UPDATE %stask SET lapses = %d WHERE queue = '%s'", t.Prefix, n, q.Name()))
+	t.must(err)
+}
+
+func lapseUncounted(t *test) {
+	c := t.open()
+	q := leasing.ForWorker(c.Queue("q"), "w")
+	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 2})
+	want := func(task dbq.Task, attempt, lapses int, was dbq.AttemptOutcome, wasAttempt int) {
+		row := t.get(c, id)
+		if task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses {
+			t.Errorf("checkout says attempt %d after %d lapses, the row %d after %d; want %d after %d",
+				task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
+		}
+		if a := task.TakenOver; was != "" && (a == nil || a.Outcome != was || a.Attempt != wasAttempt || a.Worker != "w") {
+			t.Errorf("the attempt before is %+v, want attempt %d of w, %s", a, wasAttempt, was)
+		}
+		t.awaitExpiry(c, id)
+	}
+	want(t.take(q, short), 1, 0, "", 0)
+	want(t.takeOver(q, id, short), 1, 1, dbq.AttemptLapsed, 1)
+	want(t.takeOver(q, id, short), 1, 2, dbq.AttemptLapsed, 1)
+	t.lapsed(c, q, dialect.LapsesPerAttempt-2)
+	want(t.takeOver(q, id, short), 1, dialect.LapsesPerAttempt-1, dbq.AttemptLapsed, 1)
+	want(t.takeOver(q, id, short), 2, 0, dbq.AttemptCrashed, 1)
+	want(t.takeOver(q, id, short), 2, 1, dbq.AttemptLapsed, 2)
+	t.lapsed(c, q, dialect.LapsesPerAttempt-1)
+	t.eventually("the last attempt is spent", func() bool {
+		t.wantNone("the last attempt is spent", q)
+		return t.get(c, id).State == dbq.StatePoison
+	})
+	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
+	want(t.take(q, short), 1, 0, "", 0)
+}
+
+func lapseStarted(t *test) {
+	c := t.open()
+	q := leasing.ForWorker(c.Queue("q"), "w")
+	n := min(2*t.statements().Start.Max+1, 1200)
+	leases := t.leaseNew(q, n)
+	t.must(q.Complete(t.ctx, leases[0], nil))
+	leases[n/2].Fence++
+	for range 2 { // marking twice is marking once
+		marked, lost, err := leasing.MarkStarted(t.ctx, q, leases)
+		t.must(err)
+		if len(marked) != n-2 || len(lost) != 2 || lost[0].Task != leases[0].Task || lost[1].Task != leases[n/2].Task {
+			t.Fatalf("%d marked and %d lost, want %d and the 2 that are not held", len(marked), len(lost), n-2)
+		}
+	}
+	other := leasing.ForWorker(c.Queue("other"), "w")
+	id := t.enqueue(other, dbq.NewTask{MaxAttempts: 2})
+	first := t.take(other, short)
+	mark := func(l dbq.Lease) (lost int) {
+		_, gone, err := leasing.MarkStarted(t.ctx, other, []dbq.Lease{l})
+		t.must(err)
+		return len(gone)
+	}
+	if mark(first.Lease) != 0 {
+		t.Errorf("the lease was lost, though nobody had taken it")
+	}
+	t.awaitExpiry(c, id)
+	second := t.takeOver(other, id, short)
+	if second.Attempt != 2 || second.Lapses != 0 || second.TakenOver.Outcome != dbq.AttemptCrashed {
+		t.Errorf("got attempt %d after %d lapses, want 2 after none", second.Attempt, second.Lapses)
+	}
+	if mark(first.Lease) != 1 {
+		t.Errorf("a lease that was taken over was marked")
+	}
+	t.awaitExpiry(c, id)
+	third := t.takeOver(other, id, short) // its lease was not marked, as the mark of the first is gone
+	if third.Attempt != 2 || third.Lapses != 1 {
+		t.Errorf("got attempt %d after %d lapses, want 2 after 1", third.Attempt, third.Lapses)
+	}
+	if mark(third.Lease) != 0 {
+		t.Errorf("the lease was lost, though nobody had taken it")
+	}
+	t.awaitExpiry(c, id)
+	t.eventually("the last attempt is spent", func() bool {
+		t.wantNone("the last attempt is spent", other)
+		return t.get(c, id).State == dbq.StatePoison
+	})
+}
+
+// crashingKind is the kind of a task that kills its process.
+const crashingKind = "killer"
+
+// childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
+func childCrashingTasks(ctx context.Context, w *history.Caller, s childSpec) error {
+	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
+		PollMax: 100 * time.Millisecond, Grace: patience,
+		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
+			if task.Kind == crashingKind {
+				time.Sleep(s.Pause / 2) // others begin
+				return killSelf()
+			}
+			time.Sleep(s.Pause)
+			return nil
+		})}).Run(ctx)
+}
+
+func workerCrashingTask(t *test) {
+	c := t.open()
+	q := c.Queue("crashing tasks")
+	const attempts, most = 3, 20
+	ids := t.enqueueMany(q, 12, func(i int, nt *dbq.NewTask) {
+		if nt.MaxAttempts = attempts; i == 2 {
+			nt.Kind = crashingKind
+		}
+	})
+	deaths := 0
+	for ended := false; !ended; {
+		p := t.start(childSpec{Do: "crashing tasks", Name: fmt.Sprintf("process %d", deaths), Queue: q.Name(),
+			Batch: []int{10},
+			Lease: 2 * time.Second, Pause: 100 * time.Millisecond})
+		t.eventually("the process ends, or the work", func() bool {
+			ended = t.crashingTasksEnded(c, ids)
+			return ended || p.gone()
+		})
+		if ended {
+			p.stop()
+		} else if deaths++; deaths > most {
+			t.Fatalf("the task has killed %d processes", deaths)
+		}
+	}
+	if deaths < attempts || deaths > attempts+2 {
+		t.Errorf("the task killed %d processes, want its %d attempts and at most 2 more", deaths, attempts)
+	}
+	for i, id := range ids {
+		if i == 2 {
+			t.wantState(c, id, dbq.StatePoison)
+		} else if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
+			t.Errorf("task %d beside it was completed as attempt %d, want 1", i, task.Attempt)
+		}
+	}
+}
+
+// crashingTasksEnded reports whether nothing more happens to the tasks without an operator.
+func (t *test) crashingTasksEnded(c *dbq.Client, ids []uuid.UUID) bool {
+	for _, id := range ids {
+		if s := t.get(c, id).State; s != state.Completed && s != state.Poison {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,168 @@
+package cases
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+)
+
+// documentedValues are the values that each statement may use, as dialect.Statements documents them.
+var documentedValues = map[string]string{
+	"Now": "", "Dual": "", "Begin": "", "Limit": "limit", "Columns": "", "Payload": "", "DropTable": "", "DropView": "",
+	"Count":     "",
+	"CountUpTo": "queue limit", "CountNewest": "limit", "NextQueue": "queue",
+	"MigrationLock": "name", "MigrationUnlock": "name",
+	"Insert":   "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size now",
+	"Settle":   "id fence state at after uncount result result_size lock_wait",
+	"Remove":   "id fence lock_wait",
+	"Unlocked": "id",
+	"Extend":   "id fence lease",
+	"Start":    "id fence", "DropLeases": "id fence", "ExpireLeases": "age limit", "Move": "id", "Movable": "id",
+	"SetResult": "id result result_size", "Held": "queue holder", "Exhausted": "queue holder",
+	"RecordLast":     "id error error_size",
+	"Record":         "id fence queue attempt outcome started ended worker error",
+	"ExpireAttempts": "queue age limit",
+	"Archive":        "id", "IDBehind": "after before offset", "Peek": "id",
+	"Batches": "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size now " +
+		"fence state after uncount result result_size lock_wait lease",
+	"InState": "", "Next": "queue", "Notify": "channel payload",
+}
+
+// ownValues are fields whose values only the dialect knows, like those of Next where the dialect runs it.
+var ownValues = []string{"Checkout", "CheckoutBatch"}
+
+// valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int), which the core cannot bind
+// either.
+var valueName = regexp.MustCompile(`:([a-z_]+)`)
+
+func schemaStatements(t *test) {
+	statements := t.dialect().Statements(dialect.Names{Prefix: t.Prefix})
+	st := reflect.ValueOf(statements)
+	checkouts := 0
+	for i := range st.NumField() {
+		field, v := st.Type().Field(i).Name, st.Field(i)
+		mayBeEmpty := statements.MayBeEmpty(field)
+		switch x := v.Interface().(type) {
+		case dialect.PlaceholderStyle, []state.State:
+		case string:
+			t.checkStatement(field, x, mayBeEmpty)
+		case []string:
+			if len(x) == 0 && !mayBeEmpty {
+				t.Errorf("%s is empty", field)
+			}
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case map[state.State]string: // conditions
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case dialect.Batch:
+			if x.SQL != "" || !mayBeEmpty {
+				t.checkBatch(field, x)
+			}
+		case map[state.Event]dialect.Batch:
+			t.checkMove(field, x)
+		case map[string]string:
+			checkouts += len(x)
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case map[string]dialect.Batch:
+			if field == "CheckoutBatch" {
+				checkouts += len(x)
+			}
+			for _, b := range x {
+				t.checkBatch(field, b)
+			}
+		default:
+			t.Errorf("this suite does not know how to check the field %s", field)
+		}
+	}
+	if checkouts == 0 {
+		t.Errorf("Checkout and CheckoutBatch are both empty")
+	}
+}
+
+func (t *test) checkMove(field string, moves map[state.Event]dialect.Batch) {
+	for _, tr := range state.ByOperator() {
+		if _, ok := moves[tr.Event]; !ok && !(field == "Movable" && tr.Event == state.Purge) {
+			t.Errorf("%s has no statement for %s", field, tr.Event)
+		}
+	}
+	for e, b := range moves {
+		if _, ok := state.Find(e, state.Operator); !ok {
+			t.Errorf("%s has a statement for %s, which is not an operator's event", field, e)
+		}
+		t.checkBatch(field, b)
+	}
+}
+
+func (t *test) checkBatch(field string, b dialect.Batch) {
+	if b.Max < 1 {
+		t.Errorf("%s takes %d rows in one statement", field, b.Max)
+	}
+	if rows := strings.Count(b.SQL, "{rows}"); (b.Row != "") != (rows == 1) || rows > 1 {
+		t.Errorf("%s has the row %q and %d times {rows} in %s", field, b.Row, rows, b.SQL)
+	}
+	t.checkStatement(field, b.SQL, false)
+	t.checkStatement(field, b.Row, true)
+}
+
+func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
+	if strings.TrimSpace(text) == "" && !mayBeEmpty {
+		t.Errorf("%s is empty", field)
+	}
+	if field == "Limit" && strings.Count(text, ":limit") != 1 {
+		t.Errorf("Limit must hold :limit once: %s", text)
+	}
+	if strings.Contains(text, "?") {
+		t.Errorf("%s holds a question mark, which the core takes for a placeholder: %s", field, text)
+	}
+	documented, known := documentedValues[field]
+	if _, asks := t.dialect().(dialect.Nexter); slices.Contains(ownValues, field) || field == "Next" && asks {
+		return
+	}
+	if !known {
+		t.Errorf("this suite does not know which values %s may ask for", field)
+	}
+	for _, m := range valueName.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(strings.Fields(documented), m[1]) {
+			t.Errorf("%s asks for :%s, which is not one of %q", field, m[1], documented)
+		}
+	}
+}
+
+func schemaNames(t *test) {
+	st := reflect.ValueOf(sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: "otherprefix_"}))
+	usual := regexp.MustCompile(`\bdbq_\w`)
+	var look func(field string, v reflect.Value)
+	look = func(field string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			if found := usual.FindString(v.String()); found != "" {
+				t.Errorf("%s names a table of the default prefix under another one: %s", field, v.String())
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				look(field, v.Field(i))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				look(field, v.Index(i))
+			}
+		case reflect.Map:
+			for _, k := range v.MapKeys() {
+				look(field, v.MapIndex(k))
+			}
+		}
+	}
+	for i := range st.NumField() {
+		look(st.Type().Field(i).Name, st.Field(i))
+	}
+}

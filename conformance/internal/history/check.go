@@ -1,0 +1,283 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// A History is what many callers recorded, and the tasks that were there in the end.
+type History struct {
+	Records []Record
+	Tasks   []dbq.Task
+}
+
+// maxViolations bounds the violations that one history reports.
+const maxViolations = 12
+
+// A taskHistory is the part of a history that is about one task. Calls that were refused are left out, except enqueues.
+type taskHistory struct {
+	id        uuid.UUID
+	enqueues  []Record
+	checkouts []Record // by fence
+	extends   []Record
+	settles   []Record
+	operators []Record
+	anyTask   []Record // calls that may have concerned any task
+	end       *dbq.Task
+
+	violations []string
+}
+
+// Violations returns what in the history contradicts dbq's promises. It is a pure function. The times of calls are
+// bounds, so it may miss an overlap that was shorter than a call, but it never reports one that did not happen.
+func (h History) Violations() []string {
+	tasks := map[uuid.UUID]*taskHistory{}
+	get := func(id uuid.UUID) *taskHistory {
+		if tasks[id] == nil {
+			tasks[id] = &taskHistory{id: id}
+		}
+		return tasks[id]
+	}
+	var anyTask []Record
+	for _, r := range h.Records {
+		if r.Task == uuid.Nil {
+			if r.Answer != Refused && r.Answer != Lost {
+				anyTask = append(anyTask, r)
+			}
+			continue
+		}
+		get(r.Task).add(r)
+	}
+	for i := range h.Tasks {
+		s := get(h.Tasks[i].ID)
+		if s.end != nil {
+			s.violated("is there twice in the end")
+		}
+		s.end = &h.Tasks[i]
+	}
+	ids := make([]uuid.UUID, 0, len(tasks))
+	for id := range tasks {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	var out []string
+	for _, id := range ids {
+		s := tasks[id]
+		s.anyTask = anyTask
+		s.check()
+		out = append(out, s.violations...)
+		if len(out) >= maxViolations {
+			return append(out[:maxViolations:maxViolations], "and maybe more")
+		}
+	}
+	return out
+}
+
+// add sorts a record in.
+func (h *taskHistory) add(r Record) {
+	switch {
+	case r.Event == state.Enqueue:
+		h.enqueues = append(h.enqueues, r)
+	case r.Answer == Refused:
+	case r.Event == state.Checkout:
+		h.checkouts = append(h.checkouts, r)
+	case r.Event == state.Extend:
+		h.extends = append(h.extends, r)
+	case r.Fence != 0: // a holder's call carries its fence, an operator's has none
+		h.settles = append(h.settles, r)
+	default:
+		h.operators = append(h.operators, r)
+	}
+}
+
+// violated records a violation.
+func (h *taskHistory) violated(format string, args ...any) {
+	h.violations = append(h.violations, fmt.Sprintf("task %s ", h.id)+fmt.Sprintf(format, args...))
+}
+
+func (h *taskHistory) check() {
+	slices.SortStableFunc(h.checkouts, func(a, b Record) int { return cmp.Compare(a.Fence, b.Fence) })
+	h.checkFences()
+	h.checkOverlaps()
+	h.checkSettles()
+	h.checkLost()
+	h.checkAfterEnd()
+	h.checkThere()
+	if h.end != nil {
+		h.checkState()
+		h.checkAttempts()
+	}
+	h.checkCount()
+}
+
+// checkFences checks that fences are never given twice, and grow in the order of the checkouts.
+func (h *taskHistory) checkFences() {
+	var latest Record // of those with a lower fence, the one sent last
+	for i, c := range h.checkouts {
+		if i > 0 && c.Fence == h.checkouts[i-1].Fence {
+			h.violated("was handed out twice under fence %d: to %s and to %s", c.Fence, h.checkouts[i-1].Worker, c.Worker)
+		}
+		if i > 0 && c.Answered < latest.Sent {
+			h.violated("was handed out under fence %d before it was under the lower fence %d", c.Fence, latest.Fence)
+		}
+		if c.Sent > latest.Sent {
+			latest = c
+		}
+	}
+}
+
+// A span is a time in which a lease was certainly held: the call that gave it had returned, the call that ended it had
+// not been sent, the holder's own estimate of its end had not come, and no operator had begun to revoke it.
+type span struct {
+	fence      int64
+	worker     string
+	start, end int64
+}
+
+func (h *taskHistory) spans() []span {
+	var out []span
+	for _, c := range h.checkouts {
+		stop := h.certainEnd(c)
+		cur := span{c.Fence, c.Worker, c.Answered, min(c.Until, stop)}
+		for _, e := range h.extends { // in the order in which they were sent
+			if e.Fence != c.Fence || e.Answer == Lost {
+				continue
+			}
+			if e.Answer == Maybe || e.Until < cur.end { // it may have made the lease shorter
+				cur.end = min(cur.end, e.Sent)
+			}
+			if e.Answer == Happened {
+				out = append(out, cur)
+				cur = span{c.Fence, e.Worker, e.Answered, min(e.Until, stop)}
+			}
+		}
+		out = append(out, cur)
+	}
+	return out
+}
+
+// certainEnd returns the first moment after a checkout at which a call was sent that may have ended the lease.
+func (h *taskHistory) certainEnd(c Record) int64 {
+	const never = int64(1<<63 - 1)
+	end := never
+	for _, r := range h.settles {
+		if r.Fence == c.Fence {
+			end = min(end, r.Sent)
+		}
+	}
+	for _, r := range slices.Concat(h.operators, h.anyTask) {
+		if r.Event == state.Revoke && (r.Answered == 0 || r.Answered >= c.Sent) {
+			end = min(end, max(r.Sent, c.Answered))
+		}
+	}
+	return end
+}
+
+// checkOverlaps checks that no two leases were certainly held at the same time.
+func (h *taskHistory) checkOverlaps() {
+	spans := h.spans()
+	for i, a := range spans {
+		for _, b := range spans[:i] {
+			from, to := max(a.start, b.start), min(a.end, b.end)
+			if a.fence != b.fence && from < to {
+				h.violated("was held by %s under fence %d and by %s under fence %d at the same time, for %.3f ms",
+					b.worker, b.fence, a.worker, a.fence, float64(to-from)/1e6)
+			}
+		}
+	}
+}
+
+// checkSettles checks that each lease was settled at most once, and none under a fence that was never given or was not
+// the newest.
+func (h *taskHistory) checkSettles() {
+	settled := map[int64]Record{}
+	for _, r := range h.settles {
+		if r.Answer != Happened {
+			continue
+		}
+		if first, twice := settled[r.Fence]; twice {
+			h.violated("was settled twice under fence %d: %s by %s and %s by %s", r.Fence, first.Event, first.Worker, r.Event,
+				r.Worker)
+		}
+		settled[r.Fence] = r
+		if !slices.ContainsFunc(h.checkouts, func(c Record) bool { return c.Fence == r.Fence }) &&
+			!h.mayHaveBeen(state.Checkout, r.Answered) {
+			h.violated("was settled (%s) under fence %d, which was never given", r.Event, r.Fence)
+		}
+		for _, c := range h.checkouts {
+			if c.Fence > r.Fence && c.Answered < r.Sent {
+				h.violated("was settled (%s) by %s under fence %d after it had been handed out under fence %d",
+					r.Event, r.Worker, r.Fence, c.Fence)
+				break
+			}
+		}
+		for _, op := range h.operators {
+			if op.Event == state.Revoke && op.Answer == Happened && op.Answered < r.Sent && h.sentAfter(op, r.Fence) {
+				h.violated("was settled (%s) under fence %d after that lease was revoked", r.Event, r.Fence)
+			}
+		}
+	}
+}
+
+// sentAfter reports whether op was sent when the lease of a fence had been handed out.
+func (h *taskHistory) sentAfter(op Record, fence int64) bool {
+	return slices.ContainsFunc(h.checkouts, func(c Record) bool { return c.Fence == fence && c.Answered < op.Sent })
+}
+
+// mayBe reports whether a call about unknown tasks, sent before a moment, may have been this event on this task.
+func (h *taskHistory) mayHaveBeen(e state.Event, before int64) bool {
+	return slices.ContainsFunc(h.anyTask, func(r Record) bool { return r.Event == e && r.Sent < before })
+}
+
+// checkLost checks that every lost lease has a reason.
+func (h *taskHistory) checkLost() {
+	for _, r := range slices.Concat(h.settles, h.extends) {
+		if r.Answer == Lost && !h.explainsLost(r) {
+			h.violated("answered %s by %s under fence %d with ErrLeaseLost, though no other worker had taken or ended it",
+				r.Event, r.Worker, r.Fence)
+		}
+	}
+}
+
+func (h *taskHistory) explainsLost(r Record) bool {
+	taken := func(c Record) bool { return c.Fence > r.Fence && c.Sent < r.Answered }
+	ended := func(o Record) bool { return o.Fence == r.Fence && o.Answer != Lost && o.Sent < r.Answered }
+	early := func(o Record) bool { return o.Sent < r.Answered }
+	// by a checkout that was not recorded
+	spent := h.end != nil && h.end.State == state.Poison && h.end.Attempt >= h.end.MaxAttempts
+	return spent || slices.ContainsFunc(h.checkouts, taken) || slices.ContainsFunc(h.settles, ended) ||
+		slices.ContainsFunc(h.operators, early) || slices.ContainsFunc(h.anyTask, early)
+}
+
+// checkAfterEnd checks that a task was completed once, and not handed out after it was completed or poisoned, unless by
+// an operator.
+func (h *taskHistory) checkAfterEnd() {
+	var done []Record
+	for _, r := range h.settles {
+		if r.Answer != Happened {
+			continue
+		}
+		if r.Event == state.Complete {
+			done = append(done, r)
+		}
+		if r.Event != state.Complete && (r.Event != state.PoisonIt || len(h.operators) > 0 || len(h.anyTask) > 0) {
+			continue
+		}
+		for _, c := range h.checkouts {
+			if c.Sent > r.Answered {
+				h.violated("was handed out to %s under fence %d after %s had settled it (%s)", c.Worker, c.Fence, r.Worker, r.Event)
+				break
+			}
+		}
+	}
+	if len(done) > 1 {
+		h.violated("was completed %d times: by %s under fence %d and by %s under fence %d", len(done),
+			done[0].Worker, done[0].Fence, done[1].Worker, done[1].Fence)
+	}
+}

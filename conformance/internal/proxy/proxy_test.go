@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+)
+
+// echo is a server that answers each line with itself, and remembers what it was asked.
+type echo struct {
+	net.Listener
+	asked   chan string
+	running sync.WaitGroup
+}
+
+func newEcho(t *testing.T) *echo {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{Listener: l, asked: make(chan string, 100)}
+	t.Cleanup(func() { l.Close() })
+	e.running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			e.running.Go(func() {
+				defer c.Close()
+				for in := bufio.NewReader(c); ; {
+					line, err := in.ReadString('\n')
+					if line != "" {
+						e.asked <- line
+					}
+					if err != nil {
+						return
+					}
+					if _, err := io.WriteString(c, line); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	return e
+}
+
+// heard ends the server and returns everything that reached it. Its connections must have been closed.
+func (e *echo) heard() (all string) {
+	e.Close()
+	e.running.Wait()
+	for len(e.asked) > 0 {
+		all += <-e.asked
+	}
+	return all
+}
+
+type caller struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// ask sends a line and returns the answer, within a time that only a stalled server exceeds.
+func (c caller) ask(line string) (string, error) { return c.askWithin(line, time.Minute) }
+
+func (c caller) askWithin(line string, limit time.Duration) (string, error) {
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, line); err != nil {
+		return "", err
+	}
+	return c.in.ReadString('\n')
+}
+
+func TestProxyCutsWhereItShould(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		rule     Rule
+		answered int    // of the requests one, two and COMMIT
+		heard    string // what reached the server
+	}{
+		{"no rule", Rule{}, 3, "one\ntwo\nCOMMIT\n"},
+		{"the first request", Rule{AtRequest: 1}, 0, ""},
+		{"the second request", Rule{AtRequest: 2}, 1, "one\n"},
+		{"the second answer", Rule{AtRequest: 2, LoseAnswer: true}, 1, "one\ntwo\n"},
+		{"a text", Rule{AtText: regexp.MustCompile("COMMIT")}, 2, "one\ntwo\n"},
+		{"the answer to a text", Rule{AtText: regexp.MustCompile("COMMIT"), LoseAnswer: true}, 2, "one\ntwo\nCOMMIT\n"},
+		{"a byte", Rule{AtByte: 6}, 1, "one\ntw"},
+		{"within an answer", Rule{AtRequest: 1, LoseAnswer: true, KeepBytes: 2}, 0, "one\n"},
+		{"the last byte", Rule{AtByte: 8}, 1, "one\ntwo\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEcho(t)
+			p, err := New(e.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			conn, err := net.Dial("tcp", p.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			c := caller{conn, bufio.NewReader(conn)}
+			p.Set(tt.rule)
+			answered := 0
+			var last string
+			for _, line := range []string{"one\n", "two\n", "COMMIT\n"} {
+				if last, err = c.ask(line); err != nil {
+					break
+				}
+				answered++
+			}
+			if answered != tt.answered {
+				t.Errorf("%d requests were answered, want %d", answered, tt.answered)
+			}
+			if tt.rule.KeepBytes > 0 && last != "on" {
+				t.Errorf("of the answer came %q, want the first %d bytes", last, tt.rule.KeepBytes)
+			}
+			if fired := p.Heal(); fired != (answered < 3) {
+				t.Errorf("Heal reports that the rule was applied: %v, want %v", fired, answered < 3)
+			}
+			p.Close()
+			if heard := e.heard(); heard != tt.heard {
+				t.Errorf("the server heard %q, want %q", heard, tt.heard)
+			}
+		})
+	}
+}
+
+func TestProxyStallsAndLeaves(t *testing.T) {
+	e := newEcho(t)
+	p, err := New(e.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	dial := func() caller {
+		conn, err := net.Dial("tcp", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return caller{conn, bufio.NewReader(conn)}
+	}
+	c := dial()
+	p.Set(Rule{AtRequest: 2, Stall: true})
+	if _, err := c.ask("one\n"); err != nil {
+		t.Errorf("before the stall: %v", err)
+	}
+	if line, err := c.askWithin("two\n", time.Second); err == nil {
+		t.Errorf("during the stall: got %q, want no answer", line)
+	}
+	c.Close()
+	p.Heal()
+	if heard := <-e.asked + <-e.asked; heard != "one\ntwo\n" {
+		t.Errorf("after the stall the server has heard %q, want what was held back as well", heard)
+	}
+	c = dial()
+	p.GoDown()
+	if _, err := c.ask("three\n"); err == nil {
+		t.Errorf("a connection survived the server's leave")
+	}
+	if conn, err := net.Dial("tcp", p.Addr()); err == nil { // it may come about, and be reset at once
+		defer conn.Close()
+		if _, err := (caller{conn, bufio.NewReader(conn)}).ask("three\n"); err == nil {
+			t.Errorf("a new connection reached the server while it was gone")
+		}
+	}
+	p.Heal()
+	if _, err := dial().ask("three\n"); err != nil {
+		t.Errorf("after the server came back: %v", err)
+	}
+}

@@ -1,0 +1,82 @@
+package dialect
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// AttemptRow is an attempt of the history. Times are as in Row.
+type AttemptRow struct {
+	Task    uuid.UUID `db:"task"`
+	Fence   int64     `db:"fence"`
+	Queue   string    `db:"queue"`
+	Attempt int       `db:"attempt"`
+	Outcome string    `db:"outcome"`
+	Started int64     `db:"started"`
+	Ended   int64     `db:"ended"`
+	Worker  string    `db:"worker"`
+	Error   []byte    `db:"error"`
+}
+
+// What the history says of an attempt whose lease ran out. A dialect that records takeovers in SQL says the same.
+const (
+	crashed, crashedError = "crashed", "the lease ran out"
+	lapsed, lapsedError   = "lapsed", "the lease ran out before the attempt was known to have started"
+)
+
+// TakenOver returns the attempt whose lease had run out when checkout took the row over, or nil.
+func (r *Row) TakenOver() *AttemptRow {
+	if r.WasHolder == nil || r.WasTaken == nil || r.WasUntil == nil {
+		return nil
+	}
+	a := &AttemptRow{
+		Task: r.ID, Queue: r.Queue, Attempt: r.WasAttempt, Fence: r.Fence - 1, Worker: WorkerOf(*r.WasHolder),
+		Started: *r.WasTaken, Ended: *r.WasUntil, Outcome: crashed, Error: []byte(crashedError),
+	}
+	if r.State == state.Processing && r.Attempt == r.WasAttempt {
+		a.Outcome, a.Error = lapsed, []byte(lapsedError)
+	}
+	return a
+}
+
+// WorkerOf returns the worker that made a checkout, by the checkout's token.
+func WorkerOf(token string) string {
+	if at := strings.LastIndexByte(token, '#'); at >= 0 {
+		return token[:at]
+	}
+	return token
+}
+
+// RecordArgs are the values of Statements.Record for attempts of one queue.
+func RecordArgs(queue string, as []AttemptRow) Args {
+	n := len(as)
+	id, fence, attempt := make(Col[uuid.UUID], n), make(Col[int64], n), make(Col[int64], n)
+	outcome, worker := make(Col[string], n), make(Col[string], n)
+	started, ended := make(Col[int64], n), make(Col[int64], n)
+	texts := make(Col[[]byte], n)
+	for i, a := range as {
+		id[i], fence[i], attempt[i], outcome[i], worker[i] = a.Task, a.Fence, int64(a.Attempt), a.Outcome, a.Worker
+		started[i], ended[i], texts[i] = a.Started, a.Ended, a.Error
+	}
+	return Args{"id": id, "fence": fence, "queue": queue, "attempt": attempt, "outcome": outcome, "started": started,
+		"ended": ended, "worker": worker, "error": texts}
+}
+
+// RecordTakenOver adds to the history the attempts that a checkout's takeovers ended. rows are of one queue, as they
+// are after the takeover. It runs in the takeover's transaction.
+func RecordTakenOver(ctx context.Context, s *Session, c Conn, rows []Row) error {
+	var as []AttemptRow
+	for i := range rows {
+		if a := rows[i].TakenOver(); a != nil {
+			as = append(as, *a)
+		}
+	}
+	if len(as) == 0 {
+		return nil
+	}
+	_, err := s.ExecBatch(ctx, c, s.Statements.Record, RecordArgs(as[0].Queue, as), len(as))
+	return err
+}

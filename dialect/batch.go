@@ -1,0 +1,76 @@
+package dialect
+
+import "context"
+
+// A Batch is a statement that takes many rows at once: some of its values are columns (Column), with one value for each
+// row. The rows are cut into parts of at most Max, and the statement is run for each part.
+//
+// The rows get into a text in one of three ways:
+//
+//   - as a list, with Row: {rows} is replaced by Row, once for each row, with Sep in between;
+//   - as arrays, without Row: a column is bound as a slice, every other value as it is;
+//   - one at a time, without Row and where Max is 1: a column is bound as the row's value.
+//
+// For two rows, with :id as their column, these
+//
+//	Batch{SQL: "DELETE FROM t WHERE id = ANY (:id) AND queue = :queue", Max: 5000}
+//	Batch{SQL: "DELETE FROM t WHERE id IN ({rows}) AND queue = :queue", Row: ":id", Sep: ", ", Max: 500}
+//
+// are sent as
+//
+//	DELETE FROM t WHERE id = ANY ($1) AND queue = $2    -- $1 is a slice of two
+//	DELETE FROM t WHERE id IN (?, ?) AND queue = ?
+type Batch struct {
+	SQL string
+	Row string // one row of the list
+	Sep string // in between the rows of the list
+	Max int    // rows in one statement at most
+}
+
+// An Op is a change of many rows that a BatchRunner may do in its own way. Its batch in Statements has the same name.
+type Op string
+
+// The operations.
+const (
+	Insert Op = "insert"
+	Settle Op = "settle"
+	Remove Op = "remove"
+	Extend Op = "extend"
+	Start  Op = "start"
+)
+
+// Batch is the batch of an operation.
+func (st *Statements) Batch(op Op) Batch {
+	switch op {
+	case Insert:
+		return st.Insert
+	case Settle:
+		return st.Settle
+	case Remove:
+		return st.Remove
+	case Extend:
+		return st.Extend
+	default:
+		return st.Start
+	}
+}
+
+// Changed is the outcome of an operation on rows.
+type Changed struct {
+	// All is set when each row was changed as its values say. Rows may be nil then.
+	All bool
+	// Rows are those that were changed, with the columns that the batch of the operation is to return.
+	Rows []Row
+}
+
+// A BatchRunner is a dialect for which one statement is not enough, or not the fastest: one whose engine cannot return
+// the rows that a statement changed, or has a quicker statement for a single row or for rows that share most values.
+// Without it, the core runs the operation's batch, which must return the rows that it changed.
+type BatchRunner interface {
+	// RunBatch does op to n rows, in as many statements as it takes. Some of args are columns. What the batch of op
+	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Batches.
+	RunBatch(ctx context.Context, s *Session, c Conn, op Op, args Args, n int) (Changed, error)
+	// NeedsTx reports whether RunBatch must be in a transaction for these rows, as when it changes them by more than one
+	// statement, or when Server.ExplicitTx is set. Otherwise the statement may commit by itself.
+	NeedsTx(s *Session, op Op, args Args, n int) bool
+}

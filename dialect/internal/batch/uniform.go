@@ -1,0 +1,185 @@
+package batch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// New reports whether the rows of an insert are new for sure: they have no reference, and ids that nobody has used.
+func New(args dialect.Args) bool {
+	refs, reused := args["reference"].(dialect.Col[*string]), args["reused"].(dialect.Col[int64])
+	for i := range refs {
+		if refs[i] != nil || reused[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// UniformInsert returns the args of an insert of new rows that share all values but :id, :payload and :payload_size:
+// these alone are columns. It returns nil for other rows.
+func UniformInsert(args dialect.Args) dialect.Args {
+	if !New(args) {
+		return nil
+	}
+	out := dialect.Args{
+		"queue": args["queue"], "now": args["now"],
+		"id": args["id"], "payload": args["payload"], "payload_size": args["payload_size"],
+	}
+	for _, name := range []string{"kind", "priority", "max_attempts", "at", "delay", "headers"} {
+		col := args[name].(dialect.Column)
+		if !uniform(col) {
+			return nil
+		}
+		out[name] = col.At(0)
+	}
+	return out
+}
+
+// uniform reports whether all values of a column are equal.
+func uniform(col dialect.Column) bool {
+	switch c := col.(type) {
+	case dialect.Col[int64]:
+		return allEqual(c)
+	case dialect.Col[string]:
+		return allEqual(c)
+	case dialect.Col[*int64]:
+		return allPointEqual(c)
+	case dialect.Col[*string]:
+		return allPointEqual(c)
+	}
+	return false
+}
+
+func allEqual[T comparable](values []T) bool {
+	return !slices.ContainsFunc(values, func(v T) bool { return v != values[0] })
+}
+
+func allPointEqual[T comparable](values []*T) bool {
+	first := values[0]
+	return !slices.ContainsFunc(values, func(v *T) bool {
+		return v != first && (v == nil || first == nil || *v != *first)
+	})
+}
+
+// uniformLeast is how many uniform rows are worth a statement of their own.
+const uniformLeast = 16
+
+// Parts are the statements that end attempts: one for each group of rows that complete without a result, or that are
+// removed, under one fence, and one for the rest.
+type Parts struct {
+	op     dialect.Op
+	args   dialect.Args
+	n      int
+	groups []group // in the order of their fences, so that two batches lock rows in the same order
+	rest   []int   // indexes
+}
+
+// group is rows under one fence.
+type group struct {
+	fence int64
+	rows  []int // indexes
+}
+
+// Split parts the rows of dialect.Settle or dialect.Remove.
+func Split(op dialect.Op, args dialect.Args, n int) Parts {
+	p := Parts{op: op, args: args, n: n}
+	if n < uniformLeast {
+		return p
+	}
+	fences := args["fence"].(dialect.Col[int64])
+	groups := map[int64][]int{}
+	for i := range n {
+		if op == dialect.Remove || completes(args, i) {
+			groups[fences[i]] = append(groups[fences[i]], i)
+		} else {
+			p.rest = append(p.rest, i)
+		}
+	}
+	for fence, rows := range groups {
+		if len(rows) < uniformLeast {
+			p.rest = append(p.rest, rows...)
+		} else {
+			p.groups = append(p.groups, group{fence, rows})
+		}
+	}
+	slices.Sort(p.rest)
+	slices.SortFunc(p.groups, func(a, b group) int { return cmp.Compare(a.fence, b.fence) })
+	return p
+}
+
+// completes reports whether row i of dialect.Settle completes without a result.
+func completes(args dialect.Args, i int) bool {
+	to, results := args["state"].(dialect.Col[int64]), args["result"].(dialect.Col[[]byte])
+	return to[i] == int64(state.Completed) && results[i] == nil
+}
+
+// Completes reports whether the first row of dialect.Settle completes without a result.
+func Completes(args dialect.Args) bool { return completes(args, 0) }
+
+// Uniform reports whether there is a group of uniform rows.
+func (p Parts) Uniform() bool { return len(p.groups) > 0 }
+
+// Statements is how many statements the parts take, each of at most most rows.
+func (p Parts) Statements(most int) (statements int) {
+	if len(p.groups) == 0 {
+		return (p.n + most - 1) / most
+	}
+	for _, g := range p.groups {
+		statements += (len(g.rows) + most - 1) / most
+	}
+	return statements + (len(p.rest)+most-1)/most
+}
+
+// A Way changes n rows.
+type Way func(args dialect.Args, n int) (dialect.Changed, error)
+
+// Run runs plain for the rest and then uniform for each group, whose :fence is a value and not a column.
+func (p Parts) Run(plain, uniform Way) (out dialect.Changed, err error) {
+	if len(p.groups) == 0 {
+		return plain(p.args, p.n)
+	}
+	if len(p.rest) > 0 {
+		if out, err = plain(Pick(p.args, p.rest), len(p.rest)); err != nil {
+			return out, err
+		}
+		if out.All {
+			out = dialect.Changed{Rows: p.given(p.rest)}
+		}
+	}
+	for _, g := range p.groups {
+		all := len(g.rows) == p.n
+		args := maps.Clone(p.args)
+		if !all {
+			args = Pick(p.args, g.rows)
+		}
+		args["fence"] = g.fence
+		got, err := uniform(args, len(g.rows))
+		if err != nil || all && got.All {
+			return got, err
+		}
+		if got.All {
+			got.Rows = p.given(g.rows)
+		}
+		for i := range got.Rows {
+			got.Rows[i].Fence, got.Rows[i].State = g.fence, state.Completed
+		}
+		out.Rows = append(out.Rows, got.Rows...)
+	}
+	return out, nil
+}
+
+// given are rows by what identifies them.
+func (p Parts) given(index []int) []dialect.Row {
+	ids, fences := p.args["id"].(dialect.Col[uuid.UUID]), p.args["fence"].(dialect.Col[int64])
+	rows := make([]dialect.Row, len(index))
+	for k, i := range index {
+		rows[k].ID, rows[k].Fence = ids[i], fences[i]
+	}
+	return rows
+}

@@ -1,0 +1,241 @@
+package dialecttest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+)
+
+// result has the columns that statements may return.
+type result struct {
+	dialect.Row
+	Version    *int `db:"version"`
+	Compatible *int `db:"compatible"`
+
+	Any  bool    `db:"any"`                   // of SQLite
+	Lock *string `db:"pg_advisory_xact_lock"` // of PostgreSQL
+}
+
+// elsewhere are the fields of Statements that are not run for themselves, with the reason.
+var elsewhere = map[string]string{
+	"Style":           "it is no text",
+	"Begin":           "every transaction of this test begins with it",
+	"Dual":            "it stands behind Now",
+	"MigrationUnlock": "it follows MigrationLock",
+	"Drop":            "it comes last",
+	"Limit":           "it is a part of others",
+	"Columns":         "they are a part of others",
+	"Payload":         "it is a part of others",
+	"DropTable":       "it is a part of Drop",
+	"DropView":        "it is a part of Drop",
+	"Newest":          "it is no text",
+}
+
+// told are the statements that tell the number of rows or nothing, and return no columns.
+var told = []string{
+	"SetVersion", "AddKV", "SetKV", "DropKV", "ExpireKV", "ExpireAttempts", "ExpireLeases", "Notify",
+}
+
+// everyStatementRuns checks that the server takes each statement, in a transaction of its own, and returns no columns
+// but those of result; and that the core's statements do what dialect.Statements says, as far as numbers of rows show.
+// In the end it drops the tables. locks are those of an engine.
+func everyStatementRuns(t *testing.T, s *sqlrun.Session, one, two dialect.Args, locks map[string]string) {
+	t.Helper()
+	r := runner{t: t, s: s, one: one, two: two, locks: locks, read: readAs[result]}
+	st := reflect.ValueOf(s.Statements)
+	for _, field := range reflect.VisibleFields(st.Type()) {
+		if !field.Anonymous {
+			r.field(field.Name, st.FieldByIndex(field.Index))
+		}
+	}
+	for name := range elsewhere {
+		if !st.FieldByName(name).IsValid() {
+			t.Errorf("%s is no statement any more", name)
+		}
+	}
+	t.Run("effects", func(t *testing.T) { effects(t, s) })
+	for range 2 { // what is not there is no error
+		for _, text := range s.Statements.Drop {
+			if _, err := s.Pool.Write.ExecContext(t.Context(), text); err != nil {
+				t.Errorf("%v\n%s", err, text)
+			}
+		}
+	}
+}
+
+// runner runs each text of a session's statements.
+type runner struct {
+	t        *testing.T
+	s        *sqlrun.Session
+	one, two dialect.Args
+	locks    map[string]string
+	read     reader
+}
+
+// A reader runs a query and reads its rows into a type.
+type reader func(ctx context.Context, s *sqlrun.Session, c dialect.Conn, text string, args dialect.Args) error
+
+func readAs[T any](ctx context.Context, s *sqlrun.Session, c dialect.Conn, text string, args dialect.Args) error {
+	_, err := sqlrun.QueryAs[T](ctx, s, c, text, args)
+	return err
+}
+
+// field runs what a field of Statements holds.
+func (r runner) field(name string, v reflect.Value) {
+	r.t.Helper()
+	if elsewhere[name] != "" {
+		return
+	}
+	if empty(v) {
+		r.t.Run(name, func(t *testing.T) {
+			if !r.s.Statements.MayBeEmpty(name) {
+				t.Fatal("it is empty")
+			}
+			t.Skip("this dialect leaves it empty")
+		})
+		return
+	}
+	switch v := v.Interface().(type) {
+	case string:
+		r.text(name, v)
+	case []string:
+		r.inTx(name, strings.Join(v, ";\n"), func(ctx context.Context, c dialect.Conn) error {
+			for _, text := range v {
+				if _, err := c.Exec(ctx, text); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	case dialect.Batch:
+		r.batch(name, v)
+	case map[state.Event]dialect.Batch:
+		for _, row := range state.ByOperator() { // every operator's event has its statement
+			if b, ok := v[row.Event]; ok || row.Event != state.Purge || name != "Movable" {
+				r.batch(name+" "+string(row.Event), b)
+			}
+		}
+	case map[state.State]string: // conditions
+		for _, in := range slices.Sorted(maps.Keys(v)) {
+			r.query(name+" "+in.String(), sqlrun.ListText(r.s.Statements.List, v[in], false), r.read)
+			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Statements.ListArchive, "{where}", v[in], 1), r.read)
+		}
+	case map[string]string:
+		r.checkout(name, v)
+	case map[string]dialect.Batch:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			r.batch(name+" "+key, v[key])
+		}
+	default:
+		r.t.Errorf("%s is a %T, which this test cannot run", name, v)
+	}
+}
+
+// empty reports whether a field holds no statement.
+func empty(v reflect.Value) bool {
+	switch x := v.Interface().(type) {
+	case dialect.Batch:
+		return x.SQL == ""
+	case string:
+		return x == ""
+	default:
+		return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+	}
+}
+
+// text runs a plain statement as the core does.
+func (r runner) text(name, text string) {
+	r.t.Helper()
+	st := r.s.Statements
+	switch {
+	case name == "Now":
+		r.query(name, "SELECT "+text+" AS now "+st.Dual, r.read)
+	case name == "MigrationLock":
+		r.exec(name, text, st.MigrationUnlock)
+	case name == "GetKV" || name == "ListKV":
+		r.query(name, text, readAs[dialect.KVRow])
+	case name == "Attempts":
+		r.query(name, text, readAs[dialect.AttemptRow])
+	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
+		r.query(name, text, readAs[dialect.CountRow])
+	case slices.Contains(told, name):
+		r.exec(name, text)
+	default:
+		r.query(name, sqlrun.ListText(text, "1 = 1", false), r.read)
+	}
+}
+
+// checkout runs what the dialect's own Checkout does.
+func (r runner) checkout(name string, texts map[string]string) {
+	r.t.Helper()
+	frees := map[string]bool{}
+	for take, free := range r.locks {
+		r.exec(name+" "+take, texts[take], texts[free])
+		frees[free] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if _, takes := r.locks[key]; !takes && !frees[key] {
+			r.query(name+" "+key, texts[key], r.read)
+		}
+	}
+}
+
+func (r runner) query(name, text string, read reader) {
+	r.t.Helper()
+	r.inTx(name, text, func(ctx context.Context, c dialect.Conn) error { return read(ctx, r.s, c, text, r.one) })
+}
+
+// exec runs statements that are not asked for rows, the later ones also when an earlier one failed: they free its lock.
+func (r runner) exec(name string, texts ...string) {
+	r.t.Helper()
+	r.inTx(name, strings.Join(texts, ";\n"), func(ctx context.Context, c dialect.Conn) (err error) {
+		for _, text := range texts {
+			if text != "" {
+				_, execErr := r.s.Exec(ctx, c, text, r.one)
+				err = errors.Join(err, execErr)
+			}
+		}
+		return err
+	})
+}
+
+// batch runs a batch, of a single row where it takes no more.
+func (r runner) batch(name string, b dialect.Batch) {
+	r.t.Helper()
+	if b.Max < 1 || b.SQL == "" {
+		r.t.Errorf("%s is not filled: %+v", name, b)
+		return
+	}
+	args := bound(name, r.two)
+	r.inTx(name, b.SQL, func(ctx context.Context, c dialect.Conn) error {
+		_, err := r.s.QueryBatch(ctx, c, b, args, min(b.Max, 2))
+		return err
+	})
+}
+
+// errUndo ends a transaction of the runner, so that no statement meets what another has left.
+var errUndo = errors.New("nothing is to stay")
+
+func (r runner) inTx(name, text string, f func(ctx context.Context, c dialect.Conn) error) {
+	r.t.Helper()
+	r.t.Run(name, func(t *testing.T) {
+		t.Helper()
+		err := r.s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+			if err := f(ctx, c); err != nil {
+				return err
+			}
+			return errUndo
+		})
+		if !errors.Is(err, errUndo) {
+			t.Errorf("%v\n%s", err, text)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package dialecttest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// One returns a value for each name that the core binds to a statement about one thing. The caller may add names that
+// its dialect binds in a checkout.
+func One() dialect.Args {
+	return dialect.Args{
+		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "begun": int64(0),
+		"id": uuid.UUID{1}, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
+		"name": "n", "version": 99, "title": "t", "compatible": 98,
+		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
+		"bytes": int64(1000), "used": int64(0), "share": int64(100),
+	}
+}
+
+// Two returns the same for a batch of two rows.
+func Two() dialect.Args {
+	payload := []byte("p")
+	return dialect.Args{
+		"queue": "q", "holder": "h", "lease": int64(1000), "begun": int64(0), "lock_wait": int64(1000), "clock": int64(1),
+		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
+		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil},
+		"uncount": dialect.Col[int64]{0, 1}, "reused": dialect.Col[int64]{0, 1},
+		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},
+		"reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},
+		"priority": dialect.Col[int64]{0, 9}, "max_attempts": dialect.Col[int64]{1, 2}, "delay": dialect.Col[int64]{0, 1},
+		"headers": dialect.Col[*string]{nil, nil}, "now": int64(1),
+		"payload": dialect.Col[[]byte]{nil, payload}, "payload_size": dialect.Col[*int64]{nil, dialect.SizeOf(payload)},
+		"attempt": dialect.Col[int64]{1, 2}, "outcome": dialect.Col[string]{"completed", "failed"},
+		"started": dialect.Col[int64]{1, 2}, "ended": dialect.Col[int64]{2, 3},
+		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
+		"error_size": dialect.Col[*int64]{nil, new(int64)},
+	}
+}
+
+// columns are what the rows of a batch do not share, of those batches whose rows share the rest.
+var columns = map[string][]string{
+	"Batches insert uniform":   {"id", "payload", "payload_size"},
+	"Batches complete uniform": {"id"},
+	"Batches remove uniform":   {"id"},
+	"Batches lock uniform":     {"id"},
+}
+
+// bound is what the core binds to a batch whose rows differ in all of args: of the first row alone, what rows of this
+// batch share.
+func bound(batch string, args dialect.Args) dialect.Args {
+	differ, alike := columns[batch]
+	if !alike {
+		return args
+	}
+	args = maps.Clone(args)
+	for name, v := range args {
+		if col, ok := v.(dialect.Column); ok && !slices.Contains(differ, name) {
+			args[name] = col.At(0)
+		}
+	}
+	return args
+}

@@ -1,0 +1,104 @@
+package scan
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+const (
+	// oldestFor is how long the oldest task in work is valid; when it took long to find it, it is valid for scanShare
+	// times as long.
+	oldestFor = 30 * time.Second
+	// lateCheckout is how long after it began a checkout may commit, for what it took to be found without a scan from the
+	// start.
+	lateCheckout = time.Second
+)
+
+// An ExpiredCursor is how far back this client's scans for expired leases go, in a queue. The index of tasks in work
+// has an entry for each that was in work until the server removes it, in the order in which they were taken. When a
+// scan is slow because of them, the next one first finds out when the oldest that still is in work was taken. What was
+// taken earlier but committed later is found when the cursor has expired.
+type ExpiredCursor struct {
+	mu     sync.Mutex
+	oldest int64     // 0 is the start
+	until  time.Time // of oldest; then it is found from the start again
+	slow   bool      // the last scan
+}
+
+// ExpiredCursorOf returns the cursor for expired leases of a queue.
+func ExpiredCursorOf(s *dialect.Session, queue string) *ExpiredCursor {
+	return s.Remembered("expired "+queue, &ExpiredCursor{}).(*ExpiredCursor)
+}
+
+// OldestInWork returns since when a queue's tasks in work were taken, in microseconds. When it has to be found out,
+// text returns as updated when the oldest task in work was taken, of those that were taken at :oldest or later, or,
+// when that is earlier, the database's now less :late.
+func OldestInWork(s *dialect.Session, text, queue string, query Query) (int64, error) {
+	return ExpiredCursorOf(s, queue).find(func(oldest int64) (int64, error) {
+		args := dialect.Args{"queue": queue, "oldest": oldest, "late": lateCheckout.Microseconds()}
+		rows, err := query(text, args)
+		if err != nil {
+			return 0, err
+		}
+		return rows[0].Updated, nil
+	})
+}
+
+// find returns the oldest, which query finds from an earlier one on.
+func (c *ExpiredCursor) find(query func(oldest int64) (int64, error)) (int64, error) {
+	oldest, move := c.get()
+	if !move {
+		return oldest, nil
+	}
+	begin := time.Now()
+	now, err := query(oldest)
+	if err != nil {
+		return 0, err
+	}
+	c.moved(oldest == 0, now, time.Since(begin))
+	return now, nil
+}
+
+// Scanned records how long a scan for expired leases took, which found some.
+func (c *ExpiredCursor) Scanned(took time.Duration, found int, dead DeadTuples) error {
+	slow, err := isSlow(took, found, dead)
+	c.SetSlow(slow)
+	return err
+}
+
+// SetSlow records whether a scan was slow.
+func (c *ExpiredCursor) SetSlow(slow bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = slow
+}
+
+// Reset makes the next scan begin at the start.
+func (c *ExpiredCursor) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = time.Time{}
+}
+
+// get returns when the oldest task in work was taken, and whether that is to be found out anew from there on.
+func (c *ExpiredCursor) get() (oldest int64, move bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	move = c.slow
+	if c.oldest > 0 && time.Now().After(c.until) {
+		c.oldest, move = 0, true
+	}
+	c.slow = false // one of several checkouts does it
+	return c.oldest, move
+}
+
+func (c *ExpiredCursor) moved(fromStart bool, oldest int64, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.oldest = oldest
+	if fromStart {
+		c.until = time.Now().Add(max(oldestFor, scanShare*took))
+	}
+}

@@ -1,0 +1,47 @@
+package scan
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// NextFrom runs Statements.Next from the cursor of a queue on, like a small checkout. oldest is the text of
+// OldestInWork. bind gives where to begin the names that the statement has for it, beside :oldest; dead gets how long
+// the query took.
+func NextFrom(
+	s *dialect.Session,
+	oldest, queue string,
+	query Query,
+	bind func(since []int64) dialect.Args,
+	dead func(took time.Duration) (bool, error),
+) ([]dialect.Row, error) {
+	at, err := OldestInWork(s, oldest, queue, query)
+	if err != nil {
+		return nil, err
+	}
+	begun := CursorOf(s, queue).Begin(1)
+	args := bind(begun.Since)
+	args["oldest"] = at
+	began := time.Now()
+	rows, err := query(s.Statements.Next, args)
+	if err != nil || begun.FromCursor {
+		return rows, err
+	}
+	took := time.Since(began)
+	slow, err := begun.Checked(rows[0], took, func() (bool, error) { return dead(took) })
+	ExpiredCursorOf(s, queue).SetSlow(slow)
+	return rows, err
+}
+
+// Now returns a function that reads the database's clock, in microseconds, by query.
+func Now(s *dialect.Session, query Query) func() (int64, error) {
+	return func() (int64, error) {
+		rows, err := query(strings.TrimSpace("SELECT "+s.Statements.Now+" AS now "+s.Statements.Dual), nil)
+		if err != nil || len(rows) != 1 {
+			return 0, err
+		}
+		return rows[0].Now, nil
+	}
+}

@@ -1,0 +1,35 @@
+package scan
+
+import (
+	"sync/atomic"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Small remembers of a queue whether the payloads of this client's last checkout were small: each within the budget's
+// share. While they are, a dialect may search in a way that costs less for small payloads, and it must be within the
+// budget for large ones all the same.
+type Small struct{ last atomic.Bool }
+
+// SmallOf is the Small of a queue. It begins as false.
+func SmallOf(s *dialect.Session, queue string) *Small {
+	return s.Remembered("small "+queue, &Small{}).(*Small)
+}
+
+// Were reports whether the payloads of the last checkout that found some tasks were small. It is false after one that
+// found none.
+func (s *Small) Were() bool { return s.last.Load() }
+
+// Found records what a checkout found, and whether each payload was within share.
+func (s *Small) Found(rows []dialect.Row, share int64) {
+	small := len(rows) > 0
+	for i := range rows {
+		small = small && rows[i].PayloadBytes() <= share
+	}
+	if s.last.Load() != small {
+		s.last.Store(small)
+	}
+}
+
+// isCut reports whether a checkout left due tasks because of their payloads.
+func isCut(rows []dialect.Row) bool { return len(rows) > 0 && rows[len(rows)-1].Cut }

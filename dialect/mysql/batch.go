@@ -1,0 +1,68 @@
+package mysql
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
+)
+
+// timedLeast is the smallest insert that is worth a separate query for the database's time.
+const timedLeast = 50
+
+// NeedsTx reports whether rows take several statements. An insert into which of the rows not all may go does, to find
+// out which: later nobody would know if it failed, and a row that was completed and removed by then would look like one
+// that was not added.
+func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
+	return op != dialect.Insert || n > maxRows || n > 1 && !batch.New(args)
+}
+
+// RunBatch finds out which rows a statement changed, which neither server can return.
+func (Dialect) RunBatch(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	b, own := s.Statements.Batch(op), s.Statements.Batches
+	switch op {
+	case dialect.Insert:
+		return insert(ctx, s, c, args, n)
+	case dialect.Extend:
+		return batch.Then(ctx, s, c, b, own["extended"], args, n)
+	case dialect.Start:
+		return batch.Then(ctx, s, c, b, own["started"], args, n)
+	case dialect.Remove:
+		return batch.Counted(ctx, s, c, own["lock remove"], b, args, n)
+	}
+	return batch.Split(op, args, n).Run(func(args dialect.Args, n int) (dialect.Changed, error) {
+		return batch.Locked(ctx, s, c, own["lock settle"], b, args, n)
+	}, func(args dialect.Args, n int) (dialect.Changed, error) {
+		return batch.Counted(ctx, s, c, own["lock uniform"], own["complete uniform"], args, n)
+	})
+}
+
+// insert counts what was added, and reads it when it was neither all nor nothing.
+func insert(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	if uniform := batch.UniformInsert(args); uniform != nil && n >= timedLeast {
+		if shared, _ := uniform["now"].(*int64); shared == nil {
+			rows, err := s.Query(ctx, c, "SELECT "+s.Statements.Now+" AS now FROM DUAL", nil)
+			if err != nil {
+				return dialect.Changed{}, err
+			}
+			uniform["now"] = rows[0].Now
+		}
+		return batch.Add(ctx, s, c, s.Statements.Batches["insert uniform"], uniform, n)
+	}
+	var before []dialect.Row
+	if n > 1 {
+		var err error
+		if before, err = batch.Existing(ctx, s, c, args); err != nil {
+			return dialect.Changed{}, err
+		}
+	}
+	touched, err := s.ExecBatch(ctx, c, s.Statements.Insert, args, n)
+	if err != nil || touched == 0 || touched == int64(n) { // what is there, somebody else has put there
+		return dialect.Changed{All: touched == int64(n)}, err
+	}
+	return batch.Added(ctx, s, c, s.Statements.Batches["inserted"], args, n, before)
+}

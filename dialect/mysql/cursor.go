@@ -1,0 +1,123 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/scan"
+)
+
+const (
+	// manyTaken is how many tasks a client has taken from a queue when their entries may be what makes a scan slow. The
+	// servers do not report to every user how many entries wait to be purged.
+	manyTaken = 10_000
+	// cursorPart is the part of a slow scan's time that one from the cursor on takes at most, when dead tuples before the
+	// cursor take the time.
+	cursorPart = 4
+)
+
+// reads returns a query on the reading pool.
+func (c *checkout) reads(ctx context.Context) scan.Query {
+	return func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Read(ctx, text, args) }
+}
+
+// begin finds the priorities that have a due task, without locks, from the cursor of the queue on, so that an idle poll
+// is one statement.
+func (c *checkout) begin(ctx context.Context) (due []int, err error) {
+	c.scan.Since = scan.FromStart()
+	if c.r.Strategy != dialect.CAS { // other nodes of a cluster may show their tasks late
+		c.scan = scan.CursorOf(c.s, c.r.Queue).Begin(c.r.Limit)
+	}
+	began := time.Now()
+	rows, err := c.due(ctx, c.scan.Since)
+	c.dueTook = time.Since(began)
+	c.scanned = c.dueTook
+	for _, row := range rows {
+		due = append(due, row.Priority)
+	}
+	slices.Sort(due)
+	return due, err
+}
+
+func (c *checkout) due(ctx context.Context, since []int64) ([]dialect.Row, error) {
+	return c.s.Read(ctx, c.s.Statements.Checkout["due"], sinceArgs(c.r.Queue, since))
+}
+
+// sinceArgs are a queue and where to begin in each priority.
+func sinceArgs(queue string, since []int64) dialect.Args {
+	args := dialect.Args{"queue": queue}
+	for p, at := range since {
+		args["since"+strconv.Itoa(p)] = at
+	}
+	return args
+}
+
+// end moves the cursor by what was found, once that is committed. Only speed depends on it, so no error of its queries
+// matters.
+func (c *checkout) end(ctx context.Context) {
+	if c.r.Strategy != dialect.CAS && len(c.rows) == len(c.found) { // what took leases over did not look for all
+		_ = c.scan.Found(c.found, c.scanned, c.deadDue(ctx), scan.Now(c.s, c.reads(ctx)))
+	}
+}
+
+// deadDue scans a second time, from what was found on: what is before that is dead.
+func (c *checkout) deadDue(ctx context.Context) scan.DeadTuples {
+	return func() (bool, error) {
+		if many, _ := c.manyTaken(); !many {
+			return false, nil
+		}
+		var first int64
+		if len(c.found) > 0 {
+			first = slices.MinFunc(c.found, func(a, b dialect.Row) int { return cmp.Compare(a.WasDue, b.WasDue) }).WasDue
+		} else {
+			now, err := scan.Now(c.s, c.reads(ctx))()
+			if err != nil {
+				return false, err
+			}
+			first = now
+		}
+		began := time.Now()
+		_, err := c.due(ctx, slices.Repeat([]int64{first}, len(scan.FromStart())))
+		return time.Since(began) < c.dueTook/cursorPart, err
+	}
+}
+
+// manyTaken reports whether there can be many dead entries.
+func (c *checkout) manyTaken() (bool, error) {
+	return scan.CursorOf(c.s, c.r.Queue).Taken() >= manyTaken, nil
+}
+
+// seeExpired reads up to limit tasks whose lease ran out, without locks.
+func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, err error) {
+	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
+	if c.r.Strategy == dialect.CAS {
+		return query(c.s.Statements.Checkout["see expired"], args)
+	}
+	if args["oldest"], err = scan.OldestInWork(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if seen, err = query(c.s.Statements.Checkout["see expired"], args); err == nil {
+		err = scan.ExpiredCursorOf(c.s, c.r.Queue).Scanned(time.Since(began), len(seen), c.manyTaken)
+	}
+	return seen, err
+}
+
+// Next finds out when a task is due, from the cursor on like a small checkout.
+func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
+	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
+	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
+	return scan.NextFrom(s, s.Statements.Checkout["oldest"], queue, query, bind, func(took time.Duration) (bool, error) {
+		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
+		return c.deadDue(ctx)()
+	})
+}
+
+// Backdated is dialect.Backdater's.
+func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
+	scan.CursorOf(s, queue).Backdated(by)
+}

@@ -1,0 +1,7 @@
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
+
+CREATE DATABASE IF NOT EXISTS {schema};
+
+CREATE TABLE IF NOT EXISTS {migration} (
+  version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL
+) ENGINE = InnoDB;

@@ -1,0 +1,53 @@
+-- Tasks, their renewed leases, and a view for people.
+
+CREATE TABLE IF NOT EXISTS {task} (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  queue VARBINARY(400) NOT NULL,
+  reference VARBINARY(800),
+  kind VARBINARY(400) NOT NULL,
+  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt SMALLINT NOT NULL DEFAULT 0,
+  max_attempts SMALLINT NOT NULL,
+  lapses TINYINT NOT NULL DEFAULT 0,
+  started TINYINT NOT NULL DEFAULT 0,
+  fence BIGINT NOT NULL DEFAULT 0,
+  due_at BIGINT NOT NULL DEFAULT -1,
+  lease_end BIGINT NOT NULL DEFAULT -1,
+  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
+  taken_at BIGINT NOT NULL DEFAULT -1,
+  created BIGINT NOT NULL,
+  updated BIGINT NOT NULL,
+  payload_size INT UNSIGNED,
+  headers BLOB,
+  payload LONGBLOB,
+  result BLOB,
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
+  taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
+  UNIQUE KEY {prefix}task_reference (reference, queue),
+  KEY {prefix}task_lane (queue, lane, priority, due_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- A row counts until keep_until: a renewal may end before the lease in the task's row,
+-- which would be valid again without it.
+CREATE TABLE IF NOT EXISTS {lease} (
+  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
+) ENGINE = InnoDB;
+
+CREATE OR REPLACE VIEW {tasks} AS
+SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
+  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  priority, attempt, max_attempts, lapses, fence,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due,
+  '1970-01-01' + INTERVAL (CASE WHEN state = 1 THEN
+    COALESCE((SELECT l.lease_until FROM {lease} AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence),
+      t.lease_end) END) MICROSECOND AS lease_until,
+  CONVERT(holder USING utf8mb4) AS holder, '1970-01-01' + INTERVAL taken MICROSECOND AS taken,
+  '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result
+  FROM {task} AS t;

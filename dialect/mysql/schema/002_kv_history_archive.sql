@@ -1,0 +1,70 @@
+-- Key/value records shared by all clients, the history of attempts, and the archive.
+
+CREATE TABLE IF NOT EXISTS {kv} (
+  kind VARBINARY(20) NOT NULL,
+  name VARBINARY(800) NOT NULL,
+  version BIGINT NOT NULL,
+  value TEXT NOT NULL,
+  updated BIGINT NOT NULL,
+  expires BIGINT,
+  PRIMARY KEY (kind, name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+CREATE TABLE IF NOT EXISTS {attempt} (
+  task BINARY(16) NOT NULL,
+  fence BIGINT NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  attempt SMALLINT NOT NULL,
+  outcome VARBINARY(20) NOT NULL,
+  started BIGINT NOT NULL,
+  ended BIGINT NOT NULL,
+  worker VARBINARY(800) NOT NULL,
+  error BLOB,
+  PRIMARY KEY (task, fence),
+  KEY {prefix}attempt_ended (queue, ended)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+CREATE OR REPLACE VIEW {attempts} AS
+SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
+  '1970-01-01' + INTERVAL started MICROSECOND AS started,
+  '1970-01-01' + INTERVAL ended MICROSECOND AS ended,
+  CONVERT(worker USING utf8mb4) AS worker, CONVERT(queue USING utf8mb4) AS queue, fence,
+  CONVERT(error USING utf8mb4) AS error
+  FROM {attempt}
+UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
+  '1970-01-01' + INTERVAL taken MICROSECOND, '1970-01-01' + INTERVAL updated MICROSECOND,
+  CONVERT(LEFT(holder, LENGTH(holder) - LENGTH(SUBSTRING_INDEX(holder, '#', -1)) - 1) USING utf8mb4),
+  CONVERT(queue USING utf8mb4), fence, CASE WHEN state <> 2 THEN CONVERT(result USING utf8mb4) END
+  FROM {task} AS t
+ WHERE taken_at > 0 AND state IN (2, 3, 4)
+   AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
+
+CREATE TABLE IF NOT EXISTS {archive} (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  queue VARBINARY(400) NOT NULL,
+  reference VARBINARY(800),
+  kind VARBINARY(400) NOT NULL,
+  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt SMALLINT NOT NULL DEFAULT 0,
+  max_attempts SMALLINT NOT NULL,
+  lapses TINYINT NOT NULL DEFAULT 0,
+  started TINYINT NOT NULL DEFAULT 0,
+  fence BIGINT NOT NULL DEFAULT 0,
+  due_at BIGINT NOT NULL DEFAULT -1,
+  lease_end BIGINT NOT NULL DEFAULT -1,
+  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
+  taken_at BIGINT NOT NULL DEFAULT -1,
+  created BIGINT NOT NULL,
+  updated BIGINT NOT NULL,
+  payload_size INT UNSIGNED,
+  headers BLOB,
+  payload LONGBLOB,
+  result BLOB,
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
+  taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
+  archived BIGINT NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;

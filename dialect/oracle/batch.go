@@ -1,0 +1,99 @@
+package oracle
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
+)
+
+// batches are the statements that find out what RunBatch changed: a batch that is bound as arrays returns nothing.
+func batches(t func(string) string) map[string]dialect.Batch {
+	// A part of a condition for each row: there is no separator but a line's end.
+	either := func(sql, row string) dialect.Batch {
+		return dialect.Batch{SQL: t(sql), Row: row, Sep: "\n  ", Max: maxTasks}
+	}
+	pairs := func(sql string) dialect.Batch {
+		return dialect.Batch{SQL: t(sql), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows}
+	}
+	const settled = `SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state FROM {task} t
+ WHERE (t.id, t.fence) IN ({rows})`
+	return map[string]dialect.Batch{
+		"inserted": either(`SELECT id FROM {task} WHERE 1 = 0 {rows}`, `OR id = :id`),
+		"lock":     pairs(settled + ` AND t.state = 1 ORDER BY t.id FOR UPDATE`),
+		"settled":  pairs(settled),
+		"extended": either(`SELECT t.id, t.fence FROM {task} t, {lease} l
+ WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows})`, `OR t.id = :id AND t.fence = :fence`),
+	}
+}
+
+// NeedsTx is always true: what changes rows does not return them.
+func (Dialect) NeedsTx(*dialect.Session, dialect.Op, dialect.Args, int) bool { return true }
+
+// RunBatch reads before or after a change which rows it changes.
+func (Dialect) RunBatch(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	b, own := s.Statements.Batch(op), s.Statements.Batches
+	switch op {
+	case dialect.Insert:
+		return insert(ctx, s, c, args, n)
+	case dialect.Extend:
+		return batch.Then(ctx, s, c, b, own["extended"], args, n)
+	}
+	locked, err := batch.Locked(ctx, s, c, own["lock"], b, args, n)
+	if err != nil || op != dialect.Settle || len(locked.Rows) == 0 {
+		return locked, err
+	}
+	settled, err := s.QueryBatch(ctx, c, own["settled"], args, n)
+	return dialect.Changed{Rows: dialect.Among(settled, locked.Rows)}, err
+}
+
+// insert adds rows in blocks of few sizes, and reads which rows were added.
+func insert(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	before, err := batch.Existing(ctx, s, c, args)
+	if err != nil {
+		return dialect.Changed{}, err
+	}
+	var out dialect.Changed
+	for from := 0; from < n; {
+		rows := block(args["payload"].(dialect.Col[[]byte]), from)
+		part := batch.Pick(args, rows)
+		if _, err := s.ExecBatch(ctx, c, s.Statements.Insert, part, len(rows)); err != nil {
+			return out, err
+		}
+		added, err := batch.Added(ctx, s, c, s.Statements.Batches["inserted"], part, len(rows), before)
+		if err != nil {
+			return out, err
+		}
+		out.Rows = append(out.Rows, added.Rows...)
+		from += len(rows)
+	}
+	return out, nil
+}
+
+// blockSizes are how many rows a block may have. Each text and each list of bound types is a cursor of its own in the
+// shared pool. SQL Tuning Guide, "Cursor Sharing": bind variables of other types or maximum lengths prevent it.
+var blockSizes = []int{maxTasks, 50, 20, 10, 5, 2, 1}
+
+// block returns the indexes of the rows of the block that begins with row from. Payloads that are bound as RAW and as
+// BLOB are in blocks of their own, so that a text has two shapes, and not one for each order of the two.
+func block(payloads [][]byte, from int) (rows []int) {
+	long := func(i int) bool { return len(payloads[i]) > inlineBytes }
+	to := from + 1
+	for to < len(payloads) && to-from < maxTasks && long(to) == long(from) {
+		to++
+	}
+	for _, size := range blockSizes {
+		if size <= to-from {
+			to = from + size
+			break
+		}
+	}
+	for i := from; i < to; i++ {
+		rows = append(rows, i)
+	}
+	return rows
+}

@@ -1,0 +1,6 @@
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
+
+CREATE TABLE {migration} (
+  version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL,
+  compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
+  CONSTRAINT {prefix}migr_pk PRIMARY KEY (version));

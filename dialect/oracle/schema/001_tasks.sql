@@ -1,0 +1,61 @@
+-- Tasks, their renewed leases, and a view for people.
+
+CREATE TABLE {task} (
+  id RAW(16) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  reference VARCHAR2(800 BYTE),
+  kind VARCHAR2(400 BYTE),
+  state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt NUMBER(5) DEFAULT 0 NOT NULL,
+  max_attempts NUMBER(5) NOT NULL,
+  lapses NUMBER(3) DEFAULT 0 NOT NULL,
+  started NUMBER(1) DEFAULT 0 NOT NULL,
+  fence NUMBER(19) DEFAULT 0 NOT NULL,
+  due NUMBER(19),
+  was_due NUMBER(19),
+  lease_until NUMBER(19),
+  taken NUMBER(19),
+  holder VARCHAR2(800 BYTE),
+  created NUMBER(19) NOT NULL,
+  updated NUMBER(19) NOT NULL,
+  headers VARCHAR2(4000 BYTE),
+  payload_size NUMBER(10),
+  result_size NUMBER(10),
+  payload BLOB,
+  result BLOB,
+  ready_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN queue END) VIRTUAL,
+  ready_priority NUMBER(1) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN priority END) VIRTUAL,
+  ready_id RAW(16) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN id END) VIRTUAL,
+  busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
+  CONSTRAINT {prefix}task_pk PRIMARY KEY (id)
+) INITRANS 16;
+
+-- A row counts until keep_until: a renewal may end before the lease in the task's row,
+-- which would be valid again without it.
+CREATE TABLE {lease} (
+  id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
+  CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
+) INITRANS 16;
+
+CREATE UNIQUE INDEX {owner}task_ref ON {task} (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16;
+
+CREATE INDEX {owner}task_ready ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16;
+
+CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
+
+CREATE OR REPLACE VIEW {tasks} AS
+SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  priority, attempt, max_attempts, lapses, fence,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, 'SECOND') AS due,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN
+    COALESCE((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END
+    / 1000000, 'SECOND') AS lease_until,
+  holder,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, 'SECOND') AS taken,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, 'SECOND') AS created,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, 'SECOND') AS updated,
+  headers, payload_size AS payload_bytes, result
+  FROM {task} t;

@@ -1,0 +1,69 @@
+-- Key/value records shared by all clients, the history of attempts, and the archive.
+
+CREATE TABLE {kv} (
+  kind VARCHAR2(20 BYTE) NOT NULL,
+  name VARCHAR2(800 BYTE) NOT NULL,
+  version NUMBER(19) NOT NULL,
+  value VARCHAR2(4000 BYTE) NOT NULL,
+  updated NUMBER(19) NOT NULL,
+  expires NUMBER(19),
+  CONSTRAINT {prefix}kv_pk PRIMARY KEY (kind, name)
+);
+
+CREATE TABLE {attempt} (
+  task RAW(16) NOT NULL,
+  fence NUMBER(19) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  attempt NUMBER(5) NOT NULL,
+  outcome VARCHAR2(20 BYTE) NOT NULL,
+  started NUMBER(19) NOT NULL,
+  ended NUMBER(19) NOT NULL,
+  worker VARCHAR2(800 BYTE),
+  error BLOB,
+  CONSTRAINT {prefix}att_pk PRIMARY KEY (task, fence)
+);
+
+CREATE INDEX {owner}att_ended ON {attempt} (queue, ended);
+
+CREATE OR REPLACE VIEW {attempts} AS
+SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, 'SECOND') AS started,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(ended / 1000000, 'SECOND') AS ended,
+  worker, queue, fence, error
+  FROM {attempt}
+UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
+  CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, 'SECOND'),
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, 'SECOND'),
+  SUBSTR(holder, 1, INSTR(holder, '#', -1) - 1), queue, fence, CASE WHEN state <> 2 THEN result END
+  FROM {task} t
+ WHERE taken IS NOT NULL AND state IN (2, 3, 4)
+   AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
+
+CREATE TABLE {archive} (
+  id RAW(16) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  reference VARCHAR2(800 BYTE),
+  kind VARCHAR2(400 BYTE),
+  state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
+  priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt NUMBER(5) DEFAULT 0 NOT NULL,
+  max_attempts NUMBER(5) NOT NULL,
+  lapses NUMBER(3) DEFAULT 0 NOT NULL,
+  started NUMBER(1) DEFAULT 0 NOT NULL,
+  fence NUMBER(19) DEFAULT 0 NOT NULL,
+  due NUMBER(19),
+  was_due NUMBER(19),
+  lease_until NUMBER(19),
+  taken NUMBER(19),
+  holder VARCHAR2(800 BYTE),
+  created NUMBER(19) NOT NULL,
+  updated NUMBER(19) NOT NULL,
+  headers VARCHAR2(4000 BYTE),
+  payload_size NUMBER(10),
+  result_size NUMBER(10),
+  payload BLOB,
+  result BLOB,
+  archived NUMBER(19) NOT NULL,
+  CONSTRAINT {prefix}arch_pk PRIMARY KEY (id)
+);

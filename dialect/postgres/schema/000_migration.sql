@@ -1,0 +1,6 @@
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
+
+CREATE SCHEMA IF NOT EXISTS {schema};
+
+CREATE TABLE IF NOT EXISTS {migration} (
+  version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL);

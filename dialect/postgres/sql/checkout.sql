@@ -1,0 +1,284 @@
+-- Checkout ready
+-- Strategies skip-locked and advisory: runs at each poll of a worker. There is one ordered descent of the index
+-- task_ready for each priority, in order, until there are enough: ordering by priority and due time at once would
+-- walk every future row of the better priorities before PostgreSQL 18. The search says where each row is (ctid), and
+-- the update goes there, whatever PostgreSQL believes about the table. A row that was changed in between is
+-- elsewhere, and is left out. A LIMIT in a joined sub-select may be run once for each outer row: pick is
+-- materialized. The bytes of payload in a checkout are bounded. Here payloads are expected to be small: when one is
+-- larger than an equal share of the bytes, nothing is taken, and "ready within" follows.
+-- with found = x.ctid AS place, x.size
+-- with lock = FOR UPDATE SKIP LOCKED
+-- with source = clock
+-- with match = {at_place}
+-- with keep = {all_small}
+WITH {clock},
+pick AS MATERIALIZED (
+  {search_ready})
+{take};
+
+-- Checkout ready within
+-- Strategies skip-locked and advisory: runs after "ready" or instead of it while payloads of the queue are large. A
+-- running sum, which makes the statement cost a few percent more, ends the list where the bytes are used up; cut
+-- reports that tasks were left. Index: task_ready.
+-- with found = x.ctid AS place, x.size, {total} AS total
+-- with lock = FOR UPDATE SKIP LOCKED
+-- with source = clock
+-- with match = {at_place}
+-- with keep = {fits}
+WITH {clock},
+pick AS MATERIALIZED (
+  {search_ready})
+{take},
+          (SELECT NOT bool_and({fits})
+             FROM pick) AS cut;
+
+-- Checkout expired
+-- Strategies skip-locked and advisory: runs at polls that found nothing due, and now and then. Index: task_busy, from
+-- :oldest on. A LIMIT bounds the rows that it locks, and pick those whose payloads fit.
+-- with found = t.id, t.fence, t.ctid AS place
+-- with size_name = size
+-- with lock = FOR UPDATE SKIP LOCKED
+-- with source = won, clock
+-- with match = t.ctid = won.place
+WITH {clock},
+ended AS MATERIALIZED (
+  {search_expired}),
+pick AS MATERIALIZED (
+  SELECT *
+    FROM (SELECT e.*, {total} AS total FROM ended AS e) AS e
+   WHERE {fits}),
+{won},
+done AS MATERIALIZED (
+  {take_over}),
+{recorded}
+SELECT done.*,
+       (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut
+  FROM done;
+
+-- Checkout queue lock
+-- Runs first in the transaction of a checkout, which frees it. The lock's name has the table's
+-- number, which is the same whether a client names its schema or the search path does.
+SELECT pg_advisory_xact_lock(hashtextextended(
+         'dbq checkout ' || CAST(CAST('{task}' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
+
+-- Checkout see ready
+-- Runs at each poll; "take ready" follows. Index: task_ready.
+-- with found = x.id, x.fence, x.size AS payload_size
+-- with lock =
+WITH {clock}
+{search_ready};
+
+-- Checkout see expired
+-- Runs at polls that found nothing due; "take expired" follows. Index: task_busy.
+-- with found = t.id, t.fence
+-- with size_name = payload_size
+-- with lock =
+WITH {clock}
+{search_expired};
+
+-- CheckoutBatch take ready
+-- Runs after "see ready". Index: the primary key.
+-- with still = coalesce(t.due <= (SELECT now FROM clock), false)
+-- with source = pick, clock
+-- with match = t.id = pick.id AND t.fence = pick.fence
+-- with more =
+WITH {clock},
+{pick_given}
+{take};
+
+-- CheckoutBatch take expired
+-- Runs after "see expired". Index: the primary key.
+-- with still = t.state + 0 = {PROCESSING}
+-- with source = won, clock
+-- with match = t.id = won.id AND t.fence = won.fence
+-- with more = , {was}
+WITH {clock},
+{pick_given},
+{won},
+done AS MATERIALIZED (
+  {take_over}),
+{recorded}
+SELECT done.*
+  FROM done;
+
+-- Checkout dead
+-- Runs after a slow scan. It reads the server's statistics.
+SELECT {now} AS now
+ WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint);
+
+-- Checkout oldest
+-- Runs after slow scans for leases that ran out, which begin there from then on. Index: task_busy.
+WITH {clock}
+SELECT least(clock.now - CAST(:late AS bigint),
+             (SELECT t.updated
+                FROM {task} t
+               WHERE t.queue = :queue
+                 AND t.state = {PROCESSING}
+                 AND t.updated >= CAST(:oldest AS bigint)
+               ORDER BY t.updated
+               LIMIT 1)) AS updated
+  FROM clock;
+
+-- search_ready
+SELECT {found}
+  FROM generate_series(0, 9) AS p (priority)
+ CROSS JOIN LATERAL (
+   SELECT t.id, t.fence, t.due, t.ctid, {size} AS size
+     FROM {task} t
+    WHERE t.queue = :queue
+      AND t.priority = p.priority
+      AND t.due <= (SELECT now FROM clock)
+      AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+      AND {unpaused}
+    ORDER BY t.due, t.id
+    LIMIT :limit
+    {lock}) AS x
+ LIMIT :limit;
+
+-- search_expired
+-- It finds leases that ran out, among the few tasks in PROCESSING that were taken since :oldest, but not those that
+-- this very checkout took a moment ago for a very short time.
+SELECT {found}, {size} AS {size_name},
+       {was}
+  FROM {task} t
+ WHERE t.queue = :queue
+   AND t.state = {PROCESSING}
+   AND t.updated >= CAST(:oldest AS bigint)
+   AND t.holder <> :holder
+   AND {not_renewed}
+   AND {over}
+   AND {unpaused}
+ LIMIT :limit
+ {lock};
+
+-- pick_given
+pick AS MATERIALIZED (
+  SELECT t.id, t.fence{more}
+    FROM {given_leases},
+         {task} t
+   WHERE t.id = d.id
+     AND t.fence = d.fence
+     AND {still}
+     FOR UPDATE OF t SKIP LOCKED);
+
+-- take
+-- It changes rows that are still due. Without coalesce the planner would see that they are in the index of those that
+-- are due, and might walk it all to find them. It does not return what the call itself sets, and keeps when the task
+-- had become due, which RETURNING cannot tell before PostgreSQL 18.
+UPDATE {task} t
+   SET state = {PROCESSING},
+       due = NULL,
+       was_due = t.due,
+       attempt = t.attempt + 1,
+       fence = t.fence + 1,
+       lease_until = clock.now + CAST(:lease AS bigint),
+       holder = :holder,
+       started = CAST(:begun AS smallint),
+       taken = clock.now,
+       updated = clock.now
+  FROM {source}
+ WHERE {match}
+   AND coalesce(t.due <= clock.now, false)
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
+          t.payload, t.result, t.was_due, clock.now;
+
+-- at_place
+t.ctid = ANY (ARRAY(
+  SELECT place
+    FROM pick
+   WHERE {keep}));
+
+-- won
+-- It has those of pick that no renewal holds. Each gets its next lease in the table lease as well. IS TRUE keeps the
+-- planner from making a nested loop of the list, which is hashed as it is.
+free AS (
+  INSERT INTO {lease} AS l (id, fence, lease_until, keep_until)
+  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
+    FROM pick, clock
+   ORDER BY pick.id
+  ON CONFLICT (id) DO UPDATE
+     SET fence = excluded.fence,
+         lease_until = excluded.lease_until,
+         keep_until = excluded.keep_until
+   WHERE l.fence < excluded.fence - 1
+      OR l.lease_until <= (SELECT now FROM clock)
+  RETURNING l.id),
+won AS MATERIALIZED (
+  SELECT pick.*
+    FROM pick
+   WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE);
+
+-- take_over
+-- It gives a task whose lease ran out a new one, or moves it to POISON when its attempts are exhausted.
+UPDATE {task} t
+   SET state = CASE WHEN {spent}
+                    THEN {POISON}
+                    ELSE {PROCESSING} END,
+       result = CASE WHEN {spent}
+                     THEN {exhausted}
+                     ELSE t.result END,
+       lease_until = CASE WHEN {spent}
+                          THEN NULL
+                          ELSE clock.now + CAST(:lease AS bigint) END,
+       holder = CASE WHEN {spent}
+                     THEN t.holder
+                     ELSE :holder END,
+       attempt = CASE WHEN {spent}
+                      THEN t.attempt
+                      ELSE {next_attempt} END,
+       lapses = {next_lapses},
+       started = CAST(:begun AS smallint),
+       taken = CASE WHEN {spent}
+                    THEN NULL
+                    ELSE clock.now END,
+       fence = t.fence + 1,
+       updated = clock.now
+  FROM {source}
+ WHERE {match}
+   AND t.state + 0 = {PROCESSING}
+RETURNING {columns},
+          t.lease_until, t.payload, clock.now,
+          won.was_holder, won.was_taken, won.was_attempt, won.was_until;
+
+-- was
+-- It is the attempt of a task t whose lease ran out.
+t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
+{renewed} AS was_until;
+
+-- recorded
+-- It adds the attempts whose leases ran out to the history, as Row.TakenOver of package dialect has them.
+recorded AS (
+  INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+  SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
+         CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
+         d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
+         convert_to(CASE WHEN d.counts
+                         THEN 'the lease ran out'
+                         ELSE 'the lease ran out before the attempt was known to have started' END, 'UTF8')
+    FROM (SELECT done.*,
+                 done.state <> {PROCESSING} OR done.attempt <> done.was_attempt AS counts
+            FROM done) AS d
+  ON CONFLICT DO NOTHING);
+
+-- exhausted
+-- It is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+             ', found by ' || CAST(:holder AS text), 'UTF8');
+
+-- size
+-- octet_length finds the size of a payload in its row, also when the payload is stored beside the table or
+-- compressed.
+coalesce(octet_length(t.payload), 0);
+
+-- total
+sum(size) OVER (ROWS UNBOUNDED PRECEDING);
+
+-- fits
+total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size);
+
+-- all_small
+NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint));
+
+-- unpaused
+-- It is true for a queue without a record that pauses it; it is looked up once for a statement.
+NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '{pause}' AND n.name = :queue);

@@ -1,0 +1,27 @@
+-- Insert
+-- Runs for each enqueue. Arrays come through unnest, one row for each task. ON CONFLICT DO NOTHING leaves out a row
+-- whose id (primary key) or reference (index task_reference) is taken. The fence of a reused id begins at the clock,
+-- above every fence that the id had before.
+WITH {clock}
+INSERT INTO {task} (id, fence, queue, reference, kind, state, priority,
+                    max_attempts, due, created, updated, headers, payload)
+SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, {CREATED}, d.priority,
+       d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload
+  FROM clock,
+       unnest(CAST(:id AS uuid[]), CAST(:reused AS smallint[]), CAST(:reference AS text[]), CAST(:kind AS text[]),
+              CAST(:priority AS smallint[]), CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]),
+              CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
+         AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- Batches insert uniform
+-- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
+-- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
+WITH {clock}
+INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), {CREATED}, CAST(:priority AS smallint),
+       CAST(:max_attempts AS smallint), coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)),
+       clock.now, clock.now, CAST(:headers AS text), d.payload
+  FROM clock,
+       (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;

@@ -1,0 +1,42 @@
+-- Record
+-- Runs in the transaction of an operator's event, for attempts that the tasks' rows do not say any more. One that is
+-- there is left out.
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.ended, d.worker, d.error
+  FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
+              CAST(:started AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
+         AS d (id, fence, attempt, outcome, started, ended, worker, error)
+ON CONFLICT DO NOTHING;
+
+-- RecordLast
+-- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
+-- primary key of task.
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+SELECT t.id, t.fence, t.queue,
+       CASE t.state WHEN {CREATED} THEN t.attempt + 1
+                    ELSE t.attempt END,
+       CASE t.state WHEN {CREATED} THEN 'released'
+                    WHEN {COMPLETED} THEN 'completed'
+                    WHEN {ERROR} THEN 'failed'
+                    ELSE 'poisoned' END,
+       t.taken, t.updated, regexp_replace(t.holder, '#[^#]*$', ''),
+       coalesce(d.error, CASE WHEN t.state IN ({ERROR}, {POISON}) THEN t.result END)
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:error AS bytea[]) AS error OFFSET 0) AS given,
+       unnest(given.id, given.error) AS d (id, error),
+       {task} t
+ WHERE t.id = d.id
+   AND t.taken IS NOT NULL
+   AND t.state + 0 <> {PROCESSING}
+   FOR UPDATE OF t
+ON CONFLICT DO NOTHING;
+
+-- ExpireAttempts
+-- Runs now and then where retention is set. Index: attempt_ended.
+DELETE FROM {attempt}
+ WHERE ctid = ANY (ARRAY(
+         SELECT ctid
+           FROM {attempt}
+          WHERE queue = :queue
+            AND ended <= {now} - CAST(:age AS bigint)
+          ORDER BY ended
+          LIMIT :limit));

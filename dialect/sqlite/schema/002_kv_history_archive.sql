@@ -1,0 +1,65 @@
+-- Key/value records shared by all clients, the history of attempts, and the archive.
+
+CREATE TABLE {kv} (
+  kind TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  value TEXT NOT NULL,
+  updated INTEGER NOT NULL,
+  expires INTEGER,
+  PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE {attempt} (
+  task BLOB NOT NULL,
+  fence INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  outcome TEXT NOT NULL,
+  started INTEGER NOT NULL,
+  ended INTEGER NOT NULL,
+  worker TEXT NOT NULL,
+  error BLOB,
+  PRIMARY KEY (task, fence)) STRICT;
+
+CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
+
+CREATE VIEW {attempts} AS
+SELECT lower(hex(task)) AS task, attempt, outcome,
+  strftime('%Y-%m-%d %H:%M:%f', started / 1e6, 'unixepoch') AS started,
+  strftime('%Y-%m-%d %H:%M:%f', ended / 1e6, 'unixepoch') AS ended,
+  worker, queue, fence, CAST(error AS TEXT) AS error
+  FROM {attempt}
+UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
+  strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch'), strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch'),
+  substr(rtrim(holder, replace(holder, '#', '')), 1, length(rtrim(holder, replace(holder, '#', ''))) - 1), queue, fence,
+  CASE WHEN state <> 2 THEN CAST(result AS TEXT) END
+  FROM {task} AS t
+ WHERE taken IS NOT NULL AND state IN (2, 3, 4)
+   AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
+
+CREATE TABLE {archive} (
+  id BLOB NOT NULL CHECK (length(id) = 16),
+  queue TEXT NOT NULL,
+  reference TEXT,
+  kind TEXT NOT NULL,
+  state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
+  priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  max_attempts INTEGER NOT NULL,
+  lapses INTEGER NOT NULL DEFAULT 0,
+  started INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER NOT NULL DEFAULT 0,
+  due INTEGER,
+  lease_until INTEGER,
+  taken_by TEXT NOT NULL DEFAULT '                                                ',
+  holder TEXT AS (nullif(rtrim(taken_by), '')) VIRTUAL,
+  taken_at INTEGER NOT NULL DEFAULT -1000000000000000,
+  taken INTEGER AS (CASE WHEN taken_at > 0 THEN taken_at END) VIRTUAL,
+  created INTEGER NOT NULL,
+  updated INTEGER NOT NULL,
+  headers TEXT,
+  payload BLOB,
+  result BLOB,
+  archived INTEGER NOT NULL) STRICT;
+
+CREATE UNIQUE INDEX {prefix}archive_id ON {archive} (id);

@@ -1,0 +1,49 @@
+-- Insert
+-- Runs for each part of a bulk enqueue. Indexes: task_id and task_reference find duplicates.
+INSERT INTO {task} (
+  {inserted}, fence)
+SELECT d.column1, :queue, d.column2, d.column3, {CREATED}, d.column4, d.column5,
+       coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9, d.column10 * {first_fence}
+  FROM (VALUES {rows}) AS d
+ WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- Insert row
+(:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused);
+
+-- Batches insert one
+-- Runs for a single task. Indexes: as for Insert.
+INSERT INTO {task} (
+  {inserted}, fence)
+VALUES (
+  :id, :queue, :reference, :kind, {CREATED}, :priority, :max_attempts,
+  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * {first_fence})
+ON CONFLICT DO NOTHING;
+
+-- Batches insert uniform
+-- Runs for a bulk enqueue whose values can be bound once, not for each row.
+INSERT INTO {task} (
+  {inserted})
+SELECT d.column1, :queue, NULL, :kind, {CREATED}, :priority, :max_attempts,
+       coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
+  FROM (VALUES {rows}) AS d;
+
+-- Batches insert uniform row
+(:id, :payload);
+
+-- Batches insert one new
+-- Runs for a single task without a reference, whose id is new.
+INSERT INTO {task} (
+  {inserted})
+VALUES (
+  :id, :queue, NULL, :kind, {CREATED}, :priority, :max_attempts,
+  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload);
+
+-- inserted
+id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload;
+
+-- first_fence
+-- SQLite's clock has milliseconds, in which a task may come, go and come again. The caller's is the same machine's,
+-- and finer.
+max({now}, :clock);

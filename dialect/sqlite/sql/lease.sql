@@ -1,0 +1,21 @@
+-- Extend
+-- Runs once for each heartbeat of a worker, for all of its tasks. Index: task_id.
+UPDATE {task}
+   SET lease_until = {now} + :lease
+  FROM (VALUES {rows}) AS d
+ {of_listed}
+RETURNING id, fence;
+
+-- Extend row
+(:id, :fence);
+
+-- Start
+-- Runs before a handler, where the checkout has not marked the attempt. Index: task_id.
+UPDATE {task}
+   SET started = 1
+  FROM (VALUES {rows}) AS d
+ {of_listed}
+RETURNING id, fence;
+
+-- Start row
+(:id, :fence);

@@ -1,0 +1,91 @@
+-- Settle
+-- Runs for each batch of settlements. Index: task_id. A plus before a column keeps the planner from searching by it:
+-- without them it walks the tasks in PROCESSING, or all of them, and looks each one up in the list.
+UPDATE {task}
+   SET state = CASE
+         WHEN d.column3 = {ERROR} AND coalesce(d.column4, d.column5) IS NOT NULL
+           AND attempt >= max_attempts THEN {POISON}
+         ELSE d.column3
+       END,
+       due = CASE
+         WHEN d.column3 = {ERROR} AND attempt >= max_attempts THEN NULL
+         ELSE coalesce(d.column4, {now} + d.column5)
+       END,
+       attempt = attempt - d.column6,
+       lease_until = NULL,
+       updated = {now},
+       result = CASE WHEN d.column3 = {CREATED} THEN coalesce(d.column7, result) ELSE d.column7 END
+  FROM (VALUES {rows}) AS d
+ {of_listed}
+RETURNING id, fence, state;
+
+-- Settle row
+(:id, :fence, :state, :at, :after, :uncount, :result);
+
+-- Batches complete uniform
+-- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
+-- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
+-- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
+UPDATE {task}
+   SET {completed}
+ WHERE id IN ({rows})
+   {and_under_one};
+
+-- Batches complete uniform row
+:id;
+
+-- Batches complete one
+-- Runs for a single task. Index: task_id.
+UPDATE {task}
+   SET {completed}
+ WHERE id = :id
+   {and_under_one};
+
+-- Remove
+-- Runs for queues that keep no finished tasks. Index: task_id.
+DELETE FROM {task}
+ WHERE rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN {task} AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = {PROCESSING})
+RETURNING id, fence;
+
+-- Remove row
+(:id, :fence);
+
+-- Batches remove one
+-- Runs for a single task. Index: task_id.
+DELETE FROM {task}
+ WHERE id = :id
+   {and_under_one};
+
+-- Batches remove uniform
+-- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
+DELETE FROM {task}
+ WHERE id IN ({rows})
+   {and_under_one};
+
+-- Batches remove uniform row
+:id;
+
+-- Batches lock uniform
+-- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
+SELECT id
+  FROM {task}
+ WHERE id IN ({rows})
+   {and_under_one};
+
+-- Batches lock uniform row
+:id;
+
+-- completed
+state = {COMPLETED},
+due = NULL,
+lease_until = NULL,
+updated = {now},
+result = NULL,
+taken_by = taken_by || '       ';
+
+-- and_under_one
+AND +fence = :fence
+AND +state = {PROCESSING};

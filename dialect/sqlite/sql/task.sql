@@ -1,0 +1,27 @@
+-- Now
+{now};
+
+-- now
+CAST(unixepoch('subsec') * 1000000 AS INTEGER);
+
+-- Limit
+LIMIT :limit;
+
+-- Columns
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
+created, updated, headers, result, length(result) AS result_size;
+
+-- Payload
+payload, length(payload) AS payload_size;
+
+-- columns
+{Columns},
+{Payload}, {now} AS now;
+
+-- of_listed
+WHERE {task}.id = +d.column1
+  AND {task}.fence = +d.column2
+  AND +{task}.state = {PROCESSING};
+
+-- unpaused
+NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = '{pause}' AND name = :queue);

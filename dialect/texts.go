@@ -1,0 +1,249 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/state"
+)
+
+// ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a folder. Each text is a block of
+// comment lines, SQL, and a semicolon at the end of a line. The first comment line is its name, what follows is for
+// people: what it does, when it runs, and which index serves it. They stay before the text, and are not sent.
+//
+//	-- Remove
+//	-- Ends attempts and removes the tasks.
+//	-- Runs for each batch of such settlements. Index: the primary key.
+//	DELETE FROM {task} WHERE (id, fence) IN ({rows}) AND {held};
+//
+//	-- Remove row
+//	(:id, :fence);
+//
+//	-- held
+//	state = {PROCESSING};
+//
+// A name is that of a field; of a field and a word, as in "Remove row" for Batch.Row; or of a key, as in "Checkout
+// ready", "CheckoutBatch take" and "Batches remove one". One that begins with a small letter is a
+// fragment: {held} in a text stands for it, its lines begin in the column of the hole. A line "-- with lock = FOR
+// UPDATE" among a text's comments fills {lock} in the fragments that it uses; a line with nothing but an empty hole is
+// left out. {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A
+// state's name stands for its number, with the name as a comment. fill replaces the rest, see Names.Filler.
+//
+// "Move" and "Movable" are for each event of an operator, with what it assigns for {set} and the condition on its rows
+// for {guard}; "Move purge" is for the event that removes them. {not_due}, {due_now} and {no_lease} are as for Moves.
+//
+// Batches have max rows at most. ReadStatements panics when the files are not as described, which is a mistake in the
+// program. The caller fills the fields that are no text.
+func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
+	r := textReader{texts: map[string]sqlText{}}
+	r.read(files)
+	var st Statements
+	st.Checkout, st.CheckoutBatch, st.Batches = map[string]string{}, map[string]Batch{}, map[string]Batch{}
+	for _, name := range slices.Sorted(maps.Keys(r.texts)) {
+		if name[0] < 'A' || name[0] > 'Z' || strings.HasSuffix(name, " row") {
+			continue
+		}
+		switch {
+		case name == "Move":
+			r.setMoves(&st, max, fill)
+		case name == "Movable", name == "Move purge": // setMoves takes them
+		default:
+			r.set(&st, name, r.batch(name, max, fill))
+		}
+	}
+	return st
+}
+
+// batch is a text and its row.
+func (r *textReader) batch(name string, max int, fill func(string) string) Batch {
+	b := Batch{SQL: r.texts[name].header() + fill(r.expand(name, false)), Max: max}
+	if _, listed := r.texts[name+" row"]; listed {
+		b.Row, b.Sep = fill(r.expand(name+" row", true)), ", "
+		if strings.HasPrefix(b.Row, "SELECT") {
+			b.Sep = " UNION ALL "
+		}
+	}
+	return b
+}
+
+// setMoves puts the texts of the operators' events into their fields.
+func (r *textReader) setMoves(st *Statements, max int, fill func(string) string) {
+	with := func(name, set, guard string) Batch {
+		r.texts[name].holes["{set}"], r.texts[name].holes["{guard}"] = strings.ReplaceAll(set, ", ", ",\n"), guard
+		return r.batch(name, max, fill)
+	}
+	lock := func(guard string, purge bool) Batch {
+		if purge {
+			return Batch{}
+		}
+		return with("Movable", "", guard)
+	}
+	move := func(set, guard string) Batch {
+		if set == "" {
+			return with("Move purge", "", guard)
+		}
+		return with("Move", set, guard)
+	}
+	st.Movable, st.Move = Moves("{not_due}", "{due_now}", "{no_lease}", lock, move)
+}
+
+// set puts a text into its field.
+func (r *textReader) set(st *Statements, name string, b Batch) {
+	name, key, _ := strings.Cut(name, " ")
+	switch field := reflect.ValueOf(st).Elem().FieldByName(name); {
+	case !field.IsValid():
+		panic("dialect: no statement is called " + name)
+	case name == "Checkout":
+		st.Checkout[key] = b.SQL
+	case name == "CheckoutBatch":
+		st.CheckoutBatch[key] = b
+	case name == "Batches":
+		st.Batches[key] = b
+	case field.Kind() == reflect.String:
+		field.SetString(b.SQL)
+	default:
+		field.Set(reflect.ValueOf(b))
+	}
+}
+
+// sqlText is one text of a file.
+type sqlText struct {
+	comment []string
+	holes   map[string]string // what its lines with "with" fill
+	body    string
+}
+
+func (t sqlText) header() string {
+	if len(t.comment) == 0 {
+		return ""
+	}
+	return "-- " + strings.Join(t.comment, "\n-- ") + "\n"
+}
+
+type textReader struct{ texts map[string]sqlText }
+
+func (r *textReader) read(files fs.FS) {
+	paths, err := fs.Glob(files, "sql/*.sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, path := range paths {
+		content, err := fs.ReadFile(files, path)
+		if err != nil {
+			panic(err)
+		}
+		for block := range strings.SplitSeq(string(content), ";\n") {
+			if strings.TrimSpace(block) != "" {
+				r.add(path, strings.TrimSpace(block))
+			}
+		}
+	}
+}
+
+func (r *textReader) add(path, block string) {
+	t := sqlText{holes: map[string]string{}}
+	name := ""
+	for {
+		comment, rest, _ := strings.Cut(block, "\n")
+		line, ok := strings.CutPrefix(comment, "--")
+		if !ok {
+			break
+		}
+		line, block = strings.TrimSpace(line), rest
+		if hole, ok := strings.CutPrefix(line, "with "); ok {
+			key, value, _ := strings.Cut(hole, " =")
+			t.holes["{"+key+"}"] = strings.TrimSpace(value)
+		} else if name == "" {
+			name = line
+		} else {
+			t.comment = append(t.comment, line)
+		}
+	}
+	t.body = block
+	if _, twice := r.texts[name]; name == "" || block == "" || twice {
+		panic(fmt.Sprintf("dialect: %s has a text without a name, without SQL, or for a second time: %q",
+			path, cmp.Or(name, block)))
+	}
+	r.texts[name] = t
+}
+
+// hole is a fragment, a state or something for fill: {name}, or {each: name}.
+var hole = regexp.MustCompile(`\{(each: )?([A-Za-z_]+)\}`)
+
+// expand returns a text with its fragments and states. bare leaves out the names of states, for what is sent often.
+func (r *textReader) expand(name string, bare bool) string {
+	return r.expandText(name, r.texts[name], bare)
+}
+
+func (r *textReader) expandText(name string, t sqlText, bare bool) string {
+	text := t.body
+	for range 10 { // fragments of fragments
+		before := text
+		var lines []string
+		for line := range strings.SplitSeq(text, "\n") {
+			filled := strings.TrimRight(r.fillLine(t, line, bare), " ")
+			if filled != "" || line == "" { // a line that had only an empty hole is gone
+				lines = append(lines, filled)
+			}
+		}
+		if text = strings.Join(lines, "\n"); text == before {
+			return text
+		}
+	}
+	panic("dialect: the fragments of " + name + " use each other in a circle")
+}
+
+// fillLine fills the holes of a line. The lines of a fragment begin in the column of its hole.
+func (r *textReader) fillLine(t sqlText, line string, bare bool) string {
+	var b strings.Builder
+	last := 0
+	for _, at := range hole.FindAllStringIndex(line, -1) {
+		b.WriteString(line[last:at[0]])
+		column := b.Len() - 1 - strings.LastIndex(b.String(), "\n")
+		fragment := r.fragment(t, line[at[0]:at[1]], bare)
+		b.WriteString(strings.ReplaceAll(fragment, "\n", "\n"+strings.Repeat(" ", column)))
+		last = at[1]
+	}
+	return b.String() + line[last:]
+}
+
+// fragment is what stands for a hole of a text.
+func (r *textReader) fragment(t sqlText, h string, bare bool) string {
+	m := hole.FindStringSubmatch(h)
+	fragment, found := r.texts[m[2]]
+	value, filled := t.holes[h]
+	switch {
+	case filled:
+		return value
+	case !found:
+		return stateText(h, m[2], bare)
+	case m[1] == "":
+		return fragment.body
+	}
+	body := r.expandText(m[2], sqlText{holes: t.holes, body: fragment.body}, bare) // {p} may be in fragments of it
+	each := make([]string, 10)
+	for p := range each {
+		each[p] = strings.ReplaceAll(body, "{p}", fmt.Sprint(p))
+	}
+	return strings.Join(each, "\nUNION ALL ")
+}
+
+// stateText is a state's number for its name, and h for another one.
+func stateText(h, name string, bare bool) string {
+	for _, s := range state.All() {
+		switch {
+		case s.String() != name:
+		case bare:
+			return state.Literals(s)
+		default:
+			return state.Literals(s) + " /* " + name + " */"
+		}
+	}
+	return h
+}

@@ -1,0 +1,138 @@
+package dialect
+
+import (
+	"fmt"
+	"testing"
+	"testing/fstest"
+
+	"github.com/dbq-go/dbq/state"
+)
+
+// texts has a text of every kind.
+var texts = fstest.MapFS{
+	"sql/operate.sql": {Data: []byte(`-- Movable
+SELECT 1 WHERE {guard};
+
+-- Move
+UPDATE {task} SET {set} WHERE id IN ({rows}) AND {guard};
+
+-- Move row
+:id;
+
+-- Move purge
+DELETE WHERE {guard};
+
+-- not_due
+due = NULL;
+
+-- due_now
+due = {now};
+
+-- no_lease
+taken = NULL;
+
+-- now
+clock();
+`)},
+	"sql/settle.sql": {Data: []byte(`-- Remove
+-- Ends attempts: that is all.
+-- Index: the primary key.
+UPDATE {task} SET state = {COMPLETED}, due = NULL
+ WHERE id IN ({rows}) AND {held};
+
+-- Remove row
+:id;
+
+-- Batches remove one
+DELETE FROM {task};
+
+-- Settle
+UPDATE ({rows}) d;
+
+-- Settle row
+SELECT :id, {ERROR};
+
+-- held
+state = {PROCESSING};
+`)},
+	"sql/checkout.sql": {Data: []byte(`-- Checkout ready
+-- Finds due tasks.
+-- with lock = FOR UPDATE SKIP LOCKED
+SELECT 1
+{search};
+
+-- Checkout alone
+-- with lock =
+SELECT 2
+{search};
+
+-- CheckoutBatch take
+UPDATE {task};
+
+-- search
+FROM ({each: one})
+{lock};
+
+-- one
+SELECT {number};
+
+-- number
+{p};
+`)},
+}
+
+func TestReadStatements(t *testing.T) {
+	t.Parallel()
+	st := ReadStatements(texts, 500, Names{Prefix: "q_"}.Filler())
+	all := "SELECT 0"
+	for p := range 9 {
+		all += fmt.Sprint("\n      UNION ALL SELECT ", p+1)
+	}
+	for _, c := range []struct{ got, want string }{
+		{st.Remove.SQL, "-- Ends attempts: that is all.\n-- Index: the primary key.\n" +
+			"UPDATE q_task SET state = 2 /* COMPLETED */, due = NULL\n WHERE id IN ({rows}) AND state = 1 /* PROCESSING */"},
+		{st.Remove.Row, ":id"},
+		{st.Remove.Sep, ", "},
+		{st.Settle.Row, "SELECT :id, 3"},
+		{st.Settle.Sep, " UNION ALL "},
+		{st.Checkout["ready"], "-- Finds due tasks.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
+		{st.Checkout["alone"], "SELECT 2\nFROM (" + all + ")"},
+		{st.CheckoutBatch["take"].SQL, "UPDATE q_task"},
+		{st.Movable[state.Revoke].SQL, "SELECT 1 WHERE (state = 1)"},
+		{st.Move[state.Restore].SQL, "UPDATE q_task SET state = 3,\n                  due = NULL,\n" +
+			"                  taken = NULL,\n                  updated = clock() WHERE id IN ({rows})" +
+			" AND (state = 4) AND state >= 3"},
+		{st.Move[state.Restore].Row, ":id"},
+		{st.Movable[state.Purge].SQL, ""},
+		{st.Move[state.Purge].SQL, "DELETE WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL))"},
+		{st.Batches["remove one"].SQL, "DELETE FROM q_task"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+	if st.Settle.Max != 500 || st.CheckoutBatch["take"].Max != 500 {
+		t.Error("batches have no bound")
+	}
+}
+
+func TestReadStatementsRefusesWhatItCannotPlace(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no name":       "SELECT 1;\n",
+		"no SQL":        "-- Get\n;\n",
+		"unknown field": "-- Gte\nSELECT 1;\n",
+		"twice":         "-- Next\nSELECT 1;\n\n-- Next\nSELECT 2;\n",
+		"circle":        "-- Next\n{a};\n\n-- a\n({a});\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Error("it was read")
+				}
+			}()
+			ReadStatements(fstest.MapFS{"sql/x.sql": {Data: []byte(text)}}, 1, Names{}.Filler())
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package dbq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wake"
+	"github.com/google/uuid"
+)
+
+// Enqueued is what became of one task of an EnqueueMany.
+type Enqueued struct {
+	// ID is the task's id. For a duplicate it is the existing task's, or zero when that was gone again or is out of this
+	// transaction's sight.
+	ID uuid.UUID
+	// Duplicate is true when the reference, or the id, was taken, by an existing task or an earlier one of the same call.
+	Duplicate bool
+}
+
+// Enqueue adds a task and returns its id. When it returns without an error the task is stored as durably as the
+// database stores anything. A reference that is taken is ErrDuplicate, with the existing task's id. Input errors are
+// ErrInvalid.
+//
+// When the answer to the insert is lost, Enqueue looks for the task for some hundred milliseconds. When it does not
+// find it, nobody can know: the task may never have been added, or have been completed and removed. Then it does not
+// insert again, and returns ErrMayHaveHappened, with the task's id as Error.Task. See ErrMayHaveHappened for when to
+// repeat.
+func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
+	out, err := q.EnqueueMany(ctx, []NewTask{t})
+	return q.enqueuedOne(out, err)
+}
+
+// EnqueueTx is Enqueue in the caller's transaction: no commit, no task.
+func (q *Queue) EnqueueTx(ctx context.Context, tx Tx, t NewTask) (uuid.UUID, error) {
+	out, err := q.EnqueueManyTx(ctx, tx, []NewTask{t})
+	return q.enqueuedOne(out, err)
+}
+
+func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if out[0].Duplicate {
+		return out[0].ID, &Error{Op: "enqueue", Queue: q.name, Task: out[0].ID, Class: dialect.Duplicate, Err: ErrDuplicate}
+	}
+	return out[0].ID, nil
+}
+
+// EnqueueMany adds up to MaxBulk tasks in one transaction: all of them or, on an error, none. It returns the outcome of
+// each task, in the order given; a task that exists already is reported there as a duplicate. Tasks of the same
+// priority that are due at the same time leave in the order given. With no tasks it does nothing. ErrMayHaveHappened is
+// as for Enqueue: all were added, or none.
+func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
+	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	rows, err := q.newRows(ctx, ts)
+	if err != nil || len(ts) == 0 {
+		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+	}
+	inserted, err := q.c.store.Insert(ctx, q.name, rows)
+	if err != nil {
+		task := uuid.Nil
+		if len(ts) == 1 && errors.Is(err, ErrMayHaveHappened) {
+			task = rows[0].ID
+		}
+		return nil, q.c.wrap("enqueue", q.name, task, err)
+	}
+	out = enqueued(inserted)
+	if late := backdated(ts); late > 0 {
+		q.c.store.Backdated(q.name, late)
+	}
+	q.c.wake.Wake(q.name, dueOf(ts, out))
+	return out, nil
+}
+
+// EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since
+// dbq does not see the commit; after that they find the tasks by polling.
+func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
+	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	rows, err := q.newRows(ctx, ts)
+	if err != nil || len(ts) == 0 {
+		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+	}
+	inserted, err := q.c.store.InsertTx(ctx, tx, q.name, rows)
+	if err != nil {
+		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+	}
+	out = enqueued(inserted)
+	q.c.wake.WakeAfterCommit(q.name, dueOf(ts, out))
+	return out, nil
+}
+
+// newRows checks tasks, and completes them by ids and the client's defaults.
+func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.NewTask, error) {
+	if err := limits.QueueName(q.name); err != nil {
+		return nil, err
+	}
+	if len(ts) > MaxBulk {
+		return nil, limits.Count(len(ts), MaxBulk)
+	}
+	limit, added := q.c.store.MaxPayload, q.c.added(ctx)
+	rows := make([]store.NewTask, len(ts))
+	for i, t := range ts {
+		t.addHeaders(added)
+		headers, err := t.check(limit)
+		if err != nil && len(ts) > 1 {
+			err = fmt.Errorf("task %d of %d: %w", i+1, len(ts), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = store.NewTask{
+			ID: t.ID, GivenID: t.ID != uuid.Nil, Kind: t.Kind, Payload: t.Payload, Reference: t.Reference,
+			Priority: t.Priority, MaxAttempts: t.MaxAttempts, Headers: headers, RunAt: t.RunAt, Delay: t.Delay,
+		}
+		if t.ID == uuid.Nil {
+			rows[i].ID = q.c.ids.next(q.c.cfg.clock())
+		}
+		if t.MaxAttempts == 0 {
+			rows[i].MaxAttempts = q.c.cfg.maxAttempts
+		}
+	}
+	return rows, nil
+}
+
+func enqueued(rows []store.Inserted) []Enqueued {
+	out := make([]Enqueued, len(rows))
+	for i, r := range rows {
+		out[i] = Enqueued(r)
+	}
+	return out
+}
+
+// dueOf returns when the tasks that were added are due, as far as this process's clock can tell.
+func dueOf(ts []NewTask, out []Enqueued) (due wake.Due) {
+	for i := range ts {
+		t := &ts[i]
+		wait := t.Delay
+		if !t.RunAt.IsZero() {
+			wait = time.Until(t.RunAt)
+		}
+		if !out[i].Duplicate {
+			due.Add(wait)
+		}
+	}
+	return due
+}
+
+// backdated is for how long the task with the earliest RunAt has been due, by this process's clock.
+func backdated(ts []NewTask) (late time.Duration) {
+	for i := range ts {
+		if at := ts[i].RunAt; !at.IsZero() {
+			late = max(late, time.Since(at))
+		}
+	}
+	return late
+}

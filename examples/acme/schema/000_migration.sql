@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS {migration} (version INTEGER PRIMARY KEY, title TEXT, compatible INTEGER, applied INTEGER);

@@ -1,0 +1,12 @@
+CREATE TABLE {kv} (kind TEXT, name TEXT, version INTEGER NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
+  expires INTEGER, PRIMARY KEY (kind, name)) STRICT;
+
+CREATE TABLE {attempt} (task BLOB, fence INTEGER, queue TEXT NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL,
+  started INTEGER NOT NULL, ended INTEGER NOT NULL, worker TEXT NOT NULL, error BLOB, PRIMARY KEY (task, fence)) STRICT;
+
+CREATE INDEX {attempt}_ended ON {attempt} (queue, ended);
+
+-- Released steps never change, so this star always means the columns of step 1.
+CREATE TABLE {archive} AS SELECT *, 0 AS archived FROM {task} WHERE false;
+
+CREATE UNIQUE INDEX {archive}_id ON {archive} (id);

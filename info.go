@@ -1,0 +1,80 @@
+package dbq
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Info describes a client. It does not change while the client is open.
+type Info struct {
+	// Name is the client's name for people, as in the holder of a lease; see WithName.
+	Name string
+	// ID is Name, # and ten random characters: no two clients share one, even when they share a name. The holder of a
+	// lease begins with it. It has at most MaxReference characters.
+	ID string
+	// Dialect is the name of the engine's family, such as "postgres".
+	Dialect string
+	// Server is what was found when the client opened.
+	Server dialect.Server
+	// Target is where the client's DSN leads, without user, password and options. It is zero for a client made by New.
+	Target dialect.Target
+	// Strategy is how the client checks out; see WithStrategy.
+	Strategy dialect.Strategy
+	// MaxPayload is the largest payload in bytes that the client enqueues; see WithMaxPayload.
+	MaxPayload int
+	// MaxCheckoutBytes is how many bytes of payload one checkout brings; see WithMaxCheckoutBytes.
+	MaxCheckoutBytes int
+}
+
+// Info describes the client.
+func (c *Client) Info() Info {
+	return Info{
+		Name: c.cfg.name, ID: c.id, Dialect: c.store.Dialect.Name(), Server: c.store.Server, Target: c.cfg.target,
+		Strategy: c.store.Strategy, MaxPayload: c.store.MaxPayload, MaxCheckoutBytes: c.cfg.maxCheckoutBytes,
+	}
+}
+
+// ClientStats are figures of a client since it opened.
+type ClientStats struct {
+	// Retried counts the writes that were tried again because of a conflict or a lost connection.
+	Retried int64
+	// Conflicts counts those of them that ended in a conflict with another transaction: a deadlock, a lock that was not
+	// had in time, a serialization failure. A few are the price of concurrency; many say that another strategy may fit
+	// the load better.
+	Conflicts int64
+	// Listening is whether notifications of other processes reach the client. It is false without a Worker or a
+	// Consumer, and where the engine cannot notify.
+	Listening bool
+}
+
+// Stats returns the client's figures.
+func (c *Client) Stats() ClientStats {
+	return ClientStats{Retried: c.store.Retried(), Conflicts: c.store.Conflicts(), Listening: c.wake.Listening()}
+}
+
+// String describes the client by its name, its server, and where its DSN leads. It shows no user, password or option.
+func (c *Client) String() string {
+	text := fmt.Sprintf("dbq client %s on %s %s", c.cfg.name, c.store.Server.Product, c.store.Server.Version)
+	if t := c.cfg.target; t != (dialect.Target{}) {
+		text += " at " + t.String()
+	}
+	return text
+}
+
+// Format prints String whatever the verb: %+v and %#v show neither the client's configuration nor its pools.
+func (c *Client) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+
+// LogValue logs what String says, as a group.
+func (c *Client) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("name", c.cfg.name),
+		slog.String("product", c.store.Server.Product),
+		slog.String("version", c.store.Server.Version),
+	}
+	if t := c.cfg.target; t != (dialect.Target{}) {
+		attrs = append(attrs, slog.String("database", t.String()))
+	}
+	return slog.GroupValue(attrs...)
+}

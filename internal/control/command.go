@@ -1,0 +1,67 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/errs"
+)
+
+// Command is what an operator tells one worker to do.
+type Command string
+
+// The commands.
+const (
+	Pause  Command = "pause"  // take no more tasks
+	Resume Command = "resume" // take tasks again
+	Stop   Command = "stop"   // finish the running tasks, and end
+)
+
+// commandTTL is how long a command waits for its worker.
+const commandTTL = 10 * time.Minute
+
+// commandTaken replaces a command that its worker has taken.
+const commandTaken = "taken"
+
+// SendCommand sends a worker a command, which its next heartbeat returns, and wakes it for that. A worker that is not
+// alive is ErrNotFound. A command that is not taken within 10 minutes expires; a later one replaces it.
+func (c *Control) SendCommand(ctx context.Context, id string, command Command) error {
+	return c.wrap("command", "", c.sendCommand(ctx, id, command))
+}
+
+func (c *Control) sendCommand(ctx context.Context, id string, command Command) error {
+	if command != Pause && command != Resume && command != Stop {
+		return fmt.Errorf("%w: command %q; use %s, %s or %s", errs.ErrOption, command, Pause, Resume, Stop)
+	}
+	r, exists, err := c.store.GetKV(ctx, kindWorker, id)
+	switch {
+	case err != nil:
+		return err
+	case !exists || r.Expired():
+		return fmt.Errorf("%w: no worker %q is alive", errs.ErrNotFound, id)
+	}
+	if err := c.store.PutKV(ctx, kindCommand, id, string(command), commandTTL); err != nil {
+		return err
+	}
+	var w Worker
+	if json.Unmarshal([]byte(r.Value), &w) == nil { // otherwise its next regular heartbeat finds the command
+		c.Waker.WakeControl(w.Queue)
+	}
+	return nil
+}
+
+// takeCommand returns the command that waits for a worker, once.
+func (c *Control) takeCommand(ctx context.Context, id string) (Command, error) {
+	r, exists, err := c.store.GetKV(ctx, kindCommand, id)
+	if err != nil || !exists || r.Expired() || r.Value == commandTaken {
+		return "", err
+	}
+	// Deleting it could delete a later command that was sent in between.
+	taken, err := c.store.SwapKV(ctx, r, true, kindCommand, id, commandTaken, commandTTL)
+	if err != nil || !taken {
+		return "", err
+	}
+	return Command(r.Value), nil
+}

@@ -1,0 +1,54 @@
+// Package control has what the workers and operators of the same tables share: the registry of workers, commands to
+// them, leadership of roles, and the settings and pauses of queues. All of it is key/value records in the database. No
+// task depends on it: a task belongs to the holder of its lease.
+package control
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+// The kinds of records.
+const (
+	kindPause    = dialect.PauseKind // by queue: it hands out no tasks
+	kindSettings = "queue"           // by queue
+	kindWorker   = "worker"          // by worker: its last heartbeat
+	kindCommand  = "command"         // by worker: what it is to do
+	kindLeader   = "leader"          // by role: the member that leads
+)
+
+// Waker wakes what waits in this process, and in others where the engine notifies.
+type Waker interface {
+	// WakeControl wakes the queue's workers to read settings and commands.
+	WakeControl(queue string)
+	// WakeTasks wakes the queue's workers to check out n tasks.
+	WakeTasks(queue string, n int)
+}
+
+// Options are what Control needs besides the store.
+type Options struct {
+	Waker  Waker
+	Logger *slog.Logger
+	// Wrap adds the operation, and the queue if there is one, to an error; it returns nil for nil.
+	Wrap func(op, queue string, task uuid.UUID, err error) error
+}
+
+// Control is one client's access. It is safe for concurrent use.
+type Control struct {
+	Options
+	store *store.Store
+
+	versions sync.Map     // of the records of this client's workers, by worker id
+	purged   atomic.Int64 // when dead workers were last removed, in nanoseconds
+}
+
+// New makes a Control.
+func New(s *store.Store, o Options) *Control { return &Control{Options: o, store: s} }
+
+// wrap wraps the error of an operation that is about no single task.
+func (c *Control) wrap(op, queue string, err error) error { return c.Wrap(op, queue, uuid.Nil, err) }

@@ -1,0 +1,35 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+)
+
+// TryLead acquires or renews leadership of a role for member, and reports whether it leads. A role has one leader at a
+// time. Leadership ends ttl after the leader last acquired or renewed it, by the database's clock. A leader that is
+// delayed for longer than ttl may overlap with its successor for a moment, so the role's work must tolerate that.
+func (c *Control) TryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error) {
+	leads, err := c.tryLead(ctx, role, member, ttl)
+	return leads, c.wrap("lead", "", err)
+}
+
+func (c *Control) tryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error) {
+	if err := limits.Text(role, 1, limits.MaxReference, errs.ErrOption, "role"); err != nil {
+		return false, err
+	}
+	if err := limits.Text(member, 1, limits.MaxReference, errs.ErrOption, "member"); err != nil {
+		return false, err
+	}
+	if ttl < time.Millisecond {
+		return false, fmt.Errorf("%w: leadership for %v", errs.ErrOption, ttl)
+	}
+	r, exists, err := c.store.GetKV(ctx, kindLeader, role)
+	if err != nil || exists && !r.Expired() && r.Value != member {
+		return false, err
+	}
+	return c.store.SwapKV(ctx, r, exists, kindLeader, role, member, ttl)
+}

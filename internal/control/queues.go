@@ -1,0 +1,90 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/limits"
+)
+
+// Queue is a queue that is paused or has settings.
+type Queue struct {
+	Name     string
+	Settings Settings
+	Paused   bool
+	// Since, Reason and By describe the pause.
+	Since  time.Time
+	Reason string
+	By     string
+}
+
+// pause is the value of a pause's record.
+type pause struct {
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by"`
+}
+
+// PauseQueue makes the queue hand out no tasks: every checkout that begins after it has returned finds none, whichever
+// client makes it. A second pause replaces the first's operator and reason.
+func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) error {
+	err := limits.QueueName(queue)
+	if err == nil {
+		var value []byte
+		if value, err = json.Marshal(pause{Reason: reason, By: by}); err == nil {
+			err = c.store.PutKV(ctx, kindPause, queue, string(value), 0)
+		}
+	}
+	if err == nil {
+		c.Logger.Info("dbq: queue paused", "queue", queue, "by", by, "reason", reason)
+	}
+	return c.wrap("pause", queue, err)
+}
+
+// ResumeQueue ends a pause, and wakes the queue's workers. A queue that is not paused is not an error.
+func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) error {
+	err := limits.QueueName(queue)
+	if err == nil {
+		err = c.store.DeleteKV(ctx, kindPause, queue)
+	}
+	if err == nil {
+		c.Waker.WakeTasks(queue, limits.MaxBulk) // however many are due
+		c.Logger.Info("dbq: queue resumed", "queue", queue, "by", by, "reason", reason)
+	}
+	return c.wrap("resume", queue, err)
+}
+
+// Queues returns the queues that are paused or have settings, ordered by name.
+func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
+	settings, err := c.store.ListKV(ctx, kindSettings)
+	if err != nil {
+		return nil, c.wrap("queues", "", err)
+	}
+	pauses, err := c.store.ListKV(ctx, kindPause)
+	if err != nil {
+		return nil, c.wrap("queues", "", err)
+	}
+	byName := map[string]Queue{}
+	for _, r := range settings {
+		s, err := parseSettings(r)
+		if err != nil {
+			return nil, c.wrap("queues", r.Name, err)
+		}
+		byName[r.Name] = Queue{Name: r.Name, Settings: s}
+	}
+	for _, r := range pauses {
+		var p pause
+		_ = json.Unmarshal([]byte(r.Value), &p) // the record alone pauses the queue, whatever its value
+		q := byName[r.Name]
+		q.Name, q.Paused, q.Since, q.Reason, q.By = r.Name, true, time.UnixMicro(r.Updated).UTC(), p.Reason, p.By
+		byName[r.Name] = q
+	}
+	out := make([]Queue, 0, len(byName))
+	for _, q := range byName {
+		out = append(out, q)
+	}
+	slices.SortFunc(out, func(a, b Queue) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}

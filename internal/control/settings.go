@@ -1,0 +1,137 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+)
+
+// Settings are a queue's settings, which override those of its workers. A zero field overrides nothing. In the database
+// they are JSON that a person can read.
+type Settings struct {
+	Concurrency int      `json:"concurrency,omitempty"`
+	Batch       int      `json:"batch,omitempty"`
+	Poll        Duration `json:"poll,omitzero"`
+	Lease       Duration `json:"lease,omitzero"`
+	MaxAttempts int      `json:"max_attempts,omitempty"`
+	History     string   `json:"history,omitempty"`
+	Retention
+}
+
+// Retention is how long what has ended is kept.
+type Retention struct {
+	Completed Duration `json:"keep_completed,omitzero"`
+	Poison    Duration `json:"keep_poison,omitzero"`
+	Parked    Duration `json:"keep_parked,omitzero"`
+	Attempts  Duration `json:"keep_attempts,omitzero"`
+	Archive   bool     `json:"archive,omitempty"`
+}
+
+// Duration is written as 1m30s, or as forever.
+type Duration time.Duration
+
+// Forever is the duration that never ends.
+const (
+	Forever     Duration = math.MaxInt64
+	foreverText          = "forever"
+)
+
+// MarshalText writes it as 1m30s, or as forever.
+func (d Duration) MarshalText() ([]byte, error) {
+	if d == Forever {
+		return []byte(foreverText), nil
+	}
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText reads what time.ParseDuration reads, and forever.
+func (d *Duration) UnmarshalText(b []byte) error {
+	if string(b) == foreverText {
+		*d = Forever
+		return nil
+	}
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}
+
+// Settings returns the queue's settings, or the zero value when none are set.
+func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err error) {
+	if err = limits.QueueName(queue); err == nil {
+		r, exists, readErr := c.store.GetKV(ctx, kindSettings, queue)
+		if err = readErr; exists {
+			s, err = parseSettings(r)
+		}
+	}
+	return s, c.wrap("settings", queue, err)
+}
+
+// Configure changes the queue's settings atomically, and wakes its workers to read them: concurrent updates to
+// different fields are both applied. change may be called several times. Invalid settings are ErrOption, ErrLeaseTime
+// or ErrMaxAttempts, and change nothing.
+func (c *Control) Configure(ctx context.Context, queue string, change func(*Settings)) error {
+	err := limits.QueueName(queue)
+	if err == nil {
+		err = c.store.UpdateKV(ctx, kindSettings, queue, 0, func(old store.Record, exists bool) (string, error) {
+			var s Settings
+			if exists { // unreadable settings are replaced
+				s, _ = parseSettings(old)
+			}
+			change(&s)
+			if err := s.check(); err != nil {
+				return "", err
+			}
+			b, err := json.Marshal(s)
+			return string(b), err
+		})
+	}
+	if err == nil {
+		c.Waker.WakeControl(queue)
+	}
+	return c.wrap("configure", queue, err)
+}
+
+func parseSettings(r store.Record) (s Settings, err error) {
+	if err := json.Unmarshal([]byte(r.Value), &s); err != nil {
+		return Settings{}, fmt.Errorf("the settings in the database cannot be read (%w): set them again", err)
+	}
+	return s, nil
+}
+
+// histories are the values of History; see dbq.History.
+var histories = []string{"", "all", "failures", "none"}
+
+func (s *Settings) check() error {
+	switch {
+	case s.Concurrency < 0 || s.Concurrency > limits.MaxCheckout:
+		return fmt.Errorf("%w: concurrency %d, it must be 0 to %d", errs.ErrOption, s.Concurrency, limits.MaxCheckout)
+	case s.Batch < 0 || s.Batch > limits.MaxCheckout:
+		return fmt.Errorf("%w: batch %d, it must be 0 to %d", errs.ErrOption, s.Batch, limits.MaxCheckout)
+	case s.Poll < 0 || time.Duration(s.Poll) > limits.MaxLease:
+		return fmt.Errorf("%w: poll %v, it must be 0 to %v", errs.ErrOption, time.Duration(s.Poll), limits.MaxLease)
+	case s.MaxAttempts < 0 || s.MaxAttempts > limits.MaxMaxAttempts:
+		return fmt.Errorf("%w: %d, it must be 0 to %d", errs.ErrMaxAttempts, s.MaxAttempts, limits.MaxMaxAttempts)
+	case !slices.Contains(histories, s.History):
+		return fmt.Errorf("%w: history %q, use all, failures or none", errs.ErrOption, s.History)
+	case s.Lease != 0:
+		if err := limits.Lease(time.Duration(s.Lease)); err != nil {
+			return err
+		}
+	}
+	return s.Retention.Store().Check()
+}
+
+// Store returns r as package store takes it.
+func (r Retention) Store() store.Retention {
+	return store.Retention{
+		Completed: time.Duration(r.Completed), Poison: time.Duration(r.Poison), Parked: time.Duration(r.Parked),
+		Attempts: time.Duration(r.Attempts), Archive: r.Archive,
+	}
+}

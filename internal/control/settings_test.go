@@ -1,0 +1,63 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+)
+
+func TestSettingsAreStoredAsFlatJSON(t *testing.T) {
+	t.Parallel()
+	set := Settings{
+		Concurrency: 20,
+		Lease:       Duration(90 * time.Second),
+		Retention:   Retention{Poison: Forever, Archive: true},
+	}
+	b, err := json.Marshal(set)
+	want := `{"concurrency":20,"lease":"1m30s","keep_poison":"forever","archive":true}`
+	if err != nil || string(b) != want {
+		t.Errorf("got %s, %v, want %s", b, err, want)
+	}
+	if got, err := parseSettings(store.Record{Value: string(b)}); err != nil || got != set {
+		t.Errorf("parsed as %+v, %v", got, err)
+	}
+	if b, err := json.Marshal(Settings{}); err != nil || string(b) != "{}" {
+		t.Errorf("no settings are %s, %v", b, err)
+	}
+	for _, value := range []string{"", "[]", `{"poll":"soon"}`, `{"poll":5}`} {
+		if got, err := parseSettings(store.Record{Value: value}); err == nil || got != (Settings{}) {
+			t.Errorf("%q is parsed as %+v, %v, want an error", value, got, err)
+		}
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what string
+		set  Settings
+		want error
+	}{
+		{"nothing", Settings{}, nil},
+		{"the largest", Settings{Concurrency: limits.MaxCheckout, Batch: limits.MaxCheckout, Poll: Duration(limits.MaxLease),
+			Lease: Duration(limits.MaxLease), MaxAttempts: limits.MaxMaxAttempts, History: "none",
+			Retention: Retention{Completed: Duration(limits.MaxDelay), Parked: Forever}}, nil},
+		{"concurrency", Settings{Concurrency: limits.MaxCheckout + 1}, errs.ErrOption},
+		{"batch", Settings{Batch: -1}, errs.ErrOption},
+		{"poll", Settings{Poll: Duration(limits.MaxLease) + 1}, errs.ErrOption},
+		{"lease", Settings{Lease: Duration(limits.MaxLease) + 1}, errs.ErrLeaseTime},
+		{"attempts", Settings{MaxAttempts: limits.MaxMaxAttempts + 1}, errs.ErrMaxAttempts},
+		{"history", Settings{History: "some"}, errs.ErrOption},
+		{"retention", Settings{Retention: Retention{Attempts: Duration(limits.MaxDelay) + 1}}, errs.ErrOption},
+		{"retention with a lease", Settings{Lease: Duration(time.Hour), Retention: Retention{Poison: -1}}, errs.ErrOption},
+	} {
+		if err := c.set.check(); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.what, err, c.want)
+		}
+	}
+}

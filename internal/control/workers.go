@@ -1,0 +1,123 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+)
+
+// Worker is what a worker reports about itself.
+type Worker struct {
+	ID          string    `json:"id"` // unique among all workers: 1 to limits.MaxReference characters
+	Queue       string    `json:"queue"`
+	Host        string    `json:"host"`
+	PID         int       `json:"pid"`
+	Started     time.Time `json:"started"`
+	State       string    `json:"state"`
+	Concurrency int       `json:"concurrency"`
+	Holding     int       `json:"holding"`
+	OldestSince time.Time `json:"oldest_since,omitzero"`
+	Done        int64     `json:"done"`
+	Failed      int64     `json:"failed"`
+	Program     string    `json:"program,omitempty"`
+	// Seen is when it last reported, by the database's clock. Alive is false when it has missed the time by which it was
+	// to report again.
+	Seen  time.Time `json:"seen"`
+	Alive bool      `json:"alive"`
+}
+
+const (
+	deadWorkerAge = 24 * time.Hour // how long the registry keeps a worker that no longer reports
+	purgeInterval = time.Hour      // how often a client that has workers removes older ones
+)
+
+// Heartbeat reports that a worker is alive for the next ttl, and returns the command that an operator has sent it, or
+// "". Each command is returned once. Call it well before ttl is over.
+func (c *Control) Heartbeat(ctx context.Context, w Worker, ttl time.Duration) (Command, error) {
+	command, err := c.heartbeat(ctx, w, ttl)
+	return command, c.wrap("heartbeat", w.Queue, err)
+}
+
+func (c *Control) heartbeat(ctx context.Context, w Worker, ttl time.Duration) (Command, error) {
+	if err := limits.Text(w.ID, 1, limits.MaxReference, errs.ErrOption, "worker's id"); err != nil {
+		return "", err
+	}
+	if ttl < time.Millisecond {
+		return "", fmt.Errorf("%w: a worker's time to live of %v", errs.ErrOption, ttl)
+	}
+	value, err := json.Marshal(w)
+	if err != nil {
+		return "", err
+	}
+	if err := c.register(ctx, w.ID, string(value), ttl); err != nil {
+		return "", err
+	}
+	if err := c.purgeDead(ctx); err != nil {
+		return "", err
+	}
+	return c.takeCommand(ctx, w.ID)
+}
+
+// register writes a worker's record. It does not read the record first, as long as no other client has written it.
+func (c *Control) register(ctx context.Context, id, value string, ttl time.Duration) error {
+	if v, ok := c.versions.Load(id); ok {
+		last := store.Record{Version: v.(int64)}
+		if done, err := c.store.SwapKV(ctx, last, true, kindWorker, id, value, ttl); done || err != nil {
+			c.versions.Store(id, last.Version+1)
+			return err
+		}
+	}
+	if err := c.store.PutKV(ctx, kindWorker, id, value, ttl); err != nil {
+		return err
+	}
+	r, exists, err := c.store.GetKV(ctx, kindWorker, id)
+	if exists {
+		c.versions.Store(id, r.Version)
+	}
+	return err
+}
+
+// purgeDead removes workers that have been dead for a day, and expired commands, once in purgeInterval.
+func (c *Control) purgeDead(ctx context.Context) error {
+	now, last := time.Now().UnixNano(), c.purged.Load()
+	if now-last < int64(purgeInterval) || !c.purged.CompareAndSwap(last, now) {
+		return nil
+	}
+	if err := c.store.DeleteExpiredKV(ctx, kindWorker, deadWorkerAge); err != nil {
+		return err
+	}
+	return c.store.DeleteExpiredKV(ctx, kindCommand, 0)
+}
+
+// Deregister removes a worker that ends from the registry. One that is not there is not an error.
+func (c *Control) Deregister(ctx context.Context, id string) error {
+	c.versions.Delete(id)
+	err := c.store.DeleteKV(ctx, kindWorker, id)
+	if err == nil {
+		err = c.store.DeleteKV(ctx, kindCommand, id)
+	}
+	return c.wrap("deregister", "", err)
+}
+
+// Workers returns the workers that reported within the last day, ordered by id.
+func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
+	records, err := c.store.ListKV(ctx, kindWorker)
+	if err != nil {
+		return nil, c.wrap("workers", "", err)
+	}
+	out := make([]Worker, 0, len(records))
+	for _, r := range records {
+		var w Worker
+		if err := json.Unmarshal([]byte(r.Value), &w); err != nil {
+			w = Worker{ID: r.Name, State: "unreadable"}
+		}
+		w.Seen, w.Alive = time.UnixMicro(r.Updated).UTC(), !r.Expired()
+		out = append(out, w)
+	}
+	return out, nil
+}

@@ -1,0 +1,119 @@
+// Package errs holds the sentinel errors of package dbq, which documents them, for the packages below the root.
+package errs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+// Errors of opening a client.
+var (
+	ErrUnknownScheme = dialect.ErrUnknownScheme
+	ErrDSN           = dialect.ErrDSN
+	ErrNoDatabase    = dialect.ErrNoDatabase
+	ErrNotMigrated   = errors.New("dbq's tables are not there: run `dbq migrate`, or open with dbq.WithMigrate()")
+	ErrSchemaOld     = errors.New(
+		"dbq's tables are of an older version: run `dbq migrate`, or open with dbq.WithMigrate()",
+	)
+	ErrSchemaNew = errors.New("dbq's tables are of a newer version: update this program")
+)
+
+// Errors that any call may return.
+var (
+	ErrClosed          = errors.New("the client is closed")
+	ErrUnavailable     = errors.New("the database cannot be reached")
+	ErrWriterBusy      = dialect.ErrWriterBusy
+	ErrConflict        = errors.New("too many conflicts with other transactions")
+	ErrMayHaveHappened = errors.New("the change may have happened")
+	ErrDenied          = errors.New("the database refused access")
+)
+
+// Errors about tasks and leases.
+var (
+	ErrDuplicate        = errors.New("a task with this reference is in the queue already")
+	ErrLeaseLost        = errors.New("the lease is lost")
+	ErrLocked     error = lockedError{}
+	ErrNotFound         = errors.New("no such task")
+	ErrWrongState       = errors.New("the task's state does not allow it")
+)
+
+type lockedError struct{}
+
+func (lockedError) Error() string {
+	return "another transaction has locked the task: settle it again later"
+}
+
+func (lockedError) Is(target error) bool { return target == ErrConflict }
+
+// ErrInvalid is what every error below is (errors.Is): the input was refused before any SQL, and nothing happened.
+var ErrInvalid = errors.New("invalid input")
+
+// Errors about input. Each is ErrInvalid too.
+var (
+	ErrQueueName   = invalid("invalid queue name")
+	ErrReference   = invalid("invalid reference")
+	ErrKind        = invalid("invalid kind")
+	ErrPriority    = invalid("invalid priority")
+	ErrMaxAttempts = invalid("invalid max attempts")
+	ErrDelay       = invalid("invalid delay or time")
+	ErrHeaders     = invalid("invalid headers")
+	ErrPayloadSize = invalid("payload too large")
+	ErrID          = invalid("invalid task id")
+	ErrCount       = invalid("invalid number of tasks")
+	ErrLeaseTime   = invalid("invalid lease time")
+	ErrWrongQueue  = invalid("the lease is of another queue")
+	ErrFilter      = invalid("invalid filter")
+	ErrOption      = invalid("invalid option")
+	ErrTx          = invalid(sqlrun.ErrTx.Error())
+)
+
+// InvalidError is input that was refused before any SQL.
+type InvalidError struct {
+	Text  string
+	Of    error // the sentinel that it says more about, or nil
+	Cause error // or nil
+}
+
+func invalid(text string) error { return &InvalidError{Text: text} }
+
+// Error is its text.
+func (e *InvalidError) Error() string { return e.Text }
+
+// Unwrap returns the cause.
+func (e *InvalidError) Unwrap() error { return e.Cause }
+
+// Is reports that it is ErrInvalid, and the sentinel that it says more about.
+func (e *InvalidError) Is(err error) bool { return err == ErrInvalid || e.Of != nil && err == e.Of }
+
+// sentinels are what a class of database error becomes for the caller.
+var sentinels = map[dialect.Class]error{
+	dialect.Duplicate:   ErrDuplicate,
+	dialect.Conflict:    ErrConflict,
+	dialect.Unavailable: ErrUnavailable,
+	dialect.Ambiguous:   ErrMayHaveHappened,
+	dialect.Missing:     ErrNotMigrated,
+	dialect.Denied:      ErrDenied,
+	dialect.Invalid:     ErrInvalid,
+}
+
+// WithSentinel puts the sentinel of a class in front of err, unless it is there.
+func WithSentinel(class dialect.Class, err error) error {
+	if s, ok := sentinels[class]; ok && !errors.Is(err, s) {
+		if errors.Is(err, ErrNoDatabase) || errors.Is(err, ErrWriterBusy) { // it says enough
+			return &alsoError{err, s}
+		}
+		return fmt.Errorf("%w: %w", s, err)
+	}
+	return err
+}
+
+// alsoError is an error that is another one too, without its text.
+type alsoError struct {
+	error
+	also error
+}
+
+func (e *alsoError) Unwrap() []error { return []error{e.error, e.also} }

@@ -1,0 +1,173 @@
+// Package leasing has what package worker does with leases beyond the calls of dbq.Queue. A program that settles tasks
+// by hand does not need it: there each task that was checked out is begun at once, by one caller.
+package leasing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+// ForWorker returns the queue for the worker of an id, 1 to dbq.MaxWorkerID characters: what it checks out is held in
+// that name, and an attempt that crashes is in the history under it. An id that is not allowed is ErrOption from
+// Checkout.
+//
+// Such a worker may lease more tasks than it begins at once. So an attempt whose lease ran out counts only after
+// MarkStarted; otherwise it is one of Task.Lapses.
+func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
+	return core.Of(q.Client()).ForWorker(q, id).(*dbq.Queue)
+}
+
+// CheckedOut is what a checkout returned.
+type CheckedOut struct {
+	// Tasks are leased, in the order in which they are to be handled.
+	Tasks []dbq.Task
+	// Exhausted are tasks that the checkout moved to POISON because the lease of their last attempt ran out. They count
+	// towards n, and there is nothing to settle about them.
+	Exhausted []dbq.Task
+	// More is whether due tasks may have been left because of WithMaxCheckoutBytes, so that another checkout at once is
+	// worth it.
+	More bool
+}
+
+// Checkout is Queue.Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it
+// short.
+func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (CheckedOut, error) {
+	tasks, exhausted, more, err := core.Of(q.Client()).Checkout(ctx, q, n, lease)
+	return CheckedOut{tasks.([]dbq.Task), exhausted.([]dbq.Task), more}, err
+}
+
+// MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows. It
+// returns the leases that were marked and those that are lost, each in the order given. It is for tasks checked out
+// ForWorker. It is cut off when ctx ends: repeating it does no harm.
+func MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error) {
+	c := core.Of(q.Client())
+	var valid []bool
+	if err = check(ls); err == nil && len(ls) > 0 {
+		valid, err = c.Store.MarkStarted(ctx, stored(ls))
+	}
+	if err != nil {
+		return nil, nil, c.Wrap("start", q.Name(), uuid.Nil, err)
+	}
+	for i, l := range ls {
+		if valid[i] {
+			marked = append(marked, l)
+		} else {
+			lost = append(lost, l)
+		}
+	}
+	return marked, lost, nil
+}
+
+// StillHeld returns those of up to dbq.MaxBulk leases whose tasks are in work under their fence: nobody has settled,
+// revoked or taken them over. It reads without locks, so that it has an answer also while renewals have to wait. A
+// lease that has run out may be taken over at any moment.
+func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Lease, err error) {
+	c := core.Of(q.Client())
+	if err = check(ls); err == nil && len(ls) > 0 {
+		rows, readErr := c.Store.PeekTasks(ctx, tasksOf(ls))
+		for _, l := range ls {
+			if readErr == nil && storedOne(l).HeldBy(rows[l.Task]) {
+				held = append(held, l)
+			}
+		}
+		err = readErr
+	}
+	return held, c.Wrap("peek", q.Name(), uuid.Nil, err)
+}
+
+// LostLease is a lease that is no longer valid.
+type LostLease struct {
+	Lease dbq.Lease
+	// Revoked is who revoked the task and why, as the task has it: "revoked by ...". It is empty for a lease that was
+	// lost in another way, and when the task has gone on since.
+	Revoked string
+}
+
+// Lost returns those of up to dbq.MaxBulk leases that are lost, since others took the tasks over or an operator revoked
+// them. A lease whose holder has ended the attempt is not among them, but that of a task that was removed is. It locks
+// and changes nothing.
+func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, err error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	c := core.Of(q.Client())
+	if err := check(ls); err != nil {
+		return nil, c.Wrap("lost", q.Name(), uuid.Nil, err)
+	}
+	rows, err := c.Store.PeekTasks(ctx, tasksOf(ls))
+	for i := 0; i < len(ls) && err == nil; i++ {
+		l := ls[i]
+		row, exists := rows[l.Task]
+		if exists && row.Fence == l.Fence {
+			continue
+		}
+		gone := LostLease{Lease: l}
+		if exists && row.State == dbq.StateError && row.Fence == l.Fence+1 {
+			gone.Revoked, err = revokedBy(ctx, q.Client(), l.Task, row.Fence)
+		}
+		lost = append(lost, gone)
+	}
+	return lost, c.Wrap("lost", q.Name(), uuid.Nil, err)
+}
+
+// revokedBy returns the reason of a task that was revoked under a fence, and "" if it has gone on since.
+func revokedBy(ctx context.Context, c *dbq.Client, task uuid.UUID, fence int64) (string, error) {
+	t, err := c.Get(ctx, task)
+	switch {
+	case errors.Is(err, dbq.ErrNotFound):
+		return "", nil
+	case err == nil && t.Fence == fence && bytes.HasPrefix(t.Result, []byte("revoked by ")):
+		return string(t.Result), nil
+	}
+	return "", err
+}
+
+// SetResultTx gives a result to a task that this transaction has completed under the lease, for a result that is known
+// only after the completion has locked the task's row. One longer than dbq.MaxResult bytes is cut and says so.
+func SetResultTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease, result []byte) error {
+	c := core.Of(q.Client())
+	return c.Wrap("complete", q.Name(), l.Task, c.Store.SetResultTx(ctx, tx, storedOne(l), result))
+}
+
+// SettledTx reports whether the task is settled, as this transaction sees it: no longer in work under the lease. False
+// after SettleTx means that the server has rolled the transaction back by itself, as MySQL and MariaDB do after a
+// deadlock, and that what followed is not part of it; see dialect.Server.RollsBack.
+func SettledTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease) (bool, error) {
+	c := core.Of(q.Client())
+	leased, err := c.Store.LeasedTx(ctx, tx, storedOne(l))
+	return err == nil && !leased, c.Wrap("peek", q.Name(), l.Task, err)
+}
+
+// check refuses more leases than one statement takes.
+func check(ls []dbq.Lease) error {
+	if len(ls) == 0 {
+		return nil
+	}
+	return limits.Count(len(ls), dbq.MaxBulk)
+}
+
+func storedOne(l dbq.Lease) store.Lease { return store.Lease{Task: l.Task, Fence: l.Fence} }
+
+func stored(ls []dbq.Lease) []store.Lease {
+	out := make([]store.Lease, len(ls))
+	for i, l := range ls {
+		out[i] = storedOne(l)
+	}
+	return out
+}
+
+func tasksOf(ls []dbq.Lease) []uuid.UUID {
+	ids := make([]uuid.UUID, len(ls))
+	for i, l := range ls {
+		ids[i] = l.Task
+	}
+	return ids
+}

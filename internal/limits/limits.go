@@ -1,0 +1,118 @@
+// Package limits holds the limits of dbq and checks input against them. Its errors are those of package errs.
+package limits
+
+import (
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/google/uuid"
+)
+
+// Limits are the smallest engine's, the same on all of them, and checked before any SQL. Characters are Unicode code
+// points.
+const (
+	MaxQueueName   = 100                        // characters in a queue's name
+	MaxReference   = 200                        // characters in a reference
+	MaxKind        = 100                        // characters in a kind
+	MaxPriority    = 9                          // the last priority; 0 is the first
+	MaxMaxAttempts = 32767                      // attempts of a task
+	MaxHeaders     = 4000                       // bytes of the headers as JSON
+	MaxResult      = 4000                       // bytes of a result or an error text; a longer one is cut and says so
+	MaxDelay       = 100 * 365 * 24 * time.Hour // of an enqueue, a retry or a release
+	MinLease       = time.Millisecond           // of a checkout or an extension
+	MaxLease       = 24 * time.Hour             // of a checkout or an extension; extend for longer work
+	MaxCheckout    = 10_000                     // tasks in one checkout
+	MaxBulk        = 100_000                    // tasks in one EnqueueMany, Settle, or operator's bulk call
+)
+
+// MaxWorkerID bounds the characters of a worker's id; the token of a checkout, which is the holder of its leases, is
+// longer by up to 25.
+const MaxWorkerID = MaxReference - 25
+
+// MaxName bounds the name a client gives itself (WithName); a checkout's token is longer by 24 characters at most.
+const MaxName = 150
+
+// Text refuses a text of fewer than least or more than most characters, and control characters; what names it in the
+// error, which is the sentinel.
+func Text(s string, least, most int, sentinel error, what string) error {
+	switch n := utf8.RuneCountInString(s); {
+	case n < least:
+		return fmt.Errorf("%w: the %s is empty", sentinel, what)
+	case n > most:
+		return fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", sentinel, what, n, most)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%w: the %s is not valid UTF-8", sentinel, what)
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("%w: the %s holds the control character %U", sentinel, what, r)
+		}
+	}
+	return nil
+}
+
+// QueueName refuses what is no queue's name.
+func QueueName(name string) error {
+	return Text(name, 1, MaxQueueName, errs.ErrQueueName, "queue name")
+}
+
+// Lease refuses a lease that is too short or too long.
+func Lease(d time.Duration) error {
+	if d < MinLease || d > MaxLease {
+		return fmt.Errorf("%w: %v, it must be between %v and %v", errs.ErrLeaseTime, d, MinLease, MaxLease)
+	}
+	return nil
+}
+
+// Count refuses a number of tasks that is not between 1 and most.
+func Count(n, most int) error {
+	if n < 1 || n > most {
+		return fmt.Errorf("%w: %d, it must be between 1 and %d", errs.ErrCount, n, most)
+	}
+	return nil
+}
+
+// Delay refuses a negative delay and one over MaxDelay.
+func Delay(d time.Duration) error {
+	if d < 0 || d > MaxDelay {
+		return fmt.Errorf("%w: the delay is %v, it must be between 0 and %v", errs.ErrDelay, d, MaxDelay)
+	}
+	return nil
+}
+
+// Time refuses times that no engine's view could show.
+func Time(t time.Time) error {
+	if y := t.UTC().Year(); y < 1970 || y > 9999 {
+		return fmt.Errorf("%w: the year %d, it must be between 1970 and 9999", errs.ErrDelay, y)
+	}
+	return nil
+}
+
+// ID refuses ids that are no UUIDs of version 7.
+func ID(id uuid.UUID) error {
+	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+		return fmt.Errorf(
+			"%w: %s is not a UUID of version 7 (ids are ordered by time; make one with dbq.NewID)",
+			errs.ErrID,
+			id,
+		)
+	}
+	return nil
+}
+
+// CutResult brings a result or an error text to at most MaxResult bytes. What is cut ends on a UTF-8 boundary and says
+// so.
+func CutResult(b []byte) []byte {
+	if len(b) <= MaxResult {
+		return b
+	}
+	note := fmt.Sprintf(" … [cut from %d bytes]", len(b))
+	end := MaxResult - len(note)
+	for end > 0 && end > MaxResult-len(note)-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+		end--
+	}
+	return append(b[:end:end], note...)
+}

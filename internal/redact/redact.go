@@ -1,0 +1,166 @@
+// Package redact hides what is secret in a DSN from errors.
+package redact
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+const mask = "xxxxx"
+
+// schemeBefore is what a DSN begins with.
+var schemeBefore = regexp.MustCompile(`(?i)^[a-z0-9+-]*:`)
+
+// secretName matches the names of parameters whose values are secret, however they are spelled.
+var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential`)
+
+// secretParam finds such parameters in a text that is not a URL, such as host=db password='a b'.
+var secretParam = regexp.MustCompile(
+	`(?i)(?:pass|pwd|secret|token|credential)[a-z_+ -]*=\s*('(?:[^'\\]|\\.|'')*'\S*|[^&\s;]*)`,
+)
+
+// secretsIn lists what is secret in a DSN in the forms in which a message may show it, the longest first.
+func secretsIn(dsn string) []string {
+	var out []string
+	add := func(s string) {
+		quoted := strconv.Quote(s) // %q of a URL, as url.Parse has it in its errors
+		_, escaped, _ := strings.Cut(url.UserPassword("", s).String(), ":")
+		forms := []string{
+			s, quoted[1 : len(quoted)-1], strings.TrimSuffix(escaped, "@"), url.QueryEscape(s), url.PathEscape(s),
+		}
+		for _, form := range forms {
+			if len(form) > 2 { // a shorter one would mask half of the message; no driver prints such a password alone
+				out = append(out, form)
+			}
+		}
+	}
+	secret := func(s string) {
+		for _, plain := range unescaped(s) {
+			add(plain)
+		}
+		if unquoted := strings.ReplaceAll(s, "'", ""); unquoted != s {
+			add(unquoted)
+		}
+	}
+	rest := strings.TrimPrefix(dsn, schemeBefore.FindString(dsn))
+	d, err := dialect.ParseDSN(dsn)
+	switch {
+	case err == nil:
+		secret(d.Password)
+		if !d.HasPassword && !d.Params.Has("password") {
+			secret(d.User) // which may be a password in the wrong place; a server repeats it when it refuses access
+			d.User = ""
+		}
+		for name, values := range d.Params {
+			if secretName.MatchString(name) {
+				for _, v := range values {
+					secret(v)
+				}
+			}
+		}
+	case dialect.TargetOf(dsn).Scheme != "sqlite" || dialect.TargetOf(dsn).Database == "":
+		// Nobody knows which piece of it is the secret one, or what a parser makes of it.
+		before, _, isDescription := strings.Cut(rest, "@(") // Oracle's user:password@(DESCRIPTION=...)
+		if !isDescription {
+			before = rest
+		}
+		secret(before)
+		for _, text := range unescaped(before) {
+			for _, piece := range strings.FieldsFunc(text, isDelimiter) {
+				secret(piece)
+			}
+		}
+	}
+	for _, m := range secretParam.FindAllStringSubmatch(dsn, -1) {
+		secret(m[1])
+		secret(strings.Trim(m[1], "'"))
+	}
+	// A password that is also a name, such as postgres:postgres@, cannot be hidden in what names it.
+	names := append(
+		strings.FieldsFunc(d.Hosts, func(r rune) bool { return r == ',' || r == ':' }),
+		d.Scheme,
+		d.User,
+		d.Database,
+	)
+	out = slices.DeleteFunc(out, func(s string) bool { return slices.Contains(names, s) })
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(out)
+}
+
+// unescaped is a text, and what it is when escapes in it are read.
+func unescaped(s string) []string {
+	out := []string{s}
+	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+		if plain, err := unescape(s); err == nil && !slices.Contains(out, plain) {
+			out = append(out, plain)
+		}
+	}
+	return out
+}
+
+// isDelimiter reports whether parsers of DSNs may end a piece at r.
+func isDelimiter(r rune) bool { return strings.ContainsRune("@:/?#[]&=;,()'\" \t\n", r) }
+
+// Scrub hides what is secret in a DSN in the text of err. It is the second line of defence: dbq's dialects keep a DSN's
+// secrets out of their errors, but a driver or a server may repeat one. An error whose text shows a secret is left out
+// of what errors.Is, errors.As and errors.Unwrap reach; the causes that do not show one stay.
+func Scrub(err error, dsn string) error { return NewScrubber(dsn)(err) }
+
+// NewScrubber returns a function that is Scrub for one DSN. The function can be kept where a DSN should not be.
+func NewScrubber(dsn string) func(error) error {
+	if dsn == "" {
+		return func(err error) error { return err }
+	}
+	hide := append([]string{dsn}, secretsIn(dsn)...)
+	target := dialect.TargetOf(dsn).String()
+	return func(err error) error {
+		var plain interface{ ShowsNoDSN() }
+		if err == nil || errors.As(err, &plain) { // its example may look like a secret
+			return err
+		}
+		text := strings.ReplaceAll(err.Error(), dsn, target)
+		for _, s := range hide[1:] {
+			text = strings.ReplaceAll(text, s, mask)
+		}
+		if text == err.Error() {
+			return err
+		}
+		return &scrubbed{text: text, causes: withoutSecrets(err, hide)}
+	}
+}
+
+// withoutSecrets lists the outermost errors in the tree of err whose texts show nothing to hide.
+func withoutSecrets(err error, hide []string) []error {
+	shows := func(s string) bool { return strings.Contains(err.Error(), s) }
+	if !slices.ContainsFunc(hide, shows) {
+		return []error{err}
+	}
+	var out []error
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case interface{ Unwrap() []error }:
+		for _, cause := range e.Unwrap() {
+			out = append(out, withoutSecrets(cause, hide)...)
+		}
+	default:
+		if cause := errors.Unwrap(err); cause != nil {
+			out = withoutSecrets(cause, hide)
+		}
+	}
+	return out
+}
+
+// scrubbed is an error with another text.
+type scrubbed struct {
+	text   string
+	causes []error
+}
+
+func (s *scrubbed) Error() string   { return s.text }
+func (s *scrubbed) Unwrap() []error { return s.causes }

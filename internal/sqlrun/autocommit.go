@@ -1,0 +1,80 @@
+package sqlrun
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Autocommit is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Counts.
+func (s *Session) Autocommit(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	if s.Pool.Share != nil {
+		return f(ctx, &sharing{s: s})
+	}
+	return s.withConn(ctx, f)
+}
+
+// withConn runs f on one connection.
+func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	conn, done, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	inner, stop := Graceful(ctx)
+	defer stop()
+	err = f(inner, s.on(conn))
+	if err != nil && inner.Err() != nil { // it was cut off in the middle
+		err = &dialect.TxError{Committing: true, Err: err}
+	}
+	return err
+}
+
+// sharing runs statements of Autocommit by Pool.Share, and those that it does not take each on a connection of its own.
+type sharing struct {
+	s     *Session
+	begun bool
+}
+
+// Exec is Conn's.
+func (c *sharing) Exec(ctx context.Context, query string, args ...any) (touched int64, err error) {
+	ctx, stop := c.next(ctx)
+	defer stop()
+	touched, ok, err := c.s.Pool.Share(ctx, query, args)
+	if !ok {
+		err = c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) (err error) {
+			touched, err = on.Exec(ctx, query, args...)
+			return err
+		})
+	}
+	return touched, err
+}
+
+// Read is Reader's.
+func (c *sharing) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+	ctx, stop := c.next(ctx)
+	defer stop()
+	return c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) error {
+		rows, err := on.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		return read(rows)
+	})
+}
+
+// Query is Conn's. The core reads by Read.
+func (c *sharing) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+	return stdConn{c.s.Pool.Write}.Query(ctx, query, args...)
+}
+
+// next is the context of the next statement. The first one waits for a connection as long as its caller does. What
+// comes after it asks what became of it, mostly, and has a grace when the caller's context has ended: cut off, nobody
+// would know what to answer.
+func (c *sharing) next(ctx context.Context) (inner context.Context, stop func()) {
+	if !c.begun {
+		c.begun = true
+		return ctx, func() {}
+	}
+	return graceful(ctx, writeTimeout)
+}

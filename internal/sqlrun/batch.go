@@ -1,0 +1,67 @@
+package sqlrun
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// RunBatch does an operation to n rows as the dialect does it: by its own method, or by the operation's batch.
+func (s *Session) RunBatch(
+	ctx context.Context, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	if s.batches != nil {
+		return s.batches.RunBatch(ctx, &s.Session, c, op, args, n)
+	}
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Batch(op), args, n)
+	return dialect.Changed{Rows: rows}, err
+}
+
+// NeedsTx reports whether RunBatch must be in a transaction for these rows.
+func (s *Session) NeedsTx(op dialect.Op, args dialect.Args, n int) bool {
+	if s.batches != nil {
+		return s.batches.NeedsTx(&s.Session, op, args, n)
+	}
+	return s.Server.ExplicitTx || n > s.Statements.Batch(op).Max
+}
+
+// QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.
+func (s *Session) QueryBatch(
+	ctx context.Context, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
+) (out []dialect.Row, err error) {
+	for from, most := 0, max(b.Max, 1); from < n; from += most {
+		to := min(from+most, n)
+		q, values, err := s.binder.bindBatch(b, args, from, to)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := readAs[dialect.Row](ctx, c, q, values, to-from)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = rows
+		} else {
+			out = append(out, rows...)
+		}
+	}
+	return out, nil
+}
+
+// ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.
+func (s *Session) ExecBatch(
+	ctx context.Context, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
+) (touched int64, err error) {
+	for from, most := 0, max(b.Max, 1); from < n; from += most {
+		q, values, err := s.binder.bindBatch(b, args, from, min(from+most, n))
+		if err != nil {
+			return touched, err
+		}
+		k, err := c.Exec(ctx, q, values...)
+		touched += k
+		if err != nil {
+			return touched, err
+		}
+	}
+	return touched, nil
+}

@@ -1,0 +1,68 @@
+package sqlrun
+
+import (
+	"context"
+	"database/sql"
+)
+
+// transaction is one that has begun on a connection, and the two ways to end it.
+type transaction struct {
+	conn             *sql.Conn
+	on               sqlConn // what statements run on
+	commit, rollback func(ctx context.Context) error
+}
+
+// beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK.
+func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
+	texts := s.Statements.Begin
+	if s.Pool.Begin != nil {
+		texts = s.Pool.Begin
+	}
+	for _, text := range texts {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			return transaction{}, err
+		}
+	}
+	say := func(text string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := conn.ExecContext(ctx, text)
+			return err
+		}
+	}
+	return transaction{conn: conn, on: conn, commit: say("COMMIT"), rollback: say("ROLLBACK")}, nil
+}
+
+// beginByDriver begins and ends as the driver does. A transaction of database/sql ends with its context, so it gets one
+// that the caller's end does not reach: its statements have the caller's, and its end has a time of its own.
+func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, cancel)
+	tx, err := conn.BeginTx(inner, nil)
+	if !detach() && err == nil { // it is being rolled back
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return transaction{}, err
+	}
+	within := func(end func() error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			return end()
+		}
+	}
+	return transaction{conn: conn, on: tx, commit: within(tx.Commit), rollback: within(tx.Rollback)}, nil
+}
+
+// end commits or rolls back within a time that the caller's context does not cut off, and throws the connection away
+// when that fails.
+func (t transaction) end(ctx context.Context, how func(context.Context) error) error {
+	ctx, stop := graceful(ctx, commitTimeout)
+	defer stop()
+	err := how(ctx)
+	if err != nil {
+		discard(t.conn)
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package sqlrun
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/jmoiron/sqlx"
+)
+
+func TestCommitDecidesWhatALostConnectionMeans(t *testing.T) {
+	t.Parallel()
+	s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+	for _, c := range []struct {
+		err                     error
+		plain, inTx, committing dialect.Class
+	}{
+		{io.EOF, dialect.Ambiguous, dialect.Unavailable, dialect.Ambiguous},
+		{driver.ErrBadConn, dialect.Unavailable, dialect.Unavailable, dialect.Ambiguous},
+		{context.Canceled, dialect.Unknown, dialect.Unknown, dialect.Ambiguous},
+		{context.DeadlineExceeded, dialect.Unknown, dialect.Unknown, dialect.Ambiguous},
+		{errors.New("syntax error"), dialect.Unknown, dialect.Unknown, dialect.Unknown},
+	} {
+		for _, got := range []struct {
+			err  error
+			want dialect.Class
+		}{
+			{c.err, c.plain},
+			{&dialect.TxError{Err: c.err}, c.inTx},
+			{&dialect.TxError{Committing: true, Err: c.err}, c.committing},
+			{wrapped(&dialect.TxError{Committing: true, Err: wrapped(c.err)}), c.committing},
+		} {
+			if class := s.Class(got.err); class != got.want {
+				t.Errorf("%v: got %v, want %v", got.err, class, got.want)
+			}
+		}
+	}
+	if got := s.Class(nil); got != dialect.Unknown {
+		t.Errorf("no error is %v", got)
+	}
+}
+
+// embedding is what bun.Tx is, and holding what gorm's transaction is.
+type embedding struct{ *sql.Tx }
+
+type holding struct{ Tx any }
+
+func TestTxConn(t *testing.T) {
+	t.Parallel()
+	tx := &sql.Tx{}
+	for _, x := range []any{tx, &sqlx.Tx{Tx: tx}, embedding{tx}, &embedding{tx}, holding{tx}} {
+		if c, err := TxConn(x); c != (txConn{stdConn{tx}}) || err != nil {
+			t.Errorf("%T: got %v, %v, want the *sql.Tx itself", x, c, err)
+		}
+	}
+	own := stdConn{}
+	if c, err := TxConn(own); c != (txConn{own}) || err != nil {
+		t.Errorf("a Conn became %v, %v", c, err)
+	}
+	for _, x := range []any{
+		nil, (*sql.Tx)(nil), &sqlx.Tx{}, embedding{}, holding{}, (*holding)(nil), "text",
+		&sql.DB{}, &sql.Conn{}, &sqlx.DB{DB: &sql.DB{}}, &sqlx.Conn{Conn: &sql.Conn{}},
+	} {
+		if c, err := TxConn(x); c != nil || !errors.Is(err, ErrTx) {
+			t.Errorf("%T: got %v, %v, want ErrTx", x, c, err)
+		}
+	}
+}
+
+func TestConnOf(t *testing.T) {
+	t.Parallel()
+	for _, x := range []any{&sql.DB{}, &sql.Conn{}, &sql.Tx{}, &sqlx.DB{DB: &sql.DB{}}, &sqlx.Tx{Tx: &sql.Tx{}}} {
+		if c, err := ConnOf(x); c == nil || err != nil {
+			t.Errorf("%T: got %v, %v", x, c, err)
+		}
+	}
+	own := stdConn{}
+	if c, err := ConnOf(own); c != own || err != nil {
+		t.Errorf("a Conn became %v, %v", c, err)
+	}
+	for _, x := range []any{nil, "text", 1, struct{}{}} {
+		if c, err := ConnOf(x); c != nil || !errors.Is(err, ErrTx) {
+			t.Errorf("%T: got %v, %v, want ErrTx", x, c, err)
+		}
+	}
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("outer: %w", err)
+}

@@ -1,0 +1,228 @@
+package sqlrun
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+const (
+	// reserveMost bounds a Reserve: a worker seldom has more than a renewal, a checkout and two settlements under way
+	// at once.
+	reserveMost = 4
+	// reserveWait bounds how long Reserve waits for connections.
+	reserveWait = 5 * time.Second
+	// reserveLife is when a connection that is kept makes room for another one, if the pool has any: after a failover
+	// it may lead to a server that takes no more writes. freshWait bounds the wait for the other one.
+	reserveLife = time.Minute
+	freshWait   = 50 * time.Millisecond
+)
+
+// reserve is connections of a bounded pool that are kept for some of its users, so that these never wait for the
+// others. It treats them as the pool does between two uses. It is safe for concurrent use.
+type reserve struct {
+	db    *sql.DB
+	users int // guarded by reserves.mu
+
+	mu   sync.Mutex
+	over bool
+	free chan kept // one for each connection, also for one that is still to be made
+}
+
+// kept is a connection, or the place of one.
+type kept struct {
+	conn  *sql.Conn // nil is to be made
+	since time.Time
+}
+
+// reserves are those of this process: each pool has one, however many clients and workers use it, since together they
+// must leave connections to the others.
+var reserves = struct {
+	mu sync.Mutex
+	of map[*sql.DB]*reserve
+}{of: map[*sql.DB]*reserve{}}
+
+type reserveKey struct{}
+
+// Reserve keeps connections of the pool for the statements of the context that it returns, until release is called:
+// half of the pool, and at most 4, shared by all who reserve some of the same pool. It waits for them up to 5 seconds;
+// what it has not got by then is made when it is needed. conns is how many it keeps: none of a pool that is not
+// bounded, of one whose transactions have a pool of their own (Pool.Caller), and of one of a single connection.
+func (s *Session) Reserve(ctx context.Context) (reserved context.Context, conns int, release func()) {
+	db := s.Pool.Write
+	conns = min(reserveMost, db.Stats().MaxOpenConnections/2)
+	if s.Pool.Caller != nil || s.Pool.Read != db || conns == 0 {
+		return ctx, 0, func() {}
+	}
+	reserves.mu.Lock()
+	r := reserves.of[db]
+	if r == nil {
+		r = &reserve{db: db, free: make(chan kept, conns)}
+		for range conns {
+			r.free <- kept{}
+		}
+		reserves.of[db] = r
+	}
+	r.users++
+	first := r.users == 1
+	reserves.mu.Unlock()
+	if first {
+		r.fill(ctx)
+	}
+	return context.WithValue(ctx, reserveKey{}, r), cap(r.free), sync.OnceFunc(r.leave)
+}
+
+// fill makes the connections.
+func (r *reserve) fill(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reserveWait)
+	defer cancel()
+	var made []kept
+	for range cap(r.free) {
+		k, err := r.take(ctx)
+		if err != nil {
+			break // the pool is busy, or the server is away
+		}
+		made = append(made, k)
+	}
+	for _, k := range made {
+		r.put(k)
+	}
+}
+
+// leave ends the reserve when nobody uses it any more. A connection that is in use goes back to the pool after that.
+func (r *reserve) leave() {
+	reserves.mu.Lock()
+	defer reserves.mu.Unlock()
+	if r.users--; r.users > 0 {
+		return
+	}
+	delete(reserves.of, r.db)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	for range cap(r.free) {
+		select {
+		case k := <-r.free:
+			k.close()
+			r.free <- kept{}
+		default: // the others are in use
+		}
+	}
+}
+
+// take takes a connection out of the reserve, within ctx; put gives it back.
+func (r *reserve) take(ctx context.Context) (k kept, err error) {
+	select {
+	case k = <-r.free:
+	case <-ctx.Done():
+		return k, ctx.Err()
+	}
+	if k.conn != nil && time.Since(k.since) > reserveLife {
+		once, cancel := context.WithTimeout(ctx, freshWait)
+		fresh, err := r.db.Conn(once)
+		cancel()
+		if err == nil {
+			k.close()
+			return kept{fresh, time.Now()}, nil
+		}
+		k.since = time.Now() // the pool has none to spare: not to wait for it with each call
+	}
+	if k.conn != nil && reset(ctx, k.conn) {
+		return k, nil
+	}
+	k.close()
+	k = kept{since: time.Now()}
+	if k.conn, err = r.db.Conn(ctx); err != nil {
+		r.free <- kept{}
+	}
+	return k, err
+}
+
+func (r *reserve) put(k kept) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over || !valid(k.conn) {
+		k.close()
+		k = kept{}
+	}
+	r.free <- k
+}
+
+func (k kept) close() {
+	if k.conn != nil {
+		_ = k.conn.Close()
+	}
+}
+
+// reset is what a pool does before it hands a connection out again. It is false when the connection is of no more use.
+func reset(ctx context.Context, conn *sql.Conn) bool {
+	err := conn.Raw(func(c any) error {
+		if resetter, ok := c.(driver.SessionResetter); ok {
+			if err := resetter.ResetSession(ctx); errors.Is(err, driver.ErrBadConn) {
+				return err
+			}
+		}
+		return nil
+	})
+	return err == nil
+}
+
+// valid is what a pool asks of a connection that comes back.
+func valid(conn *sql.Conn) bool {
+	err := conn.Raw(func(c any) error {
+		if v, ok := c.(driver.Validator); ok && !v.IsValid() {
+			return driver.ErrBadConn
+		}
+		return nil
+	})
+	return err == nil
+}
+
+// keptFor is the reserve of ctx, if it is one of db.
+func keptFor(ctx context.Context, db *sql.DB) *reserve {
+	if r, ok := ctx.Value(reserveKey{}).(*reserve); ok && r.db == db {
+		return r
+	}
+	return nil
+}
+
+// conn is a connection for writing until done is called: one that is kept for ctx, or the pool's. Its error is a
+// TxError, since nothing was sent, whatever the driver calls it.
+func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err error) {
+	r := keptFor(ctx, s.Pool.Write)
+	if r == nil {
+		if conn, err = s.Pool.Writer(ctx); err != nil {
+			return nil, nil, &dialect.TxError{Err: err}
+		}
+		return conn, func() { _ = conn.Close() }, nil
+	}
+	k, err := r.take(ctx)
+	if err != nil {
+		return nil, nil, &dialect.TxError{Err: err}
+	}
+	return k.conn, func() { r.put(k) }, nil
+}
+
+// Reading runs f with what reads: a connection that is kept for ctx, or the reading pool. Whatever f's error, nothing
+// happened, and it comes back as a TxError.
+func (s *Session) Reading(ctx context.Context, f func(c dialect.Conn) error) (err error) {
+	if keptFor(ctx, s.Pool.Read) == nil && (s.Pool.Patience == 0 || s.Pool.Read != s.Pool.Write) {
+		err = f(stdConn{s.Pool.Read})
+	} else {
+		conn, done, failed := s.conn(ctx)
+		if failed != nil {
+			return failed
+		}
+		defer done()
+		err = f(stdConn{conn})
+	}
+	if err != nil {
+		return &dialect.TxError{Err: err}
+	}
+	return nil
+}

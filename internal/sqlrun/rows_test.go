@@ -1,0 +1,113 @@
+package sqlrun
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// table is rows as a driver gives them.
+type table struct {
+	columns []string
+	rows    [][]any
+	at      int
+}
+
+func (x *table) Columns() ([]string, error) { return x.columns, nil }
+func (x *table) Next() bool                 { x.at++; return x.at <= len(x.rows) }
+func (x *table) Err() error                 { return nil }
+func (x *table) Close() error               { return nil }
+func (x *table) Scan(dest ...any) error {
+	for i, v := range x.rows[x.at-1] {
+		if s, ok := dest[i].(sql.Scanner); ok {
+			if err := s.Scan(v); err != nil {
+				return err
+			}
+			continue
+		}
+		if v != nil {
+			reflect.ValueOf(dest[i]).Elem().Set(reflect.ValueOf(v).Convert(reflect.TypeOf(dest[i]).Elem()))
+		}
+	}
+	return nil
+}
+
+func TestScanReadsAnEnginesWayOfSayingIt(t *testing.T) {
+	t.Parallel()
+	got, err := Scan[dialect.Row](
+		&table{
+			columns: []string{"QUEUE", "Kind", "fence"},
+			rows:    [][]any{{"q", nil, int64(1)}, {[]byte("b"), "k", int64(2)}},
+		},
+	)
+	want := []dialect.Row{{Queue: "q", Fence: 1}, {Queue: "b", Kind: "k", Fence: 2}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v %v, want %+v", got, err, want)
+	}
+	if _, err := Scan[dialect.Row](&table{columns: []string{"NONESUCH"}}); err == nil {
+		t.Error("a column that is nowhere passes")
+	}
+}
+
+// answers gives each query its rows.
+type answers map[string][][]any
+
+func (a answers) Exec(context.Context, string, ...any) (int64, error) { return 0, nil }
+func (a answers) Query(_ context.Context, query string, _ ...any) (dialect.Rows, error) {
+	rows, ok := a[query]
+	if !ok {
+		return nil, fmt.Errorf("nobody answers %q", query)
+	}
+	return &table{columns: []string{"id", "fence", "priority"}, rows: rows}, nil
+}
+
+// counts touches as many rows as it says, and notes what it was told.
+type counts struct {
+	answers
+	touched int64
+	told    *[]any
+}
+
+func (c counts) Exec(_ context.Context, query string, args ...any) (int64, error) {
+	*c.told = append(*c.told, append([]any{query}, args...)...)
+	return c.touched, nil
+}
+
+func TestBatchOfSingleRowsBindsEachAsPlainValues(t *testing.T) {
+	t.Parallel()
+	a, b := uuid.UUID{1}, uuid.UUID{2}
+	s := NewSession(fake{}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+	args := dialect.Args{"id": dialect.Col[uuid.UUID]{a, b}, "queue": "q"}
+	var told []any
+	touched, err := s.ExecBatch(t.Context(), counts{touched: 1, told: &told}, dialect.Batch{SQL: ":id :queue", Max: 1}, args, 2)
+	if want := []any{"? ?", a, "q", "? ?", b, "q"}; err != nil || touched != 2 || !reflect.DeepEqual(told, want) {
+		t.Errorf("%d rows touched, %v by %v, want 2 by %v", touched, err, told, want)
+	}
+	if _, err := s.ExecBatch(t.Context(), counts{told: new([]any)}, dialect.Batch{SQL: ":more", Max: 1}, args, 1); err == nil {
+		t.Error("a name without a value passes")
+	}
+}
+
+func TestBatchIsCutIntoStatements(t *testing.T) {
+	t.Parallel()
+	s := NewSession(fake{}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+	list := dialect.Batch{SQL: "{rows}", Row: ":id", Sep: ",", Max: 2}
+	for n, want := range map[int][]any{
+		0: nil,
+		1: {"?", 10},
+		2: {"?,?", 10, 11},
+		3: {"?,?", 10, 11, "?", 12},
+		4: {"?,?", 10, 11, "?,?", 12, 13},
+	} {
+		var told []any
+		args := dialect.Args{"id": dialect.Col[int]{10, 11, 12, 13}}
+		if _, err := s.ExecBatch(t.Context(), counts{told: &told}, list, args, n); err != nil || !reflect.DeepEqual(told, want) {
+			t.Errorf("%d rows: %v by %v, want %v", n, err, told, want)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+// Package sqlrun binds values to the statements of a dialect, runs them on connections and transactions, and reports
+// what an error means. It knows nothing of tasks beyond their rows.
+package sqlrun
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// txTimeout bounds a transaction whose caller gave no deadline; a migration may build indexes for a while.
+const txTimeout = 10 * time.Minute
+
+// commitTimeout bounds a COMMIT or ROLLBACK, which the caller's context must not cancel: a commit cut off in the middle
+// is one whose outcome nobody knows. When that context ends, a grace is left; see Graceful.
+const commitTimeout = 10 * time.Second
+
+// A Session is an opened database: the pools, what Probe found, and the statements. It implements dialect.Runner. It is
+// safe for concurrent use.
+type Session struct {
+	dialect.Session
+	Dialect    dialect.Dialect
+	Pool       dialect.Pool
+	Statements Texts
+
+	// memory is what dialects remember of earlier calls; see Remembered.
+	memory     sync.Map
+	remembered atomic.Int64 // entries of memory, or a few more
+
+	binder  binder
+	native  dialect.Native      // nil for most
+	batches dialect.BatchRunner // nil for some
+}
+
+// NewSession prepares a dialect's statements for a server.
+func NewSession(d dialect.Dialect, pool dialect.Pool, server dialect.Server, names dialect.Names) *Session {
+	s := &Session{Dialect: d, Pool: pool, Statements: NewTexts(d, names)}
+	s.Session = dialect.Session{Server: server, Names: names, Statements: s.Statements.Statements, Runner: s}
+	s.binder.style = s.Statements.Style
+	if v, ok := d.(dialect.ValueBinder); ok {
+		s.binder.value = v.BindValue
+	}
+	if v, ok := d.(dialect.Inliner); ok {
+		s.binder.inline = v.Inline
+	}
+	s.native, _ = d.(dialect.Native)
+	s.batches, _ = d.(dialect.BatchRunner)
+	return s
+}
+
+// memoryMost bounds what a session remembers: a few things for each queue.
+const memoryMost = 20_000
+
+// Remembered returns what was remembered under key, or else remembers fresh. Nothing may depend on it but the pace:
+// everything is forgotten when there is more than a client of ten thousand queues needs.
+func (s *Session) Remembered(key string, fresh any) any {
+	v, there := s.memory.LoadOrStore(key, fresh)
+	if !there && s.remembered.Add(1) > memoryMost {
+		s.memory.Clear()
+		s.remembered.Store(0)
+	}
+	return v
+}
+
+// Exec runs a statement on c and says how many rows it touched.
+func (s *Session) Exec(ctx context.Context, c dialect.Conn, text string, args dialect.Args) (int64, error) {
+	q, values, err := s.binder.bind(text, args)
+	if err != nil {
+		return 0, err
+	}
+	return c.Exec(ctx, q, values...)
+}
+
+// Literal writes the values of a statement into its text, for a person to read and run. It knows numbers and plain
+// text.
+func (s *Session) Literal(text string, args dialect.Args) (string, error) {
+	c := s.binder.compile(text)
+	if c.err != nil {
+		return "", c.err
+	}
+	out := c.text
+	for _, name := range c.names {
+		lit := fmt.Sprint(args[name])
+		if v, ok := args[name].(string); ok {
+			lit = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+		}
+		out = strings.Replace(out, "?", lit, 1)
+	}
+	return out, nil
+}
+
+// Query runs a statement on c that returns rows of tasks.
+func (s *Session) Query(ctx context.Context, c dialect.Conn, text string, args dialect.Args) ([]dialect.Row, error) {
+	return QueryAs[dialect.Row](ctx, s, c, text, args)
+}
+
+// Read runs a query on the reading pool. Whatever its error, nothing happened.
+func (s *Session) Read(ctx context.Context, text string, args dialect.Args) ([]dialect.Row, error) {
+	var rows []dialect.Row
+	err := s.Reading(ctx, func(c dialect.Conn) (err error) {
+		rows, err = s.Query(ctx, c, text, args)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// Now reads the database's clock, in microseconds, as a statement on c sees it.
+func (s *Session) Now(ctx context.Context, c dialect.Conn) (int64, error) {
+	rows, err := s.Query(ctx, c, strings.TrimSpace("SELECT "+s.Statements.Now+" AS now "+s.Statements.Dual), nil)
+	if err != nil || len(rows) != 1 {
+		return 0, err
+	}
+	return rows[0].Now, nil
+}
+
+// QueryAs is Query for rows of another kind.
+func QueryAs[T any](ctx context.Context, s *Session, c dialect.Conn, text string, args dialect.Args) ([]T, error) {
+	q, values, err := s.binder.bind(text, args)
+	if err != nil {
+		return nil, err
+	}
+	atMost, _ := args["limit"].(int)
+	return readAs[T](ctx, c, q, values, atMost)
+}
+
+// readAs runs a query and reads its rows, which are likely to be no more than atMost.
+func readAs[T any](ctx context.Context, c dialect.Conn, query string, values []any, atMost int) (out []T, err error) {
+	if reader, ok := c.(dialect.Reader); ok {
+		err = reader.Read(ctx, query, values, func(rows dialect.Rows) (err error) {
+			out, err = scan[T](rows, atMost)
+			return err
+		})
+	} else {
+		var rows dialect.Rows
+		if rows, err = c.Query(ctx, query, values...); err == nil {
+			out, err = scan[T](rows, atMost)
+		}
+	}
+	if tasks, ok := any(out).([]dialect.Row); ok {
+		restoreAllEmpty(tasks)
+	}
+	return out, err
+}
+
+// on is what statements run on that go to one connection.
+func (s *Session) on(conn sqlConn) dialect.Conn {
+	if one, ok := conn.(*sql.Conn); ok && s.native != nil {
+		return s.native.NativeConn(one, stdConn{conn})
+	}
+	return stdConn{conn}
+}
+
+// Do acquires a connection for writing and runs f on it: within ctx for the wait, and within a transaction of its own
+// when the server asks for one. A statement outside a transaction is its own.
+func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	if s.Server.ExplicitTx {
+		return s.Tx(ctx, f)
+	}
+	return s.Autocommit(ctx, f)
+}
+
+// Tx runs f in a transaction that starts with Statements.Begin, or by the driver's own means where that is empty, and
+// commits when f returns nil. Its errors are TxErrors. When ctx ends, f's statements are cancelled and rolled back; the
+// COMMIT itself is never cancelled by ctx.
+func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	return s.LockedTx(ctx, dialect.Lock{}, f)
+}
+
+// LockedTx is Tx under a lock that its connection takes before the transaction begins and frees after it has ended, so
+// that who gets the lock next sees what was committed.
+func (s *Session) LockedTx(
+	ctx context.Context,
+	lock dialect.Lock,
+	f func(ctx context.Context, c dialect.Conn) error,
+) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, txTimeout)
+	defer cancel()
+	conn, done, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if lock.Take != "" {
+		if _, err = s.Exec(ctx, stdConn{conn}, lock.Take, lock.Args); err != nil {
+			discard(conn) // it may or may not have the lock
+			return &dialect.TxError{Err: err}
+		}
+		defer func() {
+			if lock.Take != "" {
+				s.free(ctx, conn, lock)
+			}
+		}()
+	}
+	begin := s.beginByText
+	if len(s.Statements.Begin) == 0 {
+		begin = beginByDriver
+	}
+	tx, err := begin(ctx, conn)
+	if err != nil {
+		discard(conn) // it may or may not be in a transaction
+		return &dialect.TxError{Err: err}
+	}
+	finished := false
+	defer func() {
+		if !finished { // f failed or panicked
+			_ = tx.end(ctx, tx.rollback) // the connection is thrown away when this fails
+		}
+	}()
+	err = f(ctx, s.on(tx.on))
+	if err == nil && lock.Early {
+		if _, err = s.Exec(ctx, s.on(tx.on), lock.Free, lock.Args); err == nil {
+			lock.Take = ""
+		}
+	}
+	if err != nil {
+		return &dialect.TxError{Err: err}
+	}
+	finished = true
+	if err = tx.end(ctx, tx.commit); err != nil {
+		return &dialect.TxError{Committing: true, Err: err}
+	}
+	return nil
+}
+
+// free gives a session's lock back, with its connection when it cannot otherwise.
+func (s *Session) free(ctx context.Context, conn *sql.Conn, lock dialect.Lock) {
+	ctx, stop := graceful(ctx, commitTimeout)
+	defer stop()
+	if _, err := s.Exec(ctx, stdConn{conn}, lock.Free, lock.Args); err != nil {
+		discard(conn)
+	}
+}
+
+// discard closes the driver's connection instead of giving it back to the pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
+// Class is what an error means. Inside a transaction a lost connection is Unavailable before the COMMIT was sent, and
+// Ambiguous after.
+func (s *Session) Class(err error) dialect.Class {
+	if err == nil {
+		return dialect.Unknown
+	}
+	if errors.Is(err, dialect.ErrWriterBusy) {
+		return dialect.Unavailable
+	}
+	class := s.Dialect.Classify(err)
+	var tx *dialect.TxError
+	if errors.As(err, &tx) {
+		switch {
+		case tx.Committing && (class == dialect.Unavailable || ended(err)):
+			return dialect.Ambiguous
+		case !tx.Committing && class == dialect.Ambiguous:
+			return dialect.Unavailable
+		}
+	}
+	return class
+}
+
+// ended reports whether err is a context's end.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Backdated tells the dialect that this client has added tasks that have been due for that long; see dialect.Backdater.
+func (s *Session) Backdated(queue string, by time.Duration) {
+	if d, ok := s.Dialect.(dialect.Backdater); ok {
+		d.Backdated(&s.Session, queue, by)
+	}
+}
+
+// Next returns the row of Statements.Next for a queue, which the dialect may find in its own way.
+func (s *Session) Next(ctx context.Context, c dialect.Conn, queue string) ([]dialect.Row, error) {
+	if d, ok := s.Dialect.(dialect.Nexter); ok {
+		return d.Next(ctx, &s.Session, c, queue)
+	}
+	return s.Query(ctx, c, s.Statements.Next, dialect.Args{"queue": queue})
+}
+
+// Checkout is the dialect's.
+func (s *Session) Checkout(ctx context.Context, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	return s.Dialect.Checkout(ctx, &s.Session, r)
+}

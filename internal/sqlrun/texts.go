@@ -1,0 +1,146 @@
+package sqlrun
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// Texts are all statements of a dialect: its own, and those that follow from them, which are the same on every engine.
+// Values are named as in dialect.Statements.
+type Texts struct {
+	dialect.Statements
+
+	// Version returns the newest migration as version, and as compatible the oldest version whose programs work with the
+	// tables; a missing table is an error of class Missing. SetVersion adds :version, :title and :compatible unless that
+	// version is there.
+	Version, SetVersion string
+	// Drop removes every table and view that the migrations make.
+	Drop []string
+
+	// Get returns the whole row of :id. FindReference returns the id of the task with :reference in :queue.
+	Get, FindReference string
+	// List returns at most :limit rows without their payload, by id, and ListArchive those of the archive. FindIDs returns
+	// only ids. ListText fills in which; List alone can begin with the newest.
+	List, FindIDs, ListArchive string
+	// Attempts returns AttemptRows of the task :id in order, at most :limit: those that the history has. LastAttempt
+	// returns what the rows of the task :id, in the table and in the archive, say of its last attempt.
+	Attempts, LastAttempt string
+
+	// Key/value records have a :kind and a :name. GetKV returns one as a KVRow, and ListKV those of a :kind by their
+	// names, at most :limit. AddKV adds one of version 1 with :value, which ends :ttl from now, or never when :ttl is
+	// null; it adds none where there is one, and may fail with an error of class Duplicate when another adds it at the
+	// same time. SetKV gives one of :version a new :value and :ttl and the next version. DropKV removes one, ExpireKV
+	// those of :kind that ended at least :age ago. The number of rows says what changed.
+	GetKV, ListKV, AddKV, SetKV, DropKV, ExpireKV string
+}
+
+// NewTexts returns the statements of a dialect for tables of some names.
+func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
+	st, dual := d.Statements(n), ""
+	if st.Dual != "" {
+		dual = st.Dual + "\n "
+	}
+	t := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
+	const kv = `SELECT kind, name, version, value, updated, expires, {now} AS now
+  FROM {kv}
+ WHERE kind = :kind`
+	const last = `SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM `
+	return Texts{
+		Statements: st,
+
+		Version: t(`SELECT max(version) AS version, max(compatible) AS compatible
+  FROM {migration}`),
+		SetVersion: t(`INSERT INTO {migration} (version, title, compatible, applied)
+SELECT :version, :title, :compatible, {now}
+ {dual}WHERE NOT EXISTS (SELECT 1 FROM {migration} WHERE version = :version)`),
+		Drop: drops(st, d.Migrations(n)),
+
+		Get: t(`SELECT {columns},
+       {payload}, {now} AS now
+  FROM {task} t
+ WHERE t.id = :id`),
+		FindReference: t(`SELECT id
+  FROM {task}
+ WHERE reference = :reference AND queue = :queue`),
+		List: t(`SELECT {columns},
+       {now} AS now
+  FROM {task} t
+ WHERE {where}
+ ORDER BY t.id{order}
+ {limit}`),
+		FindIDs: t(`SELECT t.id
+  FROM {task} t
+ WHERE {where}
+ ORDER BY t.id
+ {limit}`),
+		ListArchive: t(`SELECT {columns},
+       {now} AS now
+  FROM {archive} t
+ WHERE {where}
+ ORDER BY t.id
+ {limit}`),
+		Attempts: t(`SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+  FROM {attempt}
+ WHERE task = :id
+ ORDER BY fence
+ {limit}`),
+		LastAttempt: t(last + `{task} WHERE id = :id
+UNION ALL
+` + last + `{archive} WHERE id = :id`),
+
+		GetKV: t(kv + ` AND name = :name`),
+		ListKV: t(kv + `
+ ORDER BY name
+ {limit}`),
+		AddKV: t(`INSERT INTO {kv} (kind, name, version, value, updated, expires)
+SELECT :kind, :name, 1, :value, {now}, {now} + :ttl
+ {dual}WHERE NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = :kind AND name = :name)`),
+		SetKV: t(`UPDATE {kv}
+   SET version = version + 1,
+       value = :value,
+       updated = {now},
+       expires = {now} + :ttl
+ WHERE kind = :kind AND name = :name AND version = :version`),
+		DropKV: t(`DELETE FROM {kv}
+ WHERE kind = :kind AND name = :name`),
+		ExpireKV: t(`DELETE FROM {kv}
+ WHERE kind = :kind AND expires <= {now} - :age`),
+	}
+}
+
+// created finds what a statement of a migration makes.
+var created = regexp.MustCompile(`CREATE (?:OR REPLACE )?(TABLE|VIEW) (?:IF NOT EXISTS )?([a-z0-9_.]+)`)
+
+// drops are the statements that remove what the migrations make: the views, then the tables, the newest first. The
+// table of migrations is the last, so that a drop that was cut off can be repeated.
+func drops(st dialect.Statements, steps []dialect.Migration) []string {
+	texts := map[string]string{
+		"VIEW":  cmp.Or(st.DropView, "DROP VIEW IF EXISTS {name}"),
+		"TABLE": cmp.Or(st.DropTable, "DROP TABLE IF EXISTS {name}"),
+	}
+	out := map[string][]string{}
+	for _, m := range steps {
+		for _, text := range m.Statements {
+			if found := created.FindStringSubmatch(text); found != nil {
+				kind := found[1]
+				out[kind] = append(out[kind], strings.ReplaceAll(texts[kind], "{name}", found[2]))
+			}
+		}
+	}
+	slices.Reverse(out["TABLE"])
+	return slices.Concat(out["VIEW"], out["TABLE"])
+}
+
+// ListText fills the {where} of a text that lists tasks, and its {order}: by descending ids when newest is set.
+func ListText(text, where string, newest bool) string {
+	order := ""
+	if newest {
+		order = " DESC"
+	}
+	return strings.NewReplacer("{where}", where, "{order}", order).Replace(text)
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// CheckoutRequest is what a checkout is to lease. It is checked already.
+type CheckoutRequest struct {
+	Queue string
+	Max   int           // tasks at most
+	Lease time.Duration // from the database's now
+	// Token returns the holder of the leases of one try. No two tries share one: tasks leased under a token are
+	// returned to the caller who lost the answer.
+	Token func() string
+	// Started is set when the caller begins each task at once: then an attempt whose lease expires counts.
+	Started bool
+}
+
+// CheckedOut is the outcome of a checkout.
+type CheckedOut struct {
+	Rows  []dialect.Row // what it leased, and what it moved to POISON
+	Until time.Time     // this process's own estimate of the leases' end, never later than the database's
+	More  bool          // due tasks may have been left because of the payloads' size
+}
+
+// Checkout leases due tasks of a queue, and moves those to POISON whose attempts are spent. When the answer is lost, it
+// searches for what it holds for some hundred milliseconds, and returns ErrMayHaveHappened if it finds nothing.
+func (s *Store) Checkout(ctx context.Context, r CheckoutRequest) (out CheckedOut, err error) {
+	var lost error // why the outcome cannot be known
+	limit := s.checkoutLimits.of(r.Queue, r.Max)
+	err = s.Repeat(ctx, func() (bool, error) {
+		try := dialect.CheckoutRequest{
+			Strategy: s.Strategy, Queue: r.Queue, Limit: limit, Bytes: int64(s.MaxCheckoutBytes), Lease: r.Lease,
+			Holder: r.Token(), Expired: s.expiredScans.due(r.Queue, time.Now()), Started: r.Started,
+		}
+		out.Until = time.Now().Add(r.Lease - s.Server.Precision) // read before the call: never later than the database's
+		var err error
+		out.Rows, err = s.Session.Checkout(ctx, try)
+		if try.Expired && allTakenOver(out.Rows, limit) {
+			s.expiredScans.again(r.Queue)
+		}
+		if s.Class(err) != dialect.Ambiguous {
+			return false, err
+		}
+		if out.Rows = s.findCheckout(ctx, r.Queue, try.Holder, out.Rows); len(out.Rows) == 0 {
+			lost = err
+		}
+		return true, nil // another try would take other tasks, beside those that this one may hold yet
+	})
+	if err == nil && lost != nil {
+		err = MaybeHappened(true, lost)
+	}
+	if err != nil {
+		return CheckedOut{}, err
+	}
+	if slices.ContainsFunc(out.Rows, wasTakenOver) {
+		s.expireRenewalsAfterTakeover(ctx, r.Lease)
+	}
+	cut := len(out.Rows) > 0 && out.Rows[0].Cut
+	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), cut)
+	return out, nil
+}
+
+// allTakenOver reports whether a checkout of n found n leases that had expired, or as many as fitted.
+func allTakenOver(rows []dialect.Row, n int) bool {
+	found := 0
+	for i := range rows {
+		if wasTakenOver(rows[i]) {
+			found++
+		}
+	}
+	return found >= n || found == len(rows) && found > 0 && rows[0].Cut
+}
+
+func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }
+
+// findCheckout finds what a checkout that may have happened holds, and what it moved to POISON. Of a checkout of
+// several commits some rows may be known: those are returned in any case, and only more of them show that the lost
+// commit happened. No rows mean that it cannot be known.
+func (s *Store) findCheckout(ctx context.Context, queue, token string, known []dialect.Row) []dialect.Row {
+	for _, pause := range searchPauses {
+		if Sleep(ctx, pause) != nil {
+			break
+		}
+		if more := s.searchCheckout(ctx, queue, token, known); len(more) > 0 {
+			if all := s.searchCheckout(ctx, queue, token, known); len(all) > len(more) {
+				more = all // it was committed between the two queries of the first search
+			}
+			return append(known, more...)
+		}
+	}
+	if len(known) > 0 {
+		s.Logger.Warn(
+			"dbq: a checkout lost an answer after it had leased some tasks, and may hold more until their leases end",
+			"queue", queue, "tasks", len(known))
+	}
+	return known
+}
+
+// searchCheckout searches once, for rows that are not known.
+func (s *Store) searchCheckout(ctx context.Context, queue, token string, known []dialect.Row) (more []dialect.Row) {
+	for _, text := range []string{s.Statements.Held, s.Statements.Exhausted} {
+		if text == "" {
+			continue
+		}
+		rows, err := s.Session.Read(ctx, text, dialect.Args{"queue": queue, "holder": token})
+		if err != nil {
+			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout",
+				"queue", queue, "error", s.Scrub(err))
+		}
+		more = append(more, rows...)
+	}
+	seen := make(map[uuid.UUID]bool, len(known))
+	for _, r := range known {
+		seen[r.ID] = true
+	}
+	return slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Forever is the retention of what is never removed.
+const Forever = time.Duration(math.MaxInt64)
+
+// Retention is how long what has ended is kept. Zero leaves the kind alone, as Forever does.
+type Retention struct {
+	Completed time.Duration
+	Poison    time.Duration
+	Parked    time.Duration
+	Attempts  time.Duration
+	Archive   bool // move tasks into the archive instead of removing them
+}
+
+// Removes reports whether anything is removed or archived.
+func (r Retention) Removes() bool {
+	return ends(r.Completed) || ends(r.Poison) || ends(r.Parked) || ends(r.Attempts)
+}
+
+// Check refuses times that are negative, or longer than limits.MaxDelay but not Forever: ErrOption.
+func (r Retention) Check() error {
+	for _, d := range []time.Duration{r.Completed, r.Poison, r.Parked, r.Attempts} {
+		if d < 0 || ends(d) && d > limits.MaxDelay {
+			return fmt.Errorf("%w: a retention of %v, it must be up to %v, or Forever", errs.ErrOption, d, limits.MaxDelay)
+		}
+	}
+	return nil
+}
+
+func ends(keep time.Duration) bool { return keep != 0 && keep != Forever }
+
+// Cleaned counts what Clean removed.
+type Cleaned struct {
+	Tasks    int // removed or archived
+	Attempts int // removed from the history
+}
+
+const (
+	cleanBatch = 500 // tasks of one transaction, so that each is short
+	cleanPause = 5 * time.Millisecond
+)
+
+// Clean removes or archives the tasks of a queue that have been kept for longer than r says, and removes such attempts,
+// in short transactions. The history keeps the last attempts of tasks that are removed, if h has such attempts and they
+// are not old enough to be removed, too; tasks in the archive have theirs with them. On an error, Cleaned counts what
+// was removed before; the next call continues there.
+func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
+	for _, part := range []struct {
+		keep   time.Duration
+		filter Filter
+	}{
+		{r.Completed, Filter{States: []state.State{state.Completed}}},
+		{r.Poison, Filter{States: []state.State{state.Poison}}},
+		{r.Parked, Filter{States: []state.State{state.Error}, ParkedOnly: true}},
+	} {
+		if err != nil || !ends(part.keep) {
+			continue
+		}
+		var before beforeRemoval
+		switch outlives := !ends(r.Attempts) || r.Attempts > part.keep; {
+		case r.Archive:
+			before = s.archive
+		case outlives && h.keepsLast(part.filter.States[0]):
+			before = s.recordRemoved
+		}
+		part.filter.Queue, part.filter.OlderThan, part.filter.Limit = queue, part.keep, sweepWindow
+		err = s.sweep(ctx, part.filter, before, &done.Tasks)
+	}
+	if err == nil && ends(r.Attempts) {
+		err = s.cleanAttempts(ctx, queue, r.Attempts, &done.Attempts)
+	}
+	return done, err
+}
+
+// beforeRemoval does in the transaction what precedes the removal of tasks; nil is nothing.
+type beforeRemoval func(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error
+
+// remove removes what f selects, in transactions of at most cleanBatch tasks.
+func (s *Store) remove(ctx context.Context, f Filter, before beforeRemoval, done *int) error {
+	purge, _ := state.Find(state.Purge, state.Operator)
+	ids, err := s.ListIDs(ctx, f, purge)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(ids, cleanBatch) {
+		var moved []dialect.Row
+		err := s.WriteTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			if before != nil {
+				if err := before(ctx, conn, part); err != nil {
+					return err
+				}
+			}
+			moved, err = s.move(ctx, conn, state.Purge, part)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		*done += len(moved)
+		if err := Sleep(ctx, cleanPause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
+	if _, err := s.lockMovable(ctx, conn, state.Purge, ids); err != nil {
+		return err
+	}
+	_, err := s.ExecBatch(ctx, conn, s.Statements.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	return err
+}
+
+func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Duration, done *int) error {
+	args := dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": cleanBatch}
+	for {
+		var n int64
+		err := s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			n, err = s.Exec(ctx, conn, s.Statements.ExpireAttempts, args)
+			return err
+		})
+		*done += int(n)
+		if err != nil || n < cleanBatch {
+			return err
+		}
+		if err := Sleep(ctx, cleanPause); err != nil {
+			return err
+		}
+	}
+}

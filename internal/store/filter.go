@@ -1,0 +1,57 @@
+package store
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Filter selects tasks. The zero value selects all; each field narrows it.
+type Filter struct {
+	Queue       string
+	States      []state.State
+	Kind        string
+	Reference   string
+	ParkedOnly  bool
+	OlderThan   time.Duration // how long a task must have been in its state, by the database's clock
+	After       uuid.UUID     // only tasks with a higher id
+	Before      uuid.UUID     // only tasks with a lower id
+	NewestFirst bool          // by descending ids
+	Limit       int
+}
+
+// condition returns the filter as a condition over plain columns, with states as literals, and its arguments. An event
+// narrows it to the tasks that the event may change.
+func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dialect.Args) {
+	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
+	add := func(condition string) { conditions = append(conditions, condition) }
+	compare := func(set bool, condition, name string, value any) {
+		if set {
+			add(condition)
+			args[name] = value
+		}
+	}
+	compare(f.Queue != "", "queue = :queue", "queue", f.Queue)
+	compare(f.Reference != "", "reference = :reference", "reference", f.Reference)
+	compare(f.Kind != "", "kind = :kind", "kind", f.Kind)
+	if f.ParkedOnly {
+		add("due IS NULL AND state = " + state.Literals(state.Error))
+	}
+	compare(f.OlderThan > 0, "updated <= "+st.Now+" - :age", "age", f.OlderThan.Microseconds())
+	compare(f.After != uuid.Nil, "id > :after", "after", f.After)
+	compare(f.Before != uuid.Nil, "id < :before", "before", f.Before)
+	if len(f.States) > 0 {
+		add(state.Condition(f.States...))
+		if more := st.InState[f.States[0]]; more != "" && len(f.States) == 1 {
+			add(more)
+		}
+	}
+	if event != nil {
+		add(state.Guard(*event, "due"))
+	}
+	return strings.Join(conditions, " AND "), args
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/google/uuid"
+)
+
+// GetTask reads one task with its payload, or ErrNotFound.
+func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (dialect.Row, error) {
+	var rows []dialect.Row
+	err := s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.Query(ctx, conn, s.Statements.Get, dialect.Args{"id": id})
+		return err
+	})
+	if err != nil {
+		return dialect.Row{}, err
+	}
+	if len(rows) == 0 {
+		return dialect.Row{}, errs.ErrNotFound
+	}
+	return rows[0], nil
+}
+
+// FindReference returns the id of the task with a reference in a queue, or ErrNotFound.
+func (s *Store) FindReference(ctx context.Context, queue, reference string) (id uuid.UUID, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		id, err = s.findReference(ctx, conn, queue, reference)
+		return err
+	})
+	return id, err
+}
+
+func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, reference string) (uuid.UUID, error) {
+	args := dialect.Args{"queue": queue, "reference": reference}
+	rows, err := s.Query(ctx, conn, s.Statements.FindReference, args)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if len(rows) == 0 {
+		return uuid.Nil, errs.ErrNotFound
+	}
+	return rows[0].ID, nil
+}
+
+// NextDue returns how long it is until a task of a queue may be taken, by the database's clock: 0 when one is due or a
+// lease has expired. Without any task that is due at some time ok is false.
+func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
+	var rows []dialect.Row
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.Next(ctx, conn, queue)
+		return err
+	})
+	if err != nil || len(rows) == 0 || rows[0].Due == nil {
+		return 0, false, err
+	}
+	us := max(*rows[0].Due-rows[0].Now, 0)
+	us = min(us, math.MaxInt64/int64(time.Microsecond)) // a Duration holds 292 years
+	return time.Duration(us) * time.Microsecond, true, nil
+}
+
+// ReadNow reads the database's clock, in microseconds since 1970.
+func (s *Store) ReadNow(ctx context.Context) (now int64, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		now, err = s.Now(ctx, conn)
+		return err
+	})
+	return now, err
+}
+
+// Peek reads id, queue, state, fence and updated of tasks. Those that do not exist are missing from the map.
+func (s *Store) Peek(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) (map[uuid.UUID]dialect.Row, error) {
+	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
+	rows, err := s.QueryBatch(ctx, conn, s.Statements.Peek, args, len(ids))
+	out := make(map[uuid.UUID]dialect.Row, len(rows))
+	for _, r := range rows {
+		out[r.ID] = r
+	}
+	return out, err
+}
+
+// PeekTasks is Peek on a connection for reading.
+func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (rows map[uuid.UUID]dialect.Row, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.Peek(ctx, conn, ids)
+		return err
+	})
+	return rows, err
+}

@@ -1,0 +1,292 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/google/uuid"
+)
+
+// NewTask is a task to insert, checked and complete.
+type NewTask struct {
+	ID          uuid.UUID
+	GivenID     bool // the caller gave the id, so there may have been a task with this id before
+	Kind        string
+	Payload     []byte
+	Reference   string // "" is none
+	Priority    int
+	MaxAttempts int
+	Headers     *string // as JSON; nil is none
+	RunAt       time.Time
+	Delay       time.Duration // counted from the database's now when RunAt is zero
+}
+
+// Inserted is the outcome of one task of an insert.
+type Inserted struct {
+	// ID is the task's id. For a duplicate it is that of the existing task, or zero when that cannot be seen.
+	ID uuid.UUID
+	// Duplicate is set when the id or the reference was taken.
+	Duplicate bool
+}
+
+// insertBytes bounds the payloads of one statement.
+const insertBytes = 8 << 20
+
+// Insert adds tasks to a queue in one transaction: all of them or, on an error, none. It returns their outcomes in the
+// order of tasks, which it then sorts. When the answer is lost, it searches for the tasks for some hundred
+// milliseconds, and returns ErrMayHaveHappened if it cannot tell. It never inserts again after that.
+func (s *Store) Insert(ctx context.Context, queue string, tasks []NewTask) (out []Inserted, err error) {
+	b := s.newInsertBatch(queue, tasks)
+	run, autocommit := s.Tx, false
+	if len(b.chunks) == 1 {
+		b.only = b.args(b.rows, nil)
+	}
+	if b.only != nil && !s.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
+		run, autocommit = s.Autocommit, true // one statement is its own transaction
+	}
+	var lost error // why the outcome cannot be known
+	err = s.Repeat(ctx, func() (bool, error) {
+		if !autocommit {
+			b.inserted = false // an earlier try was rolled back
+		}
+		err := run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			out, err = b.insert(ctx, conn)
+			return err
+		})
+		if s.Class(err) != dialect.Ambiguous || autocommit && b.inserted { // then only a query after the insert failed
+			return autocommit && b.inserted && (b.all || len(b.added) > 0), err
+		}
+		if out = b.findLost(ctx); out == nil {
+			lost = err
+		}
+		return true, nil // never insert again: what was added may already be completed and removed
+	})
+	if err == nil && lost != nil {
+		err = MaybeHappened(true, lost)
+	}
+	return out, err
+}
+
+// InsertTx is Insert in the caller's transaction, without any repetition.
+func (s *Store) InsertTx(ctx context.Context, tx any, queue string, tasks []NewTask) ([]Inserted, error) {
+	conn, err := s.TxConn(tx)
+	if err != nil {
+		return nil, err
+	}
+	return s.newInsertBatch(queue, tasks).insert(ctx, conn)
+}
+
+// insertBatch is one insert. Its rows are sorted by reference, so that two batches with the same references never
+// deadlock.
+type insertBatch struct {
+	s      *Store
+	queue  string
+	ids    []uuid.UUID  // in the caller's order
+	refs   []string     // in the caller's order; nil when no task has one
+	given  []uuid.UUID  // those of ids that the caller gave
+	rows   []NewTask    // sorted
+	chunks [][2]int     // from, to: the rows of one statement
+	only   dialect.Args // what a single statement binds, once it is made; nil for several
+
+	inserted bool               // all statements were answered, and were not rolled back
+	all      bool               // they added all rows
+	added    map[uuid.UUID]bool // else what they added
+}
+
+func (s *Store) newInsertBatch(queue string, rows []NewTask) *insertBatch {
+	b := &insertBatch{s: s, queue: queue, rows: rows, ids: make([]uuid.UUID, len(rows))}
+	for i := range rows {
+		r := &rows[i]
+		b.ids[i] = r.ID
+		if r.GivenID {
+			b.given = append(b.given, r.ID)
+		}
+		if r.Reference != "" && b.refs == nil {
+			b.refs = make([]string, len(rows))
+		}
+		if b.refs != nil {
+			b.refs[i] = r.Reference
+		}
+	}
+	slices.SortStableFunc(rows, func(x, y NewTask) int {
+		if x.Reference == "" && y.Reference == "" {
+			return slices.Compare(x.ID[:], y.ID[:])
+		}
+		return cmp.Compare(x.Reference, y.Reference) // of two with one reference the first of the call stays the first
+	})
+	b.chunks = s.insertChunks(rows)
+	return b
+}
+
+// insertChunks cuts rows into those of one statement each.
+func (s *Store) insertChunks(rows []NewTask) (chunks [][2]int) {
+	most := min(insertBytes, s.MaxPayload)
+	from, bytes := 0, 0
+	for i := range rows {
+		size := len(rows[i].Payload)
+		if i > from && (bytes+size > most || i-from == s.Statements.Insert.Max) {
+			chunks = append(chunks, [2]int{from, i})
+			from, bytes = i, 0
+		}
+		bytes += size
+	}
+	return append(chunks, [2]int{from, len(rows)})
+}
+
+// insert adds the rows and finds out about those that were left out. After an error in between, a second call on the
+// same batch does not add them again, unless inserted was reset since.
+func (b *insertBatch) insert(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
+	if !b.inserted {
+		if err := b.add(ctx, conn); err != nil {
+			return nil, err
+		}
+		b.inserted = true
+	}
+	if b.all {
+		out := make([]Inserted, len(b.ids))
+		for i, id := range b.ids {
+			out[i].ID = id
+		}
+		return out, nil
+	}
+	return b.outcomes(ctx, conn)
+}
+
+// add adds the rows.
+func (b *insertBatch) add(ctx context.Context, conn dialect.Conn) error {
+	var now *int64          // one time for all statements, so that the tasks leave in the order given
+	if len(b.chunks) != 1 { // else it is the statement's
+		t, err := b.s.Now(ctx, conn)
+		if err != nil {
+			return err
+		}
+		now = &t
+	}
+	b.all, b.added = true, map[uuid.UUID]bool{}
+	all := make([]bool, len(b.chunks))
+	for k, chunk := range b.chunks {
+		rows := b.rows[chunk[0]:chunk[1]]
+		args := b.only
+		if args == nil {
+			args = b.args(rows, now)
+		}
+		got, err := b.s.RunBatch(ctx, conn, dialect.Insert, args, len(rows))
+		if err != nil {
+			return err
+		}
+		for _, r := range got.Rows {
+			b.added[r.ID] = true
+		}
+		all[k], b.all = got.All, b.all && got.All
+	}
+	if b.all {
+		return nil
+	}
+	for k, chunk := range b.chunks {
+		if all[k] {
+			for _, r := range b.rows[chunk[0]:chunk[1]] {
+				b.added[r.ID] = true
+			}
+		}
+	}
+	return nil
+}
+
+// outcomes are what became of each task.
+func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
+	added := maps.Clone(b.added) // it may be needed once more
+	var missing []uuid.UUID
+	for _, id := range b.ids {
+		if !added[id] {
+			missing = append(missing, id)
+		}
+	}
+	var existing map[uuid.UUID]dialect.Row
+	if len(missing) > 0 {
+		var err error
+		if existing, err = b.s.Peek(ctx, conn, missing); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]Inserted, len(b.ids))
+	for i, id := range b.ids {
+		out[i].ID = id
+		first, ours := added[id]
+		if first {
+			added[id] = false
+			continue
+		}
+		out[i].Duplicate = true
+		if _, exists := existing[id]; ours || exists { // ours: the same id twice in one call
+			continue
+		}
+		other, err := b.s.findReference(ctx, conn, b.queue, b.reference(i))
+		if err != nil && !errors.Is(err, errs.ErrNotFound) {
+			return nil, err
+		}
+		out[i].ID = other
+	}
+	return out, nil
+}
+
+// reference is that of the task at i in the caller's order.
+func (b *insertBatch) reference(i int) string {
+	if b.refs == nil {
+		return ""
+	}
+	return b.refs[i]
+}
+
+// args are the values of rows. now, if not nil, is when those without a time of their own are due; else that is the
+// statement's own time.
+func (b *insertBatch) args(rows []NewTask, now *int64) dialect.Args {
+	n := len(rows)
+	id, ref, kind := make(dialect.Col[uuid.UUID], n), make(dialect.Col[*string], n), make(dialect.Col[string], n)
+	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	at, delay, reused := make(dialect.Col[*int64], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
+	size := make(dialect.Col[*int64], n)
+	for i := range rows {
+		r := &rows[i]
+		if r.GivenID {
+			reused[i] = 1
+		}
+		id[i], kind[i], headers[i], payload[i] = r.ID, r.Kind, r.Headers, r.Payload
+		size[i] = dialect.SizeOf(r.Payload)
+		priority[i], attempts[i], delay[i] = int64(r.Priority), int64(r.MaxAttempts), r.Delay.Microseconds()
+		if r.Reference != "" {
+			ref[i] = &r.Reference
+		}
+		at[i] = r.dueAt(now)
+	}
+	return dialect.Args{
+		"queue": b.queue, "id": id, "reused": reused, "clock": time.Now().UnixMicro(), "reference": ref, "kind": kind,
+		"priority": priority, "max_attempts": attempts, "at": at, "delay": delay, "headers": headers,
+		"payload": payload, "payload_size": size, "now": now,
+	}
+}
+
+// dueAt is when a row is due, or nil when the statement's own time decides; see args.
+func (r *NewTask) dueAt(now *int64) *int64 {
+	at := micros(r.RunAt)
+	if at == nil && now != nil {
+		due := *now + r.Delay.Microseconds()
+		at = &due
+	}
+	return at
+}
+
+// micros is a time as it is stored; the zero time is null.
+func micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	us := t.UnixMicro()
+	return &us
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+const (
+	maxValue      = 4000   // bytes of a record's value, which a text column of any engine can hold
+	maxRecords    = 10_000 // records of one kind that ListKV returns
+	maxKVAttempts = 20     // of UpdateKV, while other clients change the same record
+)
+
+// errKVBusy reports that other clients changed the record each time.
+var errKVBusy = errors.New("other clients keep changing the record; try again")
+
+// Record is a key/value record, identified by its kind and name. All clients of the same tables share them. Times are
+// in microseconds, by the database's clock.
+type Record dialect.KVRow
+
+// Expired reports whether the record's time to live had ended when it was read. Expired records stay until they are
+// deleted.
+func (r Record) Expired() bool { return r.Expires != nil && *r.Expires <= r.Now }
+
+// GetKV reads a record, expired or not.
+func (s *Store) GetKV(ctx context.Context, kind, name string) (r Record, exists bool, err error) {
+	rows, err := s.readKV(ctx, s.Statements.GetKV, dialect.Args{"kind": kind, "name": name})
+	if err != nil || len(rows) == 0 {
+		return Record{}, false, err
+	}
+	return rows[0], true, nil
+}
+
+// ListKV returns up to 10,000 records of a kind, ordered by name, including expired ones.
+func (s *Store) ListKV(ctx context.Context, kind string) ([]Record, error) {
+	return s.readKV(ctx, s.Statements.ListKV, dialect.Args{"kind": kind, "limit": maxRecords})
+}
+
+func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (rows []Record, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = sqlrun.QueryAs[Record](ctx, s.Session, conn, text, args)
+		return err
+	})
+	return rows, err
+}
+
+// PutKV writes a record, whatever it was before. It expires after ttl; 0 means never.
+func (s *Store) PutKV(ctx context.Context, kind, name, value string, ttl time.Duration) error {
+	return s.UpdateKV(ctx, kind, name, ttl, func(Record, bool) (string, error) { return value, nil })
+}
+
+// UpdateKV atomically replaces a record's value with what change returns. When another client changes the record in the
+// meantime, it reads the record and calls change again. An error of change ends the update.
+func (s *Store) UpdateKV(ctx context.Context, kind, name string, ttl time.Duration,
+	change func(old Record, exists bool) (string, error)) error {
+	for range maxKVAttempts {
+		old, exists, err := s.GetKV(ctx, kind, name)
+		if err != nil {
+			return err
+		}
+		value, err := change(old, exists)
+		if err != nil {
+			return err
+		}
+		if done, err := s.SwapKV(ctx, old, exists, kind, name, value, ttl); done || err != nil {
+			return err
+		}
+	}
+	return errKVBusy
+}
+
+// SwapKV writes a record that was read as old, unless it has changed since. It reports whether it wrote it.
+func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name, value string, ttl time.Duration) (
+	done bool, err error) {
+	if len(value) > maxValue {
+		return false, fmt.Errorf("%w: %d bytes to keep, at most %d are allowed", errs.ErrOption, len(value), maxValue)
+	}
+	args := dialect.Args{"kind": kind, "name": name, "value": value, "version": old.Version, "ttl": (*int64)(nil)}
+	if ttl > 0 {
+		us := ttl.Microseconds()
+		args["ttl"] = &us
+	}
+	text := s.Statements.AddKV
+	if exists {
+		text = s.Statements.SetKV
+	}
+	var changed int64
+	unsure := false
+	err = s.Write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+		changed, err = s.Exec(ctx, conn, text, args)
+		if s.Class(err) == dialect.Duplicate { // another client adds it at the same time
+			changed, err = 0, nil
+		}
+		unsure = again && changed == 0
+		return err
+	})
+	if err == nil && unsure { // an earlier try of this call may have written it
+		now, there, err := s.GetKV(ctx, kind, name)
+		return there && now.Value == value && now.Version == old.Version+1, err
+	}
+	return changed > 0, err
+}
+
+// DeleteKV removes a record. A record that does not exist is not an error.
+func (s *Store) DeleteKV(ctx context.Context, kind, name string) error {
+	return s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		_, err := s.Exec(ctx, conn, s.Statements.DropKV, dialect.Args{"kind": kind, "name": name})
+		return err
+	})
+}
+
+// DeleteExpiredKV removes the records of a kind that expired at least age ago.
+func (s *Store) DeleteExpiredKV(ctx context.Context, kind string, age time.Duration) error {
+	return s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		args := dialect.Args{"kind": kind, "age": age.Microseconds()}
+		_, err := s.Exec(ctx, conn, s.Statements.ExpireKV, args)
+		return err
+	})
+}

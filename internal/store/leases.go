@@ -1,0 +1,146 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Lease is a task under one fence. A worker may lease a task anew whose earlier lease it has not given up yet.
+type Lease struct {
+	Task  uuid.UUID
+	Fence int64
+}
+
+// HeldBy reports whether a task's row, as Peek reads it, is in work under the lease.
+func (l Lease) HeldBy(r dialect.Row) bool {
+	return r.ID == l.Task && r.Fence == l.Fence && r.State == state.Processing
+}
+
+// ExtendLeases sets leases to end a time from the database's now. valid says of each whether it was still valid, and
+// until is this process's own estimate of the new end, never later than the database's. It is cut off when ctx ends.
+func (s *Store) ExtendLeases(ctx context.Context, ls []Lease, d time.Duration) (
+	valid []bool, until time.Time, err error,
+) {
+	valid, err = s.onLeases(ctx, dialect.Extend, dialect.Args{"lease": d.Microseconds()}, ls, func() {
+		until = time.Now().Add(d - s.Server.Precision)
+	})
+	if err == nil {
+		s.expireRenewals(ctx)
+	}
+	return valid, until, err
+}
+
+// MarkStarted marks the attempts of leases as started, and says of each lease whether it was still valid. It is cut off
+// when ctx ends.
+func (s *Store) MarkStarted(ctx context.Context, ls []Lease) (valid []bool, err error) {
+	return s.onLeases(ctx, dialect.Start, nil, ls, func() {})
+}
+
+// onLeases does an operation to the tasks of leases, and says of each whether it found the task in work under the
+// fence. It ends with ctx, so it must do no harm to repeat the batch. try is called before each try.
+func (s *Store) onLeases(
+	ctx context.Context, op dialect.Op, more dialect.Args, ls []Lease, try func(),
+) ([]bool, error) {
+	args, n := leaseArgs(ls)
+	maps.Copy(args, more)
+	var changed dialect.Changed
+	err := s.WriteBy(sqlrun.WithoutGrace(ctx), s.wayFor(op, args, n),
+		func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			try()
+			changed, err = s.RunBatch(ctx, conn, op, args, n)
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[Lease]bool, len(changed.Rows))
+	for _, r := range changed.Rows {
+		found[Lease{r.ID, r.Fence}] = true
+	}
+	valid := make([]bool, len(ls))
+	for i, l := range ls {
+		valid[i] = changed.All || found[l]
+	}
+	return valid, nil
+}
+
+// leaseArgs are the ids and fences of leases, each once and in the order of the ids, so that two renewals never
+// deadlock.
+func leaseArgs(ls []Lease) (args dialect.Args, n int) {
+	sorted := slices.Clone(ls)
+	slices.SortFunc(sorted, func(x, y Lease) int {
+		return cmp.Or(slices.Compare(x.Task[:], y.Task[:]), cmp.Compare(x.Fence, y.Fence))
+	})
+	sorted = slices.Compact(sorted)
+	id, fence := make(dialect.Col[uuid.UUID], len(sorted)), make(dialect.Col[int64], len(sorted))
+	for i, l := range sorted {
+		id[i], fence[i] = l.Task, l.Fence
+	}
+	return dialect.Args{"id": id, "fence": fence}, len(sorted)
+}
+
+// Where renewals are rows of their own, those of leases that have ended are of no use. Settle removes those of its
+// tasks. What is left, as by SettleTx, whose transaction must not meet them, and the rows of takeovers are removed some
+// time after they ended, by the clients that renew leases or take tasks over.
+const (
+	expireRenewalsAfter = 10 * time.Minute
+	expireRenewalsEvery = 10 * time.Second // for a client
+	expireRenewalsMost  = 5000             // at once
+	removeTimeout       = 5 * time.Second
+	// expireTimeout bounds how long a checkout that took tasks over is held up by it; a short lease does so, too.
+	expireTimeout = time.Second
+)
+
+// RecordsRenewals reports whether renewals are rows of their own, which are to be removed when their leases end.
+func (s *Store) RecordsRenewals() bool { return s.Statements.DropLeases.SQL != "" }
+
+// expireRenewalsAfterTakeover removes what earlier takeovers have left: where tasks are shorter than their leases,
+// nobody else may do it.
+func (s *Store) expireRenewalsAfterTakeover(ctx context.Context, lease time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, min(expireTimeout, lease/6))
+	defer cancel()
+	s.expireRenewals(ctx)
+}
+
+// expireRenewals is best effort.
+func (s *Store) expireRenewals(ctx context.Context) {
+	now := time.Now().UnixNano()
+	last := s.renewalsExpired.Load()
+	if s.Statements.ExpireLeases == "" || now-last < int64(expireRenewalsEvery) ||
+		!s.renewalsExpired.CompareAndSwap(last, now) {
+		return
+	}
+	args := dialect.Args{"age": expireRenewalsAfter.Microseconds(), "limit": expireRenewalsMost}
+	err := s.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
+		_, err := s.Exec(ctx, conn, s.Statements.ExpireLeases, args)
+		return err
+	})
+	if err != nil {
+		s.Logger.Debug("dbq: cannot remove renewals of leases that have ended", "error", s.Scrub(err))
+	}
+}
+
+// removeRenewals removes the renewals of leases that were settled, best effort.
+func (s *Store) removeRenewals(ctx context.Context, ls []Lease) {
+	if len(ls) == 0 || !s.RecordsRenewals() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	args, n := leaseArgs(ls)
+	err := s.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
+		_, err := s.ExecBatch(ctx, conn, s.Statements.DropLeases, args, n)
+		return err
+	})
+	if err != nil {
+		s.Logger.Debug("dbq: cannot remove renewals of leases that were settled", "leases", n, "error", s.Scrub(err))
+	}
+}

@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// List reads up to f.Limit tasks without their payloads, ordered by id.
+func (s *Store) List(ctx context.Context, f Filter) ([]dialect.Row, error) {
+	return s.list(ctx, s.Statements.List, f, nil)
+}
+
+// ListArchive is List for the archive.
+func (s *Store) ListArchive(ctx context.Context, f Filter) ([]dialect.Row, error) {
+	return s.list(ctx, s.Statements.ListArchive, f, nil)
+}
+
+// ListIDs reads the ids of up to f.Limit tasks that an event may change, in ascending order.
+func (s *Store) ListIDs(ctx context.Context, f Filter, event state.Transition) ([]uuid.UUID, error) {
+	rows, err := s.list(ctx, s.Statements.FindIDs, f, &event)
+	return idsOf(rows), err
+}
+
+func (s *Store) list(
+	ctx context.Context, text string, f Filter, event *state.Transition,
+) (rows []dialect.Row, err error) {
+	where, args := f.condition(s.Statements, event)
+	text = sqlrun.ListText(text, where, f.NewestFirst)
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.Query(ctx, conn, text, args)
+		return err
+	})
+	return rows, err
+}
+
+func idsOf(rows []dialect.Row) []uuid.UUID {
+	ids := make([]uuid.UUID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.ID
+	}
+	return ids
+}

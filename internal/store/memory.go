@@ -1,0 +1,102 @@
+package store
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/limits"
+)
+
+// memoryMost bounds the keys that a memory remembers.
+const memoryMost = 10_000
+
+// memory remembers a value for each key, such as a queue. When it is full it forgets any other one, so nothing but
+// speed may depend on it. It is safe for concurrent use.
+type memory[K comparable, V any] struct {
+	mu  sync.Mutex
+	all map[K]V
+}
+
+// update replaces the value of a key by what f makes of it, or forgets it where keep is false. known is false, and old
+// the zero value, for a key that it does not remember.
+func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, known := m.all[key]
+	v, keep := f(old, known)
+	if !keep {
+		delete(m.all, key)
+		return
+	}
+	if m.all == nil {
+		m.all = map[K]V{}
+	}
+	if !known && len(m.all) >= memoryMost {
+		for other := range m.all { // any
+			delete(m.all, other)
+			break
+		}
+	}
+	m.all[key] = v
+}
+
+// expiredEvery is how often a busy client scans a queue for leases that have expired: a crashed worker's task is to be
+// taken over as soon as its lease has expired. When a scan finds as many as the checkout may take, the next checkout
+// scans again. A checkout that finds nothing else scans each time; under load a scan costs a visit of each task in
+// work, and on PostgreSQL of each that has been since the last vacuum, or the last scan.
+const expiredEvery = time.Second
+
+// expiredScans are when this client last scanned each queue for leases that have expired.
+type expiredScans struct{ last memory[string, time.Time] }
+
+// due reports whether a checkout at now is to scan the queue, and counts it as done then.
+func (e *expiredScans) due(queue string, now time.Time) (due bool) {
+	e.last.update(queue, func(last time.Time, known bool) (time.Time, bool) {
+		if due = !known || now.Sub(last) >= expiredEvery; due {
+			return now, true
+		}
+		return last, true
+	})
+	return due
+}
+
+// again makes the next checkout scan: this one's scan has found as many as it asked for, so there may be more.
+func (e *expiredScans) again(queue string) {
+	e.last.update(queue, func(last time.Time, _ bool) (time.Time, bool) { return last, false })
+}
+
+// checkoutLimits are, for each queue whose payloads have cut a checkout short, how many tasks the next one asks for:
+// twice as many as fitted. A search locks all tasks that it asks for, also those that do not fit, and keeps them from
+// other workers for that long.
+type checkoutLimits struct{ most memory[string, int] }
+
+// of is how many of n tasks a checkout of the queue asks for.
+func (l *checkoutLimits) of(queue string, n int) int {
+	l.most.update(queue, func(most int, known bool) (int, bool) {
+		if known {
+			n = min(n, most)
+		}
+		return most, known
+	})
+	return n
+}
+
+// learn takes in what a checkout found that asked for limit of n tasks, and reports whether more may be due that did
+// not fit.
+func (l *checkoutLimits) learn(queue string, n, limit, rows int, cut bool) (more bool) {
+	if !cut && limit == n {
+		return false
+	}
+	l.most.update(queue, func(int, bool) (int, bool) {
+		switch {
+		case cut:
+			more = true
+			return min(max(2*rows, 1), limits.MaxCheckout), true
+		case rows == limit:
+			more = true
+			return min(2*limit, limits.MaxCheckout), true
+		}
+		return 0, false // it found all there was
+	})
+	return more
+}

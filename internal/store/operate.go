@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Operation is an operator's event, and who causes it for what reason.
+type Operation struct {
+	Transition state.Transition
+	By, Reason string
+}
+
+// past is what an event did to a task, for the text that the task keeps.
+var past = map[state.Event]string{
+	state.Reject: "rejected", state.Revoke: "revoked", state.Reenqueue: "reenqueued",
+	state.Quarantine: "quarantined", state.Restore: "restored", state.Purge: "purged",
+}
+
+// text is what a task keeps of an operation.
+func (op Operation) text() string {
+	text := past[op.Transition.Event] + " by " + op.By
+	if op.Reason != "" {
+		text += ": " + op.Reason
+	}
+	return text
+}
+
+// OperateLimit is the most tasks of one Operate.
+func (s *Store) OperateLimit(event state.Event) int { return s.Statements.Move[event].Max }
+
+// Operate applies an operation to tasks in one transaction, whatever their leases. It returns those that it changed, as
+// they were before; a task whose state does not allow the event stays as it is. The ids are in ascending order, so that
+// two calls never wait for each other in a circle.
+func (s *Store) Operate(ctx context.Context, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
+	tx := &operateTx{s: s, op: op, ids: ids}
+	err := s.WriteTx(ctx, tx.run)
+	return tx.moved, err
+}
+
+// OperateOne is Operate for one task: ErrNotFound or ErrWrongState when it did not change it.
+func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]dialect.Row, error) {
+	tx := &operateTx{s: s, op: op, ids: []uuid.UUID{id}}
+	err := s.WriteTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
+		if err := tx.run(ctx, conn, again); err != nil || len(tx.moved) == 1 {
+			return err
+		}
+		return s.refusal(ctx, conn, op.Transition, id)
+	})
+	return tx.moved, err
+}
+
+// operate moves tasks, and writes what is kept of it. It returns those that it moved, as they were before.
+func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
+	removes := op.Transition.To == state.None
+	if removes {
+		if err := s.recordRemoved(ctx, conn, ids); err != nil {
+			return nil, err
+		}
+	}
+	moved, err := s.move(ctx, conn, op.Transition.Event, ids)
+	if err != nil || len(moved) == 0 || removes {
+		return moved, err
+	}
+	if err := s.keepReason(ctx, conn, op, moved); err != nil {
+		return nil, err
+	}
+	return moved, s.recordMoved(ctx, conn, op, moved)
+}
+
+// move applies an operator's event to tasks. It returns those that it moved, as they were before.
+func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID) ([]dialect.Row, error) {
+	move, ok := s.Statements.Move[e]
+	if !ok {
+		return nil, errors.New("the dialect has no statement for it")
+	}
+	if _, ok := s.Statements.Movable[e]; !ok { // it returns what it removed
+		return s.QueryBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	}
+	rows, err := s.lockMovable(ctx, conn, e, ids)
+	if err == nil && len(rows) > 0 {
+		_, err = s.ExecBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](idsOf(rows))}, len(rows))
+	}
+	return rows, err
+}
+
+// lockMovable locks the tasks that an event may move, and returns them; none where the event needs no such lock.
+func (s *Store) lockMovable(
+	ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID,
+) ([]dialect.Row, error) {
+	lock, ok := s.Statements.Movable[e]
+	if !ok {
+		return nil, nil
+	}
+	return s.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+}
+
+// keepReason writes the result that an operation leaves. An event that ends an attempt, or takes a task out before its
+// first one, becomes the result; of another one only the reason is kept, in a line before the result.
+func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
+	ends := op.Transition.Event == state.Revoke || op.Transition.Event == state.Reject
+	if !ends && op.Reason == "" {
+		return nil
+	}
+	n := len(moved)
+	id, result, size := dialect.Col[uuid.UUID](idsOf(moved)), make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
+	for i, r := range moved {
+		text := []byte(op.text())
+		if !ends && len(r.Result) > 0 {
+			text = append(append(text, '\n'), r.Result...)
+		}
+		result[i] = limits.CutResult(text)
+		size[i] = dialect.SizeOf(result[i])
+	}
+	args := dialect.Args{"id": id, "result": result, "result_size": size}
+	_, err := s.ExecBatch(ctx, conn, s.Statements.SetResult, args, n)
+	return err
+}
+
+// refusal reports why an event did not move a task.
+func (s *Store) refusal(ctx context.Context, conn dialect.Conn, t state.Transition, id uuid.UUID) error {
+	rows, err := s.Peek(ctx, conn, []uuid.UUID{id})
+	if err != nil {
+		return err
+	}
+	row, exists := rows[id]
+	if !exists {
+		return errs.ErrNotFound
+	}
+	return fmt.Errorf("%w: it is %v, %s takes %s", errs.ErrWrongState, row.State, t.Event, sources(t))
+}
+
+// sources are the states that an event starts from, as text.
+func sources(t state.Transition) string {
+	names := make([]string, len(t.From))
+	for i, src := range t.From {
+		if names[i] = src.State.String(); src.When != state.Always {
+			names[i] = string(src.When) + " " + names[i]
+		}
+	}
+	return strings.Join(names, " or ")
+}

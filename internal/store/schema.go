@@ -1,0 +1,194 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+// CheckSchema fails with ErrNotMigrated, ErrSchemaOld or ErrSchemaNew unless the tables are of a version that this
+// program works with.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	want := s.newestMigration()
+	have, err := s.readVersion(ctx)
+	switch {
+	case err != nil:
+		return err
+	case have == 0:
+		return fmt.Errorf("%w (looked for %s)", errs.ErrNotMigrated, s.Names.Table("migration"))
+	case have < want:
+		return fmt.Errorf("%w (they are at %d, this program wants %d)", errs.ErrSchemaOld, have, want)
+	}
+	s.logNewer(have, want)
+	return nil
+}
+
+// Migrate brings the tables to this program's version and returns the versions before and after; 0 is no tables. Of
+// several calls at once one does the work, and the others wait for it.
+func (s *Store) Migrate(ctx context.Context) (from, to int, err error) {
+	// Reading first keeps a program that opens with WithMigrate from locking, and from needing the right to.
+	from, err = s.readVersion(ctx)
+	own := s.newestMigration()
+	to = max(from, own)
+	if err == nil && from < to {
+		err = s.migrate(ctx)
+	}
+	switch {
+	case err != nil:
+		return from, to, err
+	case from < to:
+		s.Logger.Info("dbq: migrated the tables", "from", from, "to", to, "tables", s.Names.Table("task"))
+	default:
+		s.logNewer(to, own)
+	}
+	return from, to, nil
+}
+
+// migrate applies the missing steps in one transaction.
+func (s *Store) migrate(ctx context.Context) error {
+	err := s.writeLocked(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		steps := s.Dialect.Migrations(s.Names)
+		if err := runStep(ctx, conn, steps[0]); err != nil { // the table of migrations
+			return err
+		}
+		at, err := s.version(ctx, conn)
+		if err != nil {
+			return err
+		}
+		for _, m := range steps {
+			if m.Version <= at {
+				continue
+			}
+			if err := runStep(ctx, conn, m); err != nil {
+				return err
+			}
+			_, err := s.Exec(ctx, conn, s.Statements.SetVersion, versionArgs(m))
+			if err != nil && s.Class(err) != dialect.Duplicate { // another process has done the step, too
+				return err
+			}
+		}
+		return nil
+	})
+	if s.Class(err) == dialect.Denied {
+		err = fmt.Errorf("%w; run `dbq migrate` once as a user who may make tables, "+
+			"or let a DBA run what `dbq migrate --print` prints", err)
+	}
+	return err
+}
+
+func runStep(ctx context.Context, conn dialect.Conn, m dialect.Migration) error {
+	for _, statement := range m.Statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("step %d (%s): %w", m.Version, m.Title, err)
+		}
+	}
+	return nil
+}
+
+// writeLocked runs f in a transaction that other migrations of the same tables wait for.
+func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, conn dialect.Conn) error) error {
+	st, name := &s.Statements, dialect.Args{"name": s.Names.Prefix}
+	var session dialect.Lock
+	if st.MigrationUnlock != "" {
+		session = dialect.Lock{Take: st.MigrationLock, Free: st.MigrationUnlock, Args: name}
+	}
+	return s.Repeat(ctx, func() (bool, error) {
+		return false, s.LockedTx(ctx, session, func(ctx context.Context, conn dialect.Conn) error {
+			if st.MigrationUnlock == "" && st.MigrationLock != "" {
+				if _, err := s.Exec(ctx, conn, st.MigrationLock, name); err != nil {
+					return err
+				}
+			}
+			return f(ctx, conn)
+		})
+	})
+}
+
+// DropTables removes the tables with everything in them. It does nothing when they are not there.
+func (s *Store) DropTables(ctx context.Context) error {
+	return s.WriteTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		for _, statement := range s.Statements.Drop {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// MigrationSQL is what Migrate would run on an empty database of a dialect, for a DBA to read and run.
+func MigrationSQL(d dialect.Dialect, names dialect.Names) (string, error) {
+	s := sqlrun.NewSession(d, dialect.Pool{}, dialect.Server{}, names)
+	var b strings.Builder
+	fmt.Fprintf(&b, "-- dbq's tables for %s\n\n", d.Name())
+	for _, m := range d.Migrations(names) {
+		fmt.Fprintf(&b, "\n-- %d: %s\n", m.Version, m.Title)
+		for _, st := range m.Statements {
+			b.WriteString(dialect.Terminated(st))
+		}
+		if m.Version == 0 {
+			continue
+		}
+		set, err := s.Literal(s.Statements.SetVersion, versionArgs(m))
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(dialect.Terminated(set))
+	}
+	return b.String(), nil
+}
+
+func versionArgs(m dialect.Migration) dialect.Args {
+	return dialect.Args{"version": m.Version, "title": m.Title, "compatible": cmp.Or(m.Compatible, m.Version)}
+}
+
+// versionRow is the version of the tables, null when there is none, and the oldest version whose programs work with
+// them.
+type versionRow struct {
+	Version    *int `db:"version"`
+	Compatible *int `db:"compatible"`
+}
+
+func (s *Store) readVersion(ctx context.Context) (version int, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		version, err = s.version(ctx, conn)
+		return err
+	})
+	return version, err
+}
+
+// version is the newest migration in the database; no table is 0. Tables that a program of this version does not work
+// with are ErrSchemaNew.
+func (s *Store) version(ctx context.Context, conn dialect.Conn) (int, error) {
+	rows, err := sqlrun.QueryAs[versionRow](ctx, s.Session, conn, s.Statements.Version, nil)
+	if s.Class(err) == dialect.Missing {
+		return 0, nil
+	}
+	if err != nil || len(rows) == 0 || rows[0].Version == nil {
+		return 0, err
+	}
+	have, own := *rows[0].Version, s.newestMigration()
+	if oldest := rows[0].Compatible; oldest != nil && *oldest > own {
+		err = fmt.Errorf("%w (they are at %d, which works with programs from version %d on; this program knows %d)",
+			errs.ErrSchemaNew, have, *oldest, own)
+	}
+	return have, err
+}
+
+func (s *Store) newestMigration() int {
+	m := s.Dialect.Migrations(s.Names)
+	return m[len(m)-1].Version
+}
+
+// logNewer reports tables of a version that this program does not know, and works with.
+func (s *Store) logNewer(have, own int) {
+	if have > own {
+		s.Logger.Info("dbq: the tables are of a newer version that this program works with",
+			"have", have, "known", own)
+	}
+}

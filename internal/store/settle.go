@@ -1,0 +1,260 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Settlement is how one attempt ends. It is checked already.
+type Settlement struct {
+	Lease
+	Until  time.Time // this process's own estimate of the lease's end
+	Event  state.Event
+	Remove bool           // the task is removed
+	After  *time.Duration // due that long from now, unless nil
+	At     time.Time      // due then, unless zero; with neither the task is parked
+	Result []byte         // nil is none; a long one is cut
+	Again  bool           // an earlier call may have settled it
+	// Unrecorded leaves the attempt out of the history, where another one follows it. Cause is why the task was released,
+	// for the history.
+	Unrecorded bool
+	Cause      []byte
+	// Renewed is set when the lease was extended, so that a renewal may have to be removed; SettleTx leaves it.
+	Renewed bool
+}
+
+// Settled is the outcome of one Settlement.
+type Settled struct {
+	State state.State // where the task is now; state.None when it was removed
+	Err   error       // nil, ErrLeaseLost, ErrLocked or ErrMayHaveHappened
+}
+
+// settleBatch is one call that settles. Its statements take their rows by id, so that two batches never deadlock.
+type settleBatch struct {
+	s     *Store
+	ss    []Settlement
+	index map[Lease]int // of ss; of a lease that comes twice in one call, the first
+	steps []settleStep
+	out   []Settled
+
+	wait       bool         // it waits for rows that other transactions have locked
+	skipLocked bool         // this try passes them by
+	locked     map[int]bool // indexes of ss that it passed by
+}
+
+// settleStep is the settlements of a batch that one operation does.
+type settleStep struct {
+	op    dialect.Op
+	index []int // of ss, in the order of the ids
+	args  dialect.Args
+}
+
+// Settle ends attempts in one transaction, and returns the outcome of each, in order. With wait it waits for rows that
+// other transactions have locked as long as ctx allows; else it passes them by as ErrLocked after a moment. On an error
+// nothing was settled, or it is ErrMayHaveHappened.
+func (s *Store) Settle(ctx context.Context, ss []Settlement, wait bool) ([]Settled, error) {
+	b := s.newSettleBatch(ss, wait)
+	if err := b.write(ctx); err != nil {
+		return nil, err
+	}
+	s.removeRenewals(ctx, b.renewed())
+	return b.out, nil
+}
+
+// renewed are the leases that were extended before and have ended.
+func (b *settleBatch) renewed() (ls []Lease) {
+	for i := range b.ss {
+		if b.ss[i].Renewed && b.out[i].Err == nil {
+			ls = append(ls, b.ss[i].Lease)
+		}
+	}
+	return ls
+}
+
+func (s *Store) newSettleBatch(ss []Settlement, wait bool) *settleBatch {
+	b := &settleBatch{s: s, ss: ss, wait: wait, index: make(map[Lease]int, len(ss))}
+	for i := range ss {
+		// Which of two for one lease an engine would do is its own choice: only the first is sent.
+		if _, duplicate := b.index[ss[i].Lease]; !duplicate {
+			b.index[ss[i].Lease] = i
+		}
+	}
+	b.steps = b.stepsOf(func(i int) bool { return !b.duplicate(i) })
+	return b
+}
+
+// duplicate reports whether the lease of ss[i] came before in the same call.
+func (b *settleBatch) duplicate(i int) bool { return b.index[b.ss[i].Lease] != i }
+
+// stepsOf are the steps that settle some of ss.
+func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
+	var update, remove []int
+	for i := range b.ss {
+		switch {
+		case !some(i):
+		case b.ss[i].Remove:
+			remove = append(remove, i)
+		default:
+			update = append(update, i)
+		}
+	}
+	if len(update) > 0 {
+		b.sort(update)
+		steps = append(steps, settleStep{dialect.Settle, update, b.updateArgs(update)})
+	}
+	if len(remove) > 0 {
+		b.sort(remove)
+		steps = append(steps, settleStep{dialect.Remove, remove, b.leaseArgs(remove)})
+	}
+	return steps
+}
+
+// sort sorts settlements by id.
+func (b *settleBatch) sort(index []int) {
+	slices.SortStableFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+}
+
+// run settles on conn. again is set when an earlier try may have happened: then a row that is where it should be under
+// the lease's fence was settled by that one. For a Settlement with Again an earlier call may have.
+func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) error {
+	steps := b.steps
+	b.out, b.locked = make([]Settled, len(b.ss)), nil
+	if b.skipLocked {
+		var err error
+		if steps, err = b.unlocked(ctx, conn); err != nil {
+			return err
+		}
+	}
+	for i := range b.out { // until a statement finds the row
+		b.out[i].Err = errs.ErrLeaseLost
+	}
+	for i := range b.locked {
+		b.out[i].Err = errs.ErrLocked
+	}
+	for _, step := range steps {
+		if err := b.change(ctx, conn, step); err != nil {
+			return err
+		}
+	}
+	var missing []int // of which an earlier try may have settled some
+	for i := range b.ss {
+		if (again || b.ss[i].Again) && !b.duplicate(i) && b.out[i].Err == errs.ErrLeaseLost {
+			missing = append(missing, i)
+		}
+	}
+	if err := b.record(ctx, conn); err != nil || len(missing) == 0 {
+		return err
+	}
+	return b.resolve(ctx, conn, missing)
+}
+
+// change runs the statements of a step, and writes down which leases they ended, each with its task's new state.
+func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settleStep) error {
+	changed, err := b.s.RunBatch(ctx, conn, step.op, step.args, len(step.index))
+	if err != nil {
+		return err
+	}
+	if changed.All {
+		for _, i := range step.index {
+			b.out[i] = Settled{State: b.ss[i].target()}
+		}
+	}
+	for _, r := range changed.Rows {
+		to := r.State
+		if step.op == dialect.Remove {
+			to = state.None
+		}
+		b.out[b.index[Lease{r.ID, r.Fence}]] = Settled{State: to}
+	}
+	return nil
+}
+
+// resolve finds out whether settlements that found no row had happened in an earlier try.
+func (b *settleBatch) resolve(ctx context.Context, conn dialect.Conn, missing []int) error {
+	ids := make([]uuid.UUID, len(missing))
+	for k, i := range missing {
+		ids[k] = b.ss[i].Task
+	}
+	rows, err := b.s.Peek(ctx, conn, ids)
+	if err != nil {
+		return err
+	}
+	for _, i := range missing {
+		row, exists := rows[b.ss[i].Task]
+		b.out[i] = b.ss[i].resolve(row, exists)
+	}
+	return nil
+}
+
+// resolve is the outcome of a settlement that found no row under its lease, by the task's row now.
+func (x *Settlement) resolve(row dialect.Row, exists bool) Settled {
+	complete, ours := x.Event == state.Complete, exists && row.Fence == x.Fence
+	switch {
+	case (x.Remove || complete) && !exists && time.Now().Before(x.Until):
+		return Settled{State: state.None} // while the lease lasts, nobody but its holder could have removed it
+	case x.Remove && !exists:
+		return Settled{Err: errs.ErrMayHaveHappened}
+	case ours && !x.Remove && (row.State == x.target() || x.Event == state.Fail && row.State == state.Poison):
+		return Settled{State: row.State}
+	case ours && complete && row.State != state.Processing:
+		return Settled{State: row.State} // the lease's holder has ended the attempt in another way
+	case !complete || !x.Remove && !exists:
+		return Settled{Err: errs.ErrMayHaveHappened} // it may have been done, and the task has gone on from there
+	}
+	return Settled{Err: errs.ErrLeaseLost}
+}
+
+// target is the state that the settlement leads to, unless the attempts are spent.
+func (x *Settlement) target() state.State {
+	if x.Remove {
+		return state.None
+	}
+	t, _ := state.Find(x.Event, state.Holder)
+	return t.To
+}
+
+// leaseArgs are the ids and fences of settlements.
+func (b *settleBatch) leaseArgs(index []int) dialect.Args {
+	id, fence := make(dialect.Col[uuid.UUID], len(index)), make(dialect.Col[int64], len(index))
+	for k, i := range index {
+		id[k], fence[k] = b.ss[i].Task, b.ss[i].Fence
+	}
+	args := dialect.Args{"id": id, "fence": fence, "lock_wait": nil}
+	if !b.wait {
+		args["lock_wait"] = lockWait.Milliseconds()
+	}
+	return args
+}
+
+// updateArgs are the columns of settlements that do not remove their tasks.
+func (b *settleBatch) updateArgs(index []int) dialect.Args {
+	n := len(index)
+	to, uncount := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	at, after := make(dialect.Col[*int64], n), make(dialect.Col[*int64], n)
+	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
+	for k, i := range index {
+		x := &b.ss[i]
+		t, _ := state.Find(x.Event, state.Holder)
+		to[k], result[k] = int64(t.To), limits.CutResult(x.Result)
+		size[k] = dialect.SizeOf(result[k])
+		if t.Attempts == state.Uncount {
+			uncount[k] = 1
+		}
+		if x.After != nil {
+			us := x.After.Microseconds()
+			after[k] = &us
+		}
+		at[k] = micros(x.At)
+	}
+	args := b.leaseArgs(index)
+	args["state"], args["uncount"], args["at"], args["after"] = to, uncount, at, after
+	args["result"], args["result_size"] = result, size
+	return args
+}

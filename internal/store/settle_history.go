@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// isFollowed reports whether another attempt may follow the one that the settlement ends, so that the task's row does
+// not keep it, and the history is to have it.
+func (x *Settlement) isFollowed() bool {
+	again := x.Event == state.Release || x.Event == state.Fail && (x.After != nil || !x.At.IsZero())
+	return again && !x.Unrecorded
+}
+
+// records reports whether the batch may add attempts to the history.
+func (b *settleBatch) records() bool {
+	return slices.ContainsFunc(b.ss, func(x Settlement) bool { return x.isFollowed() })
+}
+
+// record adds those attempts to the history that the batch has ended on conn and that are followed by others. One whose
+// task went to POISON instead is kept by its row.
+func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {
+	var index []int
+	for i := range b.ss {
+		if b.out[i].Err == nil && b.out[i].State != state.Poison && b.ss[i].isFollowed() {
+			index = append(index, i)
+		}
+	}
+	slices.SortFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+	ids, causes := make([]uuid.UUID, len(index)), make([][]byte, len(index))
+	for k, i := range index {
+		ids[k], causes[k] = b.ss[i].Task, limits.CutResult(b.ss[i].Cause)
+	}
+	return b.s.recordLast(ctx, conn, ids, causes)
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
+)
+
+// A row that another transaction has locked holds up the statement that settles it, and so the whole batch. A batch
+// waits for it a moment only. When that is over, or while this store has met a locked row lately, it first locks the
+// rows that nobody else has locked, and settles these alone.
+const (
+	// lockWait is how long a batch waits for a locked row, where a statement can say so. It is longer than two batches
+	// that touch the same rows hold each other up, and shorter than anybody notices.
+	lockWait = 100 * time.Millisecond
+	// lockedFor is how long a store locks the free rows first, after it met one that was not free.
+	lockedFor = 10 * time.Second
+)
+
+// write settles, in as few round trips as the try allows.
+func (b *settleBatch) write(ctx context.Context) error {
+	s, again, waited := b.s, false, false
+	maySkip := s.Statements.Unlocked.SQL != "" && !b.wait
+	return s.Repeat(ctx, func() (bool, error) {
+		// After a lost answer it waits: the row may be locked by what this very call has sent before.
+		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
+		run := s.Tx
+		if !b.skipLocked && len(b.steps) == 1 && !b.records() {
+			only := b.steps[0]
+			run = s.wayFor(only.op, only.args, len(only.index))
+		}
+		err := run(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.run(ctx, conn, again) })
+		class := s.Class(err)
+		again = again || class == dialect.Ambiguous
+		waited = waited || class == dialect.Conflict
+		if len(b.locked) > 0 {
+			s.lockedUntil.Store(time.Now().Add(lockedFor).UnixNano())
+		}
+		return again, err
+	})
+}
+
+// meetsLocked reports whether a batch is to lock the free rows first.
+func (s *Store) meetsLocked() bool {
+	return s.Server.LongLockWaits || time.Now().UnixNano() < s.lockedUntil.Load()
+}
+
+// unlocked locks the rows of the batch that no other transaction has locked, and returns the steps for them. The others
+// are in b.locked, unless they show without a lock that their leases are lost.
+func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settleStep, error) {
+	s := b.s
+	ids := make(dialect.Col[uuid.UUID], 0, len(b.ss))
+	for l := range b.index {
+		ids = append(ids, l.Task)
+	}
+	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
+	ids = slices.Compact(ids)
+	rows, err := s.QueryBatch(ctx, conn, s.Statements.Unlocked, dialect.Args{"id": ids}, len(ids))
+	if err != nil || len(rows) == len(ids) {
+		return b.steps, err
+	}
+	free := make(map[uuid.UUID]bool, len(rows))
+	for _, r := range rows {
+		free[r.ID] = true
+	}
+	others := slices.DeleteFunc([]uuid.UUID(ids), func(id uuid.UUID) bool { return free[id] })
+	now, err := s.Peek(ctx, conn, others)
+	if err != nil {
+		return nil, err
+	}
+	b.locked = map[int]bool{}
+	for i := range b.ss {
+		if !b.duplicate(i) && b.ss[i].HeldBy(now[b.ss[i].Task]) {
+			b.locked[i] = true
+		}
+	}
+	return b.stepsOf(func(i int) bool { return !b.duplicate(i) && free[b.ss[i].Task] }), nil
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// SettleTx is Settle in the caller's transaction, without any repetition. It waits for locked rows as the transaction's
+// own settings say.
+func (s *Store) SettleTx(ctx context.Context, tx any, ss []Settlement) ([]Settled, error) {
+	conn, err := s.TxConn(tx)
+	if err != nil {
+		return nil, err
+	}
+	b := s.newSettleBatch(ss, true)
+	if err := b.run(ctx, conn, false); err != nil {
+		return nil, err
+	}
+	return b.out, nil
+}
+
+// LeasedTx reports whether a task is in work under a lease, as the caller's transaction sees it.
+func (s *Store) LeasedTx(ctx context.Context, tx any, l Lease) (bool, error) {
+	_, row, err := s.peekTx(ctx, tx, l)
+	return l.HeldBy(row), err
+}
+
+// SetResultTx replaces the result of a task that the caller's transaction has completed under a lease. ErrLeaseLost
+// means that it has not.
+func (s *Store) SetResultTx(ctx context.Context, tx any, l Lease, result []byte) error {
+	conn, row, err := s.peekTx(ctx, tx, l)
+	if err != nil {
+		return err
+	}
+	if row.State != state.Completed || row.Fence != l.Fence {
+		return errs.ErrLeaseLost
+	}
+	cut := limits.CutResult(result)
+	_, err = s.ExecBatch(ctx, conn, s.Statements.SetResult, dialect.Args{
+		"id":          dialect.Col[uuid.UUID]{l.Task},
+		"result":      dialect.Col[[]byte]{cut},
+		"result_size": dialect.Col[*int64]{dialect.SizeOf(cut)},
+	}, 1)
+	return err
+}
+
+// peekTx reads the task of a lease as the caller's transaction sees it; the zero row is none.
+func (s *Store) peekTx(ctx context.Context, tx any, l Lease) (conn dialect.Conn, row dialect.Row, err error) {
+	if conn, err = s.TxConn(tx); err != nil {
+		return nil, row, err
+	}
+	rows, err := s.Peek(ctx, conn, []uuid.UUID{l.Task})
+	return conn, rows[l.Task], err
+}

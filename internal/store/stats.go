@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+)
+
+// maxStatsQueues bounds the queues that Stats counts, each with a statement of its own.
+const maxStatsQueues = 10_000
+
+// QueueStats counts the tasks of one queue.
+type QueueStats struct {
+	Queue       string
+	Count       map[state.State]int64 // of every state
+	AtLeast     []state.State         // the states that may have more tasks than Count says
+	Due, Parked int64
+	OldestDue   time.Duration
+}
+
+// Stats counts the tasks of each queue by state, up to limit of each queue and state; 0 counts all. The queues are
+// sorted by name.
+func (s *Store) Stats(ctx context.Context, limit int) ([]QueueStats, error) {
+	var c *counter
+	err := s.Read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
+		if limit == 0 {
+			_, err := c.count(ctx, s.Statements.Count, nil)
+			return err
+		}
+		return c.countUpTo(ctx, limit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.sorted(), nil
+}
+
+// counter collects the statistics by queue.
+type counter struct {
+	s      *Store
+	conn   dialect.Conn
+	queues map[string]*QueueStats
+}
+
+func (c *counter) sorted() []QueueStats {
+	var out []QueueStats
+	for _, q := range c.queues {
+		slices.Sort(q.AtLeast)
+		out = append(out, *q)
+	}
+	slices.SortFunc(out, func(a, b QueueStats) int { return strings.Compare(a.Queue, b.Queue) })
+	return out
+}
+
+// queue returns a queue's statistics, which begin at 0.
+func (c *counter) queue(name string) *QueueStats {
+	q := c.queues[name]
+	if q == nil {
+		q = &QueueStats{Queue: name, Count: map[state.State]int64{}}
+		for _, s := range state.All() {
+			q.Count[s] = 0
+		}
+		c.queues[name] = q
+	}
+	return q
+}
+
+// countUpTo finds the queues one by one, and counts each.
+func (c *counter) countUpTo(ctx context.Context, limit int) error {
+	st := c.s.Statements
+	var unsure []state.State // of every queue
+	if st.CountNewest != "" {
+		cut, err := c.count(ctx, st.CountNewest, dialect.Args{"limit": limit})
+		if err != nil {
+			return err
+		}
+		if cut {
+			unsure = st.Newest
+		}
+	}
+	for after := ""; len(c.queues) < maxStatsQueues; {
+		args := dialect.Args{"queue": after}
+		rows, err := sqlrun.QueryAs[dialect.CountRow](ctx, c.s.Session, c.conn, st.NextQueue, args)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || rows[0].Queue <= after {
+			break
+		}
+		after = rows[0].Queue
+		c.queue(after)
+	}
+	for name, q := range c.queues {
+		if _, err := c.count(ctx, st.CountUpTo, dialect.Args{"queue": name, "limit": limit}); err != nil {
+			return err
+		}
+		q.atLeast(unsure...)
+	}
+	return nil
+}
+
+// count adds what a statement of counts returns, and reports whether it stopped at its limit.
+func (c *counter) count(ctx context.Context, text string, args dialect.Args) (cut bool, err error) {
+	rows, err := sqlrun.QueryAs[dialect.CountRow](ctx, c.s.Session, c.conn, text, args)
+	for _, r := range rows {
+		if r.Queue == "" {
+			r.Queue = args["queue"].(string)
+		}
+		q := c.queue(r.Queue)
+		q.Count[r.State] += r.Tasks
+		q.Due += r.Due
+		if r.State == state.Error {
+			q.Parked += r.Parked
+		}
+		if r.Oldest != nil {
+			q.OldestDue = max(q.OldestDue, time.Duration(*r.Oldest)*time.Microsecond)
+		}
+		if r.Cut > 0 {
+			q.atLeast(r.State)
+			cut = true
+		}
+	}
+	return cut, err
+}
+
+func (q *QueueStats) atLeast(states ...state.State) {
+	for _, s := range states {
+		if !slices.Contains(q.AtLeast, s) {
+			q.AtLeast = append(q.AtLeast, s)
+		}
+	}
+}

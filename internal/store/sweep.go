@@ -1,0 +1,152 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+const (
+	// sweepWindow is how many tasks one statement of a sweep passes.
+	sweepWindow = 2000
+	// sweepLag is how far the cursor stays behind the tasks that may be old enough, since most tasks end a while after
+	// they were made. Those that took longer are found in the next round.
+	sweepLag = 10 * time.Minute
+	// sweepRounds is the part of the retention after which a new round begins.
+	sweepRounds = 4
+	// maxSweeps bounds the cursors that a store remembers. To forget one costs a pass over all old tasks.
+	maxSweeps = 1000
+)
+
+// sweep is how far Clean came over the old tasks of one queue in one state.
+type sweep struct {
+	passed uuid.UUID // every task up to this id was passed in this round
+	began  time.Time // when the round began
+}
+
+type sweepKey struct {
+	queue string
+	state state.State
+}
+
+// sweeps are the cursors of a store. What was passed and stayed is kept for longer, or belongs to another queue; only
+// the next round passes it again.
+type sweeps struct {
+	mu  sync.Mutex
+	all map[sweepKey]sweep
+}
+
+// begin returns where to continue, or the start of a new round when the last one began long ago.
+func (s *sweeps) begin(key sweepKey, keep time.Duration) sweep {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.all[key]
+	if ok && time.Since(at.began) < keep/sweepRounds {
+		return at
+	}
+	if s.all == nil {
+		s.all = map[sweepKey]sweep{}
+	}
+	if _, ok := s.all[key]; !ok && len(s.all) >= maxSweeps {
+		for other := range s.all { // any
+			delete(s.all, other)
+			break
+		}
+	}
+	at = sweep{began: time.Now()}
+	s.all[key] = at
+	return at
+}
+
+// advance moves a cursor forward, unless another call has begun a new round.
+func (s *sweeps) advance(key sweepKey, to sweep) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.all[key]; ok && at.began.Equal(to.began) && bytes.Compare(at.passed[:], to.passed[:]) < 0 {
+		s.all[key] = to
+	}
+}
+
+// sweep removes or archives the tasks that f selects, of one state and older than f.OlderThan. Ids are ordered by time:
+// it passes those that are old enough, some thousand at a time, from where the last sweep of this round ended.
+func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done *int) error {
+	now, err := s.readNow(ctx)
+	if err != nil {
+		return err
+	}
+	end := firstID(now.Add(time.Millisecond - f.OlderThan))
+	sure := firstID(now.Add(-f.OlderThan - min(sweepLag, f.OlderThan/sweepRounds)))
+	key := sweepKey{f.Queue, f.States[0]}
+	at := s.sweeps.begin(key, f.OlderThan)
+	for f.After = at.passed; ; {
+		last, more, err := s.idBehind(ctx, f.After, end, sweepWindow-1)
+		if err != nil {
+			return err
+		}
+		if f.Before = end; more {
+			f.Before = nextID(last)
+		}
+		if err := s.remove(ctx, f, before, done); err != nil {
+			return err
+		}
+		if !more {
+			at.passed = sure
+			s.sweeps.advance(key, at)
+			return nil
+		}
+		if f.After, at.passed = last, last; bytes.Compare(sure[:], last[:]) < 0 {
+			at.passed = sure
+		}
+		s.sweeps.advance(key, at)
+		if err := Sleep(ctx, cleanPause); err != nil {
+			return err
+		}
+	}
+}
+
+// readNow reads the database's clock.
+func (s *Store) readNow(ctx context.Context) (now time.Time, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		micros, err := s.Now(ctx, conn)
+		now = time.UnixMicro(micros).UTC()
+		return err
+	})
+	return now, err
+}
+
+// idBehind finds the id that is n tasks behind the first one above after, if there is one below before.
+func (s *Store) idBehind(ctx context.Context, after, before uuid.UUID, n int) (id uuid.UUID, found bool, err error) {
+	var rows []dialect.Row
+	args := dialect.Args{"after": after, "before": before, "offset": n}
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.Query(ctx, conn, s.Statements.IDBehind, args)
+		return err
+	})
+	if err != nil || len(rows) == 0 {
+		return id, false, err
+	}
+	return rows[0].ID, true, nil
+}
+
+// firstID is the lowest id of a time.
+func firstID(t time.Time) uuid.UUID {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, t.UnixMilli()))<<16)
+	return id
+}
+
+// nextID is the lowest id above id.
+func nextID(id uuid.UUID) uuid.UUID {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]++; id[i] != 0 {
+			break
+		}
+	}
+	return id
+}

@@ -1,0 +1,176 @@
+// Package wake wakes workers when tasks may be due, and when operators want something from them: those of this process
+// through a hub that all clients of the same tables share, and those of other processes by the database's
+// notifications, where the engine has them.
+//
+// Wake-ups are best effort: they may be spurious or missed, so workers also poll.
+//
+// A Waker is one client's access. Its parts:
+//
+//	hub       the waiters of this process for a set of tables, by topic; shared by their clients
+//	topic     the waiters for one queue's tasks, control or revocations: who waits, what was missed, what is due when
+//	Waiter    what a worker waits on
+//	schedule  the times when a topic's tasks become due
+//	notifier  sends what no waiter of this process waited for to other processes, coalesced
+//	listener  receives what other processes send, and hands it to the hub
+package wake
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+// Options are what a Waker needs besides the store.
+type Options struct {
+	// Tables tells the clients of this process that use the same tables from others.
+	Tables Tables
+	// Silent switches notifications off: the client neither sends nor receives them.
+	Silent bool
+	Logger *slog.Logger
+	// Scrub hides the secrets of the DSN in an error.
+	Scrub func(error) error
+	// Wrap adds the operation and the queue to an error.
+	Wrap func(op, queue string, task uuid.UUID, err error) error
+}
+
+// Waker is one client's access to wake-ups. It is safe for concurrent use.
+type Waker struct {
+	hub      *hub
+	notifier *notifier // nil without notifications
+	listener *listener // nil where none can be received
+	store    *store.Store
+	wrap     func(op, queue string, task uuid.UUID, err error) error
+}
+
+// New makes a Waker. Close it when done.
+func New(s *store.Store, o Options) *Waker {
+	w := &Waker{hub: hubOf(o.Tables), store: s, wrap: o.Wrap}
+	c := conn{database: s, hub: w.hub, log: o.Logger, scrub: o.Scrub}
+	if s.Notifies() && !o.Silent {
+		w.notifier = &notifier{conn: c}
+		if s.Listens() {
+			w.listener = &listener{conn: c}
+		}
+	}
+	return w
+}
+
+// conn is what the notifier and the listener of a client have in common.
+type conn struct {
+	database
+	hub   *hub
+	log   *slog.Logger
+	scrub func(error) error
+}
+
+// database sends and receives notifications. It is a *store.Store.
+type database interface {
+	Notify(ctx context.Context, payload string) error
+	Listen(ctx context.Context, ready func(), received func(payload string)) error
+}
+
+// Close ends notifications: those that were to be sent later are sent now. Waiters stay, and must be closed still.
+func (w *Waker) Close() {
+	if w.listener != nil {
+		w.listener.close()
+	}
+	if w.notifier != nil {
+		w.notifier.close()
+	}
+}
+
+// Listening reports whether notifications of other processes arrive. They are listened for while there are waiters.
+func (w *Waker) Listening() bool { return w.listener != nil && w.listener.receiving.Load() }
+
+// The kinds of topics. A topic is a queue's name, behind a control character unless it is about tasks. No queue's name
+// has control characters.
+const (
+	controlTopic = "\x01"
+	revokedTopic = "\x02"
+)
+
+// TaskWaiter returns a waiter for tasks of the queue that become due.
+func (w *Waker) TaskWaiter(queue string) *Waiter { return w.waiter(queue, false) }
+
+// ControlWaiter returns a waiter that wakes when operators change the queue's settings or command one of its workers.
+func (w *Waker) ControlWaiter(queue string) *Waiter { return w.waiter(controlTopic+queue, true) }
+
+// RevokedWaiter returns a waiter that wakes when operators revoke tasks of the queue.
+func (w *Waker) RevokedWaiter(queue string) *Waiter { return w.waiter(revokedTopic+queue, true) }
+
+func (w *Waker) waiter(topic string, broadcast bool) *Waiter {
+	out := w.hub.join(topic, broadcast)
+	if out.listener = w.listener; out.listener != nil {
+		out.listener.acquire()
+	}
+	return out
+}
+
+// Wake wakes workers for tasks of the queue: those of this process, and those of others for what none of these waited
+// for.
+func (w *Waker) Wake(queue string, d Due) {
+	if d.none() {
+		return
+	}
+	d.startAt(w.hub)
+	d.now, _ = w.hub.wake(queue, d, w.notifier != nil)
+	w.notify(queue, d)
+}
+
+// WakeTasks is Wake for n tasks that are due already.
+func (w *Waker) WakeTasks(queue string, n int) { w.Wake(queue, Due{now: n}) }
+
+// WakeAfterCommit is Wake for tasks that are there when the caller's transaction commits, which dbq does not see: it
+// wakes several times within a second. A worker of this process that waits checks alone.
+func (w *Waker) WakeAfterCommit(queue string, d Due) {
+	if d.none() {
+		return
+	}
+	d.startAt(w.hub)
+	for i := range d.later {
+		d.later[i].Uncertain = true
+	}
+	d.now, d.atCommit = 0, true
+	_, waiting := w.hub.wake(queue, d, w.notifier != nil)
+	d.atCommit = !waiting
+	w.notify(queue, d)
+}
+
+// WakeControl wakes all control waiters of the queue, here and in other processes.
+func (w *Waker) WakeControl(queue string) { w.broadcast(controlTopic + queue) }
+
+// WakeRevoked wakes all waiters for revocations in the queue, here and in other processes.
+func (w *Waker) WakeRevoked(queue string) { w.broadcast(revokedTopic + queue) }
+
+func (w *Waker) broadcast(topic string) {
+	w.hub.broadcast(topic)
+	w.notify(topic, Due{now: 1})
+}
+
+func (w *Waker) notify(topic string, d Due) {
+	if w.notifier != nil && !d.none() {
+		w.notifier.add(topic, d)
+	}
+}
+
+// Next returns how long it is until a task of the queue may be taken, by the database's clock: 0 when one is due or a
+// lease has expired. Without any task that is due at some time ok is false. It is one cheap query without locks. A task
+// that is due may still be out of reach for a moment, as when another worker is taking it.
+//
+// Waiters of this process are woken at that time, so that one query does for all of them.
+func (w *Waker) Next(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
+	if err = limits.QueueName(queue); err == nil {
+		wait, ok, err = w.store.NextDue(ctx, queue)
+	}
+	if err != nil || !ok {
+		return 0, false, w.wrap("next", queue, uuid.Nil, err)
+	}
+	if wait > 0 {
+		w.hub.expect(queue, wait+w.store.Server.Precision)
+	}
+	return wait, true, nil
+}

@@ -1,0 +1,218 @@
+package dbq
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/state"
+)
+
+// Outcome is how an attempt ends. A handler of package worker returns one, and Queue.Settle takes one. The zero value
+// is Completed(nil). An Outcome is a plain value and can be used for several tasks.
+type Outcome struct {
+	end    ending
+	when   int64 // nanoseconds for retryIn and released, microseconds since 1970 for retryAt
+	cause  error
+	result []byte // what is kept with the task: the result, or the text of cause
+}
+
+type ending uint8
+
+const (
+	completed ending = iota
+	deleted
+	failed
+	retryIn
+	retryAt
+	parked
+	poisoned
+	released
+)
+
+var endings = [...]struct {
+	name  string
+	event state.Event
+}{
+	completed: {"completed", state.Complete},
+	deleted:   {"deleted", state.Complete},
+	failed:    {"failed", state.Fail},
+	retryIn:   {"retry", state.Fail},
+	retryAt:   {"retry", state.Fail},
+	parked:    {"parked", state.Fail},
+	poisoned:  {"poisoned", state.PoisonIt},
+	released:  {"released", state.Release},
+}
+
+// Completed ends an attempt well: the task is COMPLETED and keeps the result. Nil means no result. A result longer than
+// MaxResult bytes is cut and says so.
+func Completed(result []byte) Outcome { return Outcome{result: result} }
+
+// Deleted ends an attempt well and removes the task.
+func Deleted() Outcome { return Outcome{end: deleted} }
+
+// Failed ends an attempt with an error and retries the task after a backoff: the worker's, or Exponential(time.Second,
+// time.Hour) for Queue.Settle. As with every failure, the task keeps the error's text, cut at MaxResult bytes.
+//
+// After the last attempt of a task Failed, RetryIn and RetryAt all lead to POISON.
+func Failed(cause error) Outcome { return failure(failed, cause) }
+
+// RetryIn ends an attempt with an error and retries the task after d (0 to MaxDelay) of the database's time.
+func RetryIn(d time.Duration, cause error) Outcome {
+	o := failure(retryIn, cause)
+	o.when = int64(d)
+	return o
+}
+
+// RetryAt ends an attempt with an error and retries the task at t, in the database's time.
+func RetryAt(t time.Time, cause error) Outcome {
+	o := failure(retryAt, cause)
+	o.when = t.UnixMicro()
+	return o
+}
+
+// Parked ends an attempt with an error and leaves the task in ERROR until an operator acts.
+func Parked(cause error) Outcome { return failure(parked, cause) }
+
+// Poisoned ends an attempt with an error and moves the task to POISON: no other attempt would succeed.
+func Poisoned(cause error) Outcome { return failure(poisoned, cause) }
+
+// Released hands the task back, due again after d (0 to MaxDelay). The attempt does not count.
+func Released(d time.Duration) Outcome { return Outcome{end: released, when: int64(d)} }
+
+func failure(end ending, cause error) Outcome {
+	o := Outcome{end: end, cause: cause}
+	if cause != nil {
+		o.result = []byte(cause.Error())
+	}
+	return o
+}
+
+// WithResult returns the outcome with another result to keep with the task, such as how far the work got before
+// Released, or a text instead of the error's. Deleted keeps none.
+func (o Outcome) WithResult(result []byte) Outcome {
+	o.result = result
+	return o
+}
+
+// WithBackoff returns a Failed outcome as RetryIn(d), and any other unchanged.
+func (o Outcome) WithBackoff(d time.Duration) Outcome {
+	if o.end == failed {
+		o.end, o.when = retryIn, int64(d)
+	}
+	return o
+}
+
+// Event returns what the outcome does to the task, as the state table names it: complete, fail, poison or release.
+func (o Outcome) Event() state.Event { return endings[o.end].event }
+
+// Cause returns the error of a failure, and nil for other outcomes.
+func (o Outcome) Cause() error { return o.cause }
+
+// Result returns what the task keeps: the result, or the text of the error.
+func (o Outcome) Result() []byte { return o.result }
+
+// Deletes reports whether the outcome removes the task.
+func (o Outcome) Deletes() bool { return o.end == deleted }
+
+// Retries reports whether the outcome asks for another attempt that counts: Failed, RetryIn or RetryAt.
+func (o Outcome) Retries() bool { return o.end == failed || o.end == retryIn || o.end == retryAt }
+
+// UsesBackoff reports whether the outcome is a Failed, which leaves the pause before the next attempt to the worker.
+func (o Outcome) UsesBackoff() bool { return o.end == failed }
+
+// String describes the outcome without its error and result: "completed", "deleted", "failed", "retry in 1s",
+// "retry at 2026-01-02T03:04:05Z", "parked", "poisoned", "released in 0s".
+func (o Outcome) String() string {
+	name := endings[o.end].name
+	switch o.end {
+	case retryIn, released:
+		return name + " in " + o.in().String()
+	case retryAt:
+		return name + " at " + o.at().UTC().Format(time.RFC3339Nano)
+	}
+	return name
+}
+
+// Err returns the outcome as an error, for a function that has to return one: nil for Completed(nil), else an error
+// that OutcomeOf turns back into this outcome. The error wraps the cause, and its text is the cause's.
+func (o Outcome) Err() error {
+	if o.end == completed && o.result == nil {
+		return nil
+	}
+	return &outcomeError{o}
+}
+
+// OutcomeOf returns the outcome that an error stands for: Completed(nil) for nil, the outcome itself for the error that
+// Outcome.Err returned, and Failed(err) for any other. An error that wraps that of Err is the cause of the outcome.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Outcome{}
+	}
+	var carrier *outcomeError
+	if !errors.As(err, &carrier) {
+		return Failed(err)
+	}
+	o := carrier.outcome
+	if o.cause != nil && err != error(carrier) {
+		o.cause = err
+		o.result = []byte(err.Error())
+	}
+	return o
+}
+
+type outcomeError struct{ outcome Outcome }
+
+func (e *outcomeError) Error() string {
+	if e.outcome.cause == nil {
+		return e.outcome.String()
+	}
+	return e.outcome.cause.Error()
+}
+
+func (e *outcomeError) Unwrap() error { return e.outcome.cause }
+
+func (o *Outcome) in() time.Duration { return time.Duration(o.when) }
+func (o *Outcome) at() time.Time     { return time.UnixMicro(o.when) }
+
+// check refuses times out of bounds.
+func (o *Outcome) check() error {
+	switch o.end {
+	case retryIn, released:
+		return limits.Delay(o.in())
+	case retryAt:
+		return limits.Time(o.at())
+	}
+	return nil
+}
+
+// bounded returns the outcome with a delay within its limits, and no time before 1970.
+func (o Outcome) bounded() Outcome {
+	switch o.end {
+	case retryIn, released:
+		o.when = int64(min(max(o.in(), 0), MaxDelay))
+	case retryAt:
+		o.when = max(o.when, 0)
+	}
+	return o
+}
+
+// settlement returns the outcome as the store takes it. Only a Failed without a backoff needs the attempt's number.
+func (o Outcome) settlement(l Lease, again bool) store.Settlement {
+	if o.end == failed {
+		o = o.WithBackoff(defaultBackoff(l.Attempt))
+	}
+	s := store.Settlement{
+		Lease: l.stored(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
+		Result: o.result, Again: again, Renewed: l.renewed,
+	}
+	switch o.end {
+	case retryIn, released:
+		in := o.in()
+		s.After = &in
+	case retryAt:
+		s.At = o.at()
+	}
+	return s
+}

@@ -1,0 +1,85 @@
+package dbq_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+)
+
+func TestOutcomesAsErrors(t *testing.T) {
+	boom := errors.New("boom")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		outcome dbq.Outcome
+		text    string
+		event   state.Event
+		cause   error
+		retries bool
+	}{
+		{dbq.Outcome{}, "completed", state.Complete, nil, false},
+		{dbq.Completed([]byte("r")), "completed", state.Complete, nil, false},
+		{dbq.Deleted(), "deleted", state.Complete, nil, false},
+		{dbq.Failed(boom), "failed", state.Fail, boom, true},
+		{dbq.Failed(boom).WithBackoff(time.Second), "retry in 1s", state.Fail, boom, true},
+		{dbq.RetryIn(time.Minute, boom).WithBackoff(time.Second), "retry in 1m0s", state.Fail, boom, true},
+		{dbq.RetryAt(at, boom), "retry at 2026-01-02T03:04:05Z", state.Fail, boom, true},
+		{dbq.Parked(boom), "parked", state.Fail, boom, false},
+		{dbq.Poisoned(boom), "poisoned", state.PoisonIt, boom, false},
+		{dbq.Released(time.Second), "released in 1s", state.Release, nil, false},
+		{dbq.Released(0).WithResult([]byte("half")), "released in 0s", state.Release, nil, false},
+	} {
+		again := dbq.OutcomeOf(c.outcome.Err())
+		for _, o := range []dbq.Outcome{c.outcome, again} {
+			if o.String() != c.text || o.Event() != c.event || o.Retries() != c.retries || !errors.Is(o.Cause(), c.cause) ||
+				string(o.Result()) != string(c.outcome.Result()) || o.Deletes() != c.outcome.Deletes() {
+				t.Errorf("%v: got %v with %q because of %v", c.outcome, o, o.Result(), o.Cause())
+			}
+		}
+		if err := c.outcome.Err(); c.cause != nil && (!errors.Is(err, boom) || err.Error() != "boom") {
+			t.Errorf("%v: its error is %v", c.outcome, err)
+		}
+	}
+	if err := (dbq.Completed(nil)).Err(); err != nil {
+		t.Errorf("a completion without a result: got the error %v, want none", err)
+	}
+}
+
+func TestErrorsAsOutcomes(t *testing.T) {
+	boom := errors.New("boom")
+	if o := dbq.OutcomeOf(boom); !o.UsesBackoff() || !errors.Is(o.Cause(), boom) || string(o.Result()) != "boom" {
+		t.Errorf("an error: got %v because of %v", o, o.Cause())
+	}
+	wrapped := fmt.Errorf("send: %w", dbq.Parked(boom).Err())
+	if o := dbq.OutcomeOf(wrapped); o.String() != "parked" || !errors.Is(o.Cause(), boom) ||
+		string(o.Result()) != "send: boom" {
+		t.Errorf("a wrapped outcome: got %v with %q", o, o.Result())
+	}
+	if o := dbq.OutcomeOf(fmt.Errorf("later: %w", dbq.Released(time.Hour).Err())); o.String() != "released in 1h0m0s" {
+		t.Errorf("a wrapped release: got %v", o)
+	}
+}
+
+// A caller that settles by hand gets the backoff of the task's attempt.
+func TestFailedByHandIsRetriedAfterTheDefaultBackoff(t *testing.T) {
+	q := fileQueue(t)
+	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := tasks[0].Lease
+	l.Attempt = 3
+	if err := q.Settle(t.Context(), l, dbq.Failed(errors.New("no"))); err != nil {
+		t.Fatal(err)
+	}
+	task, err := q.Client().Get(t.Context(), l.Task)
+	if wait := task.Due.Sub(task.Updated); err != nil || wait < 3*time.Second || wait > 4*time.Second {
+		t.Errorf("after the third attempt: due after %v, %v; want 3 to 4 s", wait, err)
+	}
+}

@@ -1,0 +1,189 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// A suspect is marked as started, and is the only one that runs; other tasks run beside it.
+func TestSuspectsRunOneAtATime(t *testing.T) {
+	t.Parallel()
+	for name, batches := range map[string]bool{"single": false, "batches": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			ids := enqueue(t, q, 8, dbq.NewTask{Kind: "plain"})
+			ids = append(ids, enqueue(t, q, 4, dbq.NewTask{Kind: "suspect"})...)
+			exec(t, q, "UPDATE dbq_task SET lapses = 2 WHERE kind = 'suspect'")
+			var suspects atomic.Int64
+			handle := func(_ context.Context, task dbq.Task) error {
+				if marked := isMarked(t, q, task); marked != (task.Kind == "suspect") {
+					return fmt.Errorf("after %d lapses it is marked: %v", task.Lapses, marked)
+				}
+				if task.Kind == "plain" {
+					time.Sleep(10 * time.Millisecond)
+					return nil
+				}
+				defer suspects.Add(-1)
+				if n := suspects.Add(1); n > 1 {
+					return fmt.Errorf("%d suspects run at once", n)
+				}
+				time.Sleep(50 * time.Millisecond)
+				return nil
+			}
+			w := worker.Worker{Queue: q, Concurrency: 6, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour }}
+			if batches {
+				w.BatchSize, w.BatchHandler = 5, worker.BatchFunc(func(ctx context.Context, tasks []dbq.Task) []dbq.Outcome {
+					out := make([]dbq.Outcome, len(tasks))
+					for i, task := range tasks {
+						if out[i] = dbq.OutcomeOf(handle(ctx, task)); task.Kind == "suspect" && len(tasks) > 1 {
+							out[i] = dbq.Failed(fmt.Errorf("it is in a batch of %d", len(tasks)))
+						}
+					}
+					return out
+				})
+			} else {
+				w.Handler = worker.Func(handle)
+			}
+			if err := w.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, id := range ids {
+				if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
+					t.Errorf("task %d is %v after %d attempts: %s", i, task.State, task.Attempt, task.Result)
+				}
+			}
+		})
+	}
+}
+
+// The last attempt of a task is marked before its handler is called: a crash must not repeat it.
+func TestLastAttemptsAreMarked(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	for _, most := range []int{1, 2} {
+		id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: most})[0]
+		handler := worker.Func(func(_ context.Context, task dbq.Task) error {
+			marked := isMarked(t, q, task)
+			if last := task.Attempt == most; last != marked {
+				return dbq.Poisoned(fmt.Errorf("attempt %d of %d is marked: %v", task.Attempt, most, marked)).Err()
+			} else if !last {
+				return dbq.RetryIn(0, fmt.Errorf("once more")).Err()
+			}
+			return nil
+		})
+		for range most {
+			if _, found, err := (&worker.Worker{Queue: q, Handler: handler}).Step(t.Context()); err != nil || !found {
+				t.Fatalf("found a task: %v, %v", found, err)
+			}
+		}
+		if task := get(t, q, id); task.State != dbq.StateCompleted {
+			t.Errorf("the task is %v: %s", task.State, task.Result)
+		}
+	}
+}
+
+// A handler that ignores its end is not in the way of other suspects for ever.
+func TestStuckSuspectLetsOthersRun(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	ids := enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 3})
+	exec(t, q, "UPDATE dbq_task SET lapses = 2")
+	release := make(chan struct{})
+	var calls atomic.Int64
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Timeout: 20 * time.Millisecond, Grace: 20 * time.Millisecond,
+		Backoff: func(int) time.Duration { return time.Hour },
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			if calls.Add(1) == 1 {
+				<-release
+			}
+			return nil
+		})})
+	eventually(t, "one task fails and the other is completed", func() bool {
+		a, b := get(t, q, ids[0]).State, get(t, q, ids[1]).State
+		return a == dbq.StateError && b == dbq.StateCompleted || a == dbq.StateCompleted && b == dbq.StateError
+	})
+	close(release)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slow is SQLite whose first answers to checkouts that found something come when the leases are over.
+type slow struct {
+	sqlite.Dialect
+	answers *atomic.Int64
+	by      time.Duration
+}
+
+func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+	rows, err := d.Dialect.Checkout(ctx, s, r)
+	if len(rows) > 0 && d.answers.Add(-1) >= 0 {
+		time.Sleep(d.by)
+	}
+	return rows, err
+}
+
+// Tasks that a starved database hands out too late to be begun lose no attempt.
+func TestSlowDatabasePoisonsNothing(t *testing.T) {
+	t.Parallel()
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	const lease = 1500 * time.Millisecond
+	answers := new(atomic.Int64)
+	answers.Store(3)
+	c, err := dbq.New(t.Context(), pool.Write, slow{answers: answers, by: lease * 3 / 2}, dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	q := c.Queue("q")
+	ids := append(enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 1}), enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 2})...)
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 10, Lease: lease, PollMax: 50 * time.Millisecond,
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
+	eventually(t, "all tasks have ended", func() bool {
+		for _, id := range ids {
+			if !get(t, q, id).Ended() {
+				return false
+			}
+		}
+		return true
+	})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
+			t.Errorf("task %d is %v after attempt %d and %d lapses: %s", i, task.State, task.Attempt, task.Lapses, task.Result)
+		}
+	}
+}
+
+func exec(t *testing.T, q *dbq.Queue, text string) {
+	t.Helper()
+	if _, err := q.Client().DB().ExecContext(t.Context(), text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isMarked reports whether a task's attempt is marked as started.
+func isMarked(t *testing.T, q *dbq.Queue, task dbq.Task) (marked bool) {
+	t.Helper()
+	text := fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:])
+	if err := q.Client().DB().QueryRowContext(t.Context(), text).Scan(&marked); err != nil {
+		t.Error(err)
+	}
+	return marked
+}

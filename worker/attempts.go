@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/state"
+)
+
+// attempts ends attempts: it decides by what a handler returned how the task is settled, and hands that to the settler.
+type attempts struct {
+	*env
+	leases    *leases
+	settler   *settler
+	results   *results
+	conflicts conflicts
+}
+
+// errNotStarted is why a lease was lost whose task had not been given to a handler.
+var errNotStarted = errors.New("the lease ended before the task was started")
+
+// end ends an attempt as its handler wants. cause is why the handler's context ended, nil when it did not.
+func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration) {
+	completes := o.Event() == state.Complete && !o.Deletes()
+	failed := o.UsesBackoff() // an error, and no word on what to do about it
+	switch {
+	case completes && isInTransaction(o.Result()):
+		a.observeEnd(l, state.Complete, nil, took)
+		a.results.ended.Add(1)
+		a.conflicts.forget(l.task.ID)
+		a.leases.remove(l)
+	case !completes && l.isLost(): // a success may be settled by the handler itself; the fence decides
+		a.lost(l, cmp.Or(cause, dbq.ErrLeaseLost))
+	case failed && errors.Is(cause, ErrShutdown):
+		a.settle(l, dbq.Released(0), o.Cause(), took)
+	case failed && cause == nil && a.cfg.Queue.Client().IsConflict(o.Cause()):
+		if pause, ok := a.conflicts.add(l.task.ID); ok {
+			a.log.each(lineConflict, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
+			a.settle(l, dbq.Released(pause), o.Cause(), took)
+			return
+		}
+		a.settle(l, a.within(l, o), o.Cause(), took)
+	default:
+		a.conflicts.forget(l.task.ID)
+		if failed && errors.Is(cause, ErrTimeout) {
+			o = timedOut(o)
+		}
+		a.settle(l, a.within(l, o), o.Cause(), took)
+	}
+}
+
+// timedOut returns a failure with ErrTimeout in front of its error.
+func timedOut(o dbq.Outcome) dbq.Outcome {
+	switch err := o.Cause(); {
+	case err == nil:
+		return dbq.Failed(ErrTimeout)
+	case !errors.Is(err, ErrTimeout):
+		return dbq.Failed(fmt.Errorf("%w: %w", ErrTimeout, err))
+	}
+	return o
+}
+
+// lost gives up a task whose lease is gone.
+func (a *attempts) lost(l *leased, cause error) {
+	a.leases.giveUp(l)
+	a.results.leaseLost(&l.task, cause)
+}
+
+// abandon ends the attempt of a handler that ignores the end of its context, if it is this worker's to end: after
+// Timeout it has failed. Otherwise its lease is lost, or left to run out, since the handler may still be at it.
+func (a *attempts) abandon(l *leased, cause error, took time.Duration) {
+	if cause == ErrTimeout && !l.isLost() { //nolint:errorlint // it is the cause itself
+		a.end(l, dbq.Failed(ErrTimeout), cause, took)
+	} else {
+		a.leases.giveUp(l)
+	}
+}
+
+func (a *attempts) settle(l *leased, how dbq.Outcome, err error, took time.Duration) {
+	a.observeEnd(l, how.Event(), err, took)
+	a.settler.add(l, how, err)
+}
+
+func (a *attempts) observeEnd(l *leased, how state.Event, err error, took time.Duration) {
+	if a.observed() {
+		a.observe(Event{Kind: Ended, Task: l.task, Outcome: string(how), Duration: took, Err: err})
+	}
+}
+
+// within returns an outcome within the limits of times and of attempts, with the pause before a retry.
+func (a *attempts) within(l *leased, o dbq.Outcome) dbq.Outcome {
+	if o.Event() == state.Complete { // as almost always
+		return o
+	}
+	o = core.Of(a.cfg.Queue.Client()).Bounded(o).(dbq.Outcome)
+	if p := asPanic(o.Cause()); p != nil && o.UsesBackoff() {
+		a.log.each(linePanic, aboutTask(&l.task, "panic", cutText(fmt.Sprint(p.value)), "stack", string(p.stack))...)
+	}
+	limits := a.limits(&l.task)
+	if o.Retries() && limits.MaxAttempts > 0 && l.task.Attempt >= limits.MaxAttempts {
+		return dbq.Poisoned(o.Cause()).WithResult(o.Result())
+	}
+	if o.UsesBackoff() {
+		o = o.WithBackoff(min(max(limits.Backoff(l.task.Attempt), 0), dbq.MaxDelay))
+	}
+	return o
+}

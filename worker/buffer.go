@@ -1,0 +1,169 @@
+package worker
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// prefetchMost is how many batches may wait in the buffer.
+const prefetchMost = 4
+
+// buffer is between the fetcher and the executors: leased tasks go one way, demand goes the other.
+type buffer struct {
+	*env
+	ready  chan *leased  // leased, not started
+	refill chan struct{} // receives when the fetcher should look at wanted
+
+	idle atomic.Int64 // executors that wait for a task
+	// waiting is how many tasks wait: those in ready, and those that an executor has been given that still counts as
+	// idle. waitingBytes are their payloads.
+	waiting, waitingBytes atomic.Int64
+	ahead                 atomic.Int64 // how many tasks should wait beyond those for idle executors
+	coming                atomic.Int64 // tasks that checkouts under way may return
+	// calls of the handler that have ended, and how long they took, since takeCalls.
+	calls, callTime atomic.Int64
+}
+
+func newBuffer(e *env) *buffer {
+	room := prefetchMost*e.cfg.Batch + e.cfg.Concurrency*e.perCall()
+	return &buffer{env: e, ready: make(chan *leased, room), refill: make(chan struct{}, 1)}
+}
+
+// put adds tasks. If there is no room, as after an operator has set larger batches than the worker was made for, it
+// waits for the executors. When ctx ends, it returns the tasks that are left.
+func (b *buffer) put(ctx context.Context, tasks []leased) (left []leased) {
+	for i := range tasks {
+		l := &tasks[i]
+		b.waiting.Add(1)
+		b.waitingBytes.Add(int64(len(l.task.Payload)))
+		select {
+		case b.ready <- l:
+			continue
+		default: // a select of one channel is the fast one
+		}
+		select {
+		case b.ready <- l:
+		case <-ctx.Done():
+			b.took(l)
+			return tasks[i:]
+		}
+	}
+	return nil
+}
+
+// took notes that tasks do not wait any more.
+func (b *buffer) took(tasks ...*leased) {
+	bytes := 0
+	for _, l := range tasks {
+		bytes += len(l.task.Payload)
+	}
+	b.waiting.Add(int64(-len(tasks)))
+	b.waitingBytes.Add(int64(-bytes))
+}
+
+// take waits for a task, until quit is closed or fewer receives. Unlike those of the other methods, its task counts as
+// waiting until took.
+func (b *buffer) take(quit, fewer <-chan struct{}) *leased {
+	select {
+	case l := <-b.ready:
+		return l
+	default:
+	}
+	b.idle.Add(1)
+	defer b.idle.Add(-1)
+	b.signal()
+	select {
+	case l := <-b.ready:
+		return l
+	case <-quit:
+	case <-fewer:
+	}
+	return nil
+}
+
+// fill adds tasks to a batch, up to the worker's BatchSize, and waits a little for them.
+func (b *buffer) fill(batch []*leased, quit <-chan struct{}) []*leased {
+	over := time.After(batchWait)
+	for len(batch) < b.cfg.BatchSize {
+		select {
+		case l := <-b.ready:
+			batch = append(batch, l)
+		case <-over:
+			return batch
+		case <-quit:
+			return batch
+		}
+	}
+	return batch
+}
+
+// drain takes back what is in the buffer.
+func (b *buffer) drain() (tasks []*leased) {
+	for {
+		select {
+		case l := <-b.ready:
+			tasks = append(tasks, l)
+		default:
+			return tasks
+		}
+	}
+}
+
+// stale takes back up to n tasks that have waited for too long.
+func (b *buffer) stale(n int, now time.Time) (tasks []*leased) {
+	for range n {
+		select {
+		case l := <-b.ready:
+			if now.Sub(l.received) < staleAfter { // those behind it are younger
+				select {
+				case b.ready <- l:
+					return tasks
+				default:
+				}
+			}
+			b.took(l)
+			tasks = append(tasks, l)
+		default:
+			return tasks
+		}
+	}
+	return tasks
+}
+
+// wanted is how many tasks are missing, at most a batch; 0 is too few to ask for. Nothing is missing while the payloads
+// that wait are as much as a checkout may bring.
+func (b *buffer) wanted() int {
+	if b.waitingBytes.Load() >= int64(b.cfg.Queue.Client().Info().MaxCheckoutBytes) {
+		return 0
+	}
+	batch := b.settings().batch
+	target := int(b.idle.Load())*b.perCall() + int(b.ahead.Load())
+	want := target - int(b.waiting.Load()) - int(b.coming.Load())
+	if want < max(1, min(target/2, batch)) {
+		return 0
+	}
+	return min(want, batch)
+}
+
+// signal wakes the fetcher if enough is missing, after an executor has begun to wait or has taken something.
+func (b *buffer) signal() {
+	if b.wanted() == 0 {
+		return
+	}
+	select {
+	case b.refill <- struct{}{}:
+	default: // it is woken already
+	}
+}
+
+// callEnded notes how long a call of the handler took.
+func (b *buffer) callEnded(took time.Duration) {
+	b.calls.Add(1)
+	b.callTime.Add(int64(took))
+}
+
+// takeCalls returns how many calls of the handler have ended since the last time, and how long they took together.
+func (b *buffer) takeCalls() (n int, took time.Duration) {
+	return int(b.calls.Swap(0)), time.Duration(b.callTime.Swap(0))
+}

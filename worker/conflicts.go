@@ -1,0 +1,51 @@
+package worker
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// An attempt that ends because the database broke a transaction off in favour of another (a deadlock, a serialization
+// failure) is no failure of its task: the worker hands the task back after a pause, and the attempt does not count.
+const (
+	// conflictsMost is how many attempts in a row may end so in one worker. The next one counts as a failure, so that
+	// no task is retried for ever.
+	conflictsMost = 20
+	// conflictPause is the pause after the first; it doubles up to conflictMaxPause, less a random part of up to half.
+	conflictPause, conflictMaxPause = 10 * time.Millisecond, 500 * time.Millisecond
+	// conflictsKept bounds the tasks that are remembered.
+	conflictsKept = 10_000
+)
+
+// conflicts counts attempts in a row that ended in a conflict, by task.
+type conflicts struct {
+	mu sync.Mutex
+	n  map[uuid.UUID]int
+}
+
+// add counts one. It is false when there were too many.
+func (c *conflicts) add(task uuid.UUID) (pause time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil || len(c.n) >= conflictsKept {
+		c.n = map[uuid.UUID]int{}
+	}
+	n := c.n[task]
+	if n >= conflictsMost {
+		delete(c.n, task)
+		return 0, false
+	}
+	c.n[task] = n + 1
+	pause = min(conflictPause<<min(n, 10), conflictMaxPause)
+	return pause/2 + rand.N(pause/2+1), true
+}
+
+// forget starts the count of a task again.
+func (c *conflicts) forget(task uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.n, task)
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/wake"
+)
+
+const (
+	// missedReports is how many reports in a row a worker may miss before the registry lists it as silent.
+	missedReports = 3
+	// registryTimeout bounds the calls of one report.
+	registryTimeout = 10 * time.Second
+)
+
+// controller reports the worker to the registry, and follows operators: it obeys their commands and puts their settings
+// in force.
+type controller struct {
+	*env
+	shared    *control.Control
+	leases    *leases
+	keeper    *leaseKeeper
+	executors *executors
+	results   *results
+	pause     *pause
+	stop      context.CancelFunc // ends the worker
+	draining  atomic.Bool        // it takes no more tasks
+}
+
+// run reports until ctx ends: when operators want something, and otherwise about once in Check.
+func (c *controller) run(ctx context.Context) {
+	host, _ := os.Hostname()
+	me := control.Worker{ID: c.cfg.ID, Queue: c.cfg.Queue.Name(), Host: host, PID: os.Getpid(), Started: time.Now().UTC()}
+	var wakeup <-chan wake.Wakeup
+	if !c.cfg.UntilEmpty {
+		waiter := c.wake.ControlWaiter(me.Queue)
+		defer waiter.Close()
+		wakeup = waiter.C()
+	}
+	for {
+		for c.report(ctx, me) { // again, so that the registry has what it led to
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wakeup:
+		case <-time.After(c.cfg.Check*3/4 + rand.N(c.cfg.Check/2)): // not all workers at once
+		}
+	}
+}
+
+// leave takes the worker off the registry.
+func (c *controller) leave() {
+	ctx, cancel := context.WithTimeout(c.shutdown.final, registryTimeout)
+	defer cancel()
+	if err := c.shared.Deregister(ctx, c.cfg.ID); err != nil {
+		c.log.write(lineLeave, "error", errorText(err))
+	}
+}
+
+// report applies the queue's settings, reports to the registry and obeys the command that waits there, if any.
+func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool) {
+	once, cancel := context.WithTimeout(ctx, registryTimeout)
+	defer cancel()
+	set, err := c.shared.Settings(once, c.cfg.Queue.Name())
+	if err == nil {
+		c.apply(set)
+		c.describe(&me)
+		var command control.Command
+		if command, err = c.shared.Heartbeat(once, me, missedReports*c.cfg.Check); command != "" {
+			c.obey(command)
+			obeyed = true
+		}
+	}
+	if ctx.Err() == nil {
+		c.health.report(opRegistry, err)
+	}
+	return obeyed
+}
+
+// describe fills in what the worker does now.
+func (c *controller) describe(me *control.Worker) {
+	me.State = "running"
+	switch {
+	case c.draining.Load():
+		me.State = "stopping"
+	case c.pause.on():
+		me.State = "paused"
+	}
+	me.Concurrency, me.Holding = c.settings().concurrency, c.leases.count()
+	me.Done, me.Failed = c.results.ended.Load(), c.results.failed.Load()
+	for _, f := range c.leases.invocations() {
+		if me.OldestSince.IsZero() || f.start.Before(me.OldestSince) {
+			me.OldestSince = f.start.UTC()
+		}
+	}
+}
+
+// apply puts in force what operators have set.
+func (c *controller) apply(set control.Settings) {
+	to := resolve(&c.cfg, set)
+	from := c.inForce.Swap(to)
+	if *from == *to {
+		return
+	}
+	c.log.each(lineSettings, to.attrs()...)
+	if from.lease != to.lease {
+		c.keeper.renewSoon()
+	}
+	c.executors.resize(from.concurrency, to.concurrency)
+}
+
+func (c *controller) obey(command control.Command) {
+	c.observe(Event{Kind: Commanded, Command: command})
+	switch command {
+	case control.Pause:
+		c.pause.operator.Pause()
+		c.log.each(linePaused, "by", byOperator)
+	case control.Resume:
+		c.pause.operator.Resume()
+		c.log.each(lineResumed, "by", byOperator)
+	case control.Stop:
+		c.log.each(lineOrdered)
+		c.draining.Store(true)
+		c.stop()
+	}
+}

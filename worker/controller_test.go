@@ -1,0 +1,361 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
+)
+
+// busy is a handler that works until it is told to stop, and counts how many do so at once.
+func busy(now *atomic.Int64, stop <-chan struct{}) worker.Handler {
+	return worker.Func(func(ctx context.Context, _ dbq.Task) error {
+		now.Add(1)
+		defer now.Add(-1)
+		select {
+		case <-stop:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
+
+func configure(t *testing.T, q *dbq.Queue, change func(s *admin.QueueSettings)) {
+	t.Helper()
+	if err := admin.New(q.Client()).ConfigureQueue(t.Context(), q.Name(), change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	enqueue(t, q, 500, dbq.NewTask{})
+	var now atomic.Int64
+	step := make(chan struct{})
+	defer close(step)
+	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2, Check: time.Hour,
+		Logger: slog.New(slog.DiscardHandler)})
+	runs := func(n int64) func() bool { return func() bool { return now.Load() == n } }
+	eventually(t, "two handlers run", runs(2))
+	configure(t, q, func(s *admin.QueueSettings) { s.Concurrency = 5 })
+	eventually(t, "five handlers run", runs(5))
+	configure(t, q, func(s *admin.QueueSettings) { s.Concurrency = 1 })
+	eventually(t, "the worker says that it has one", func() bool {
+		ws, err := admin.New(q.Client()).Workers(t.Context())
+		return err == nil && len(ws) == 1 && ws[0].Concurrency == 1
+	})
+	for range 20 { // as many tasks end, and at most one begins each time
+		step <- struct{}{}
+	}
+	eventually(t, "one handler runs", runs(1))
+	configure(t, q, func(s *admin.QueueSettings) { s.Concurrency = 0 })
+	eventually(t, "the worker's own two run again", runs(2))
+}
+
+func TestLeaseAndAttemptsFollowTheQueuesSettings(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	configure(t, q, func(s *admin.QueueSettings) { s.Lease, s.MaxAttempts = time.Hour, 1 })
+	boom := worker.Func(func(context.Context, dbq.Task) error { return errors.New("boom") })
+	start(t, worker.Worker{Queue: q, Handler: boom, Logger: slog.New(slog.DiscardHandler)})
+	eventually(t, "a failing task is POISON after its first attempt", func() bool {
+		id := enqueue(t, q, 1, dbq.NewTask{})[0]
+		eventually(t, "the task has failed", func() bool { return get(t, q, id).State >= dbq.StateError })
+		return get(t, q, id).State == dbq.StatePoison
+	})
+	var until atomic.Int64
+	other := q.Client().Queue("other")
+	configure(t, other, func(s *admin.QueueSettings) { s.Lease = time.Hour })
+	start(t, worker.Worker{Queue: other, Handler: worker.Func(
+		func(_ context.Context, task dbq.Task) error {
+			until.Store(int64(time.Until(task.LeaseUntil)))
+			return nil
+		}), Logger: slog.New(slog.DiscardHandler)})
+	eventually(t, "a task is leased for an hour", func() bool {
+		enqueue(t, other, 1, dbq.NewTask{})
+		return time.Duration(until.Load()) > 30*time.Minute
+	})
+}
+
+func TestOperatorsOrdersAreObeyed(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	var handled atomic.Int64
+	ended := make(chan error, 1)
+	var obeyed []admin.Command // until ended
+	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Observe: func(e worker.Event) {
+		if e.Kind == worker.Commanded {
+			obeyed = append(obeyed, e.Command)
+		}
+	}, Logger: slog.New(slog.DiscardHandler), Handler: worker.Func(func(context.Context, dbq.Task) error {
+		handled.Add(1)
+		return nil
+	})}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { ended <- w.Run(ctx) }()
+	state := func() string {
+		ws, err := admin.New(q.Client()).Workers(t.Context())
+		if err != nil || len(ws) != 1 || !ws[0].Alive {
+			return ""
+		}
+		return ws[0].State
+	}
+	order := func(o admin.Command) {
+		t.Helper()
+		if err := admin.New(q.Client()).CommandWorker(t.Context(), "the worker", o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := enqueue(t, q, 1, dbq.NewTask{})[0]
+	eventually(t, "the worker is listed", func() bool { return state() == "paused" })
+	time.Sleep(200 * time.Millisecond) // several times what it takes to be handled
+	if handled.Load() != 0 {
+		t.Error("a worker that begins paused took a task")
+	}
+	order(admin.CommandResume)
+	eventually(t, "the worker runs", func() bool {
+		return state() == "running" && get(t, q, first).State == dbq.StateCompleted
+	})
+	order(admin.CommandPause)
+	eventually(t, "the worker is paused", func() bool { return state() == "paused" })
+	before := handled.Load()
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	time.Sleep(200 * time.Millisecond) // several times what it takes to be handled
+	if handled.Load() != before || get(t, q, id).State != dbq.StateCreated {
+		t.Error("a paused worker took a task")
+	}
+	order(admin.CommandResume)
+	eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	order(admin.CommandStop)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run returned %v, want nil after a clean drain", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker did not stop")
+	}
+	want := []admin.Command{admin.CommandResume, admin.CommandPause, admin.CommandResume, admin.CommandStop}
+	if !slices.Equal(obeyed, want) {
+		t.Errorf("it obeyed %v, want %v", obeyed, want)
+	}
+	if ws, err := admin.New(q.Client()).Workers(t.Context()); err != nil || len(ws) != 0 {
+		t.Errorf("got %+v, %v, want a worker that ended to be gone", ws, err)
+	}
+}
+
+// Another process on SQLite wakes nobody here. Nor does a client with another DSN of the same file.
+func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mine, theirs := openAt(t, filepath.Join(dir, "q.db")), openAt(t, dir+"/./q.db")
+	ended := make(chan error, 1)
+	w := worker.Worker{Queue: mine, ID: "w", Check: 50 * time.Millisecond, Concurrency: 1,
+		Handler: worker.HandlerFunc(nil)}
+	go func() { ended <- w.Run(t.Context()) }()
+	configure(t, theirs, func(s *admin.QueueSettings) { s.Concurrency = 3 })
+	eventually(t, "the worker follows the settings", func() bool {
+		ws, err := admin.New(theirs.Client()).Workers(t.Context())
+		return err == nil && len(ws) == 1 && ws[0].Concurrency == 3
+	})
+	if err := admin.New(theirs.Client()).CommandWorker(t.Context(), "w", admin.CommandStop); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker did not stop")
+	}
+}
+
+func TestEveryAttemptIsInTheHistory(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	crashing := enqueue(t, q, 1, dbq.NewTask{Kind: "crashed"})[0]
+	tasks, err := q.Checkout(t.Context(), 1, time.Millisecond)
+	if err != nil || len(tasks) != 1 {
+		t.Fatalf("got %v, %v", tasks, err)
+	}
+	time.Sleep(5 * time.Millisecond)
+	want := map[uuid.UUID]string{crashing: "1 crashed, 2 completed"}
+	for kind, outcomes := range map[string]string{
+		"complete": "1 completed", "delete": "", "fail": "1 failed boom, 2 completed",
+		"poison": "1 poisoned boom", "park": "1 failed boom", "spent": "1 poisoned boom",
+		"snooze": "1 released, 1 completed", "settled": "1 completed",
+		"panic": "1 failed panic: boom, 2 completed",
+	} {
+		nt := dbq.NewTask{Kind: kind}
+		if kind == "spent" {
+			nt.MaxAttempts = 1
+		}
+		want[enqueue(t, q, 1, nt)[0]] = outcomes
+	}
+	seen := make(map[uuid.UUID]int)
+	err = (&worker.Worker{Queue: q, ID: "w", Concurrency: 1, Logger: slog.New(slog.DiscardHandler),
+		Backoff: func(int) time.Duration { return 0 }, UntilEmpty: true,
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+			boom := errors.New("boom")
+			seen[task.ID]++
+			switch first := seen[task.ID] == 1; {
+			case task.Kind == "delete":
+				return dbq.Deleted().Err()
+			case task.Kind == "fail" && first, task.Kind == "spent":
+				return boom
+			case task.Kind == "poison":
+				return dbq.Poisoned(boom).Err()
+			case task.Kind == "park":
+				return dbq.Parked(boom).Err()
+			case task.Kind == "snooze" && first:
+				return dbq.Released(0).Err()
+			case task.Kind == "panic" && first:
+				panic("boom")
+			case task.Kind == "settled":
+				if err := q.Complete(ctx, task.Lease, nil); err != nil {
+					t.Error(err)
+				}
+				return nil
+			}
+			return nil
+		})}).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, outcomes := range want {
+		as, err := admin.New(q.Client()).Attempts(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range as {
+			text, _, _ := strings.Cut(a.Error, "\n")
+			if a.Outcome == dbq.AttemptCrashed {
+				text = ""
+			} else if a.Worker != "w" || a.Started.After(a.Ended) || a.Started.IsZero() || a.Queue != "q" {
+				t.Errorf("%+v: want the worker's name and its times", a)
+			}
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s", a.Attempt, a.Outcome, text)))
+		}
+		if strings.Join(got, ", ") != outcomes {
+			t.Errorf("the history has %q, want %q", strings.Join(got, ", "), outcomes)
+		}
+	}
+}
+
+func TestHistoryIsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for history, want := range map[dbq.History][2]int{
+		dbq.HistoryAll: {2, 2}, dbq.HistoryFailures: {2, 1}, dbq.HistoryNone: {1, 0},
+	} {
+		q := open(t)
+		configure(t, q, func(s *admin.QueueSettings) { s.History = history })
+		id := enqueue(t, q, 1, dbq.NewTask{})[0]
+		failed := false
+		err := (&worker.Worker{Queue: q, Logger: slog.New(slog.DiscardHandler),
+			Backoff: func(int) time.Duration { return 0 }, UntilEmpty: true, History: history,
+			Handler: worker.Func(func(context.Context, dbq.Task) error {
+				if !failed {
+					failed = true
+					return errors.New("boom")
+				}
+				return nil
+			})}).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops := admin.New(q.Client())
+		wantAttempts := func(when string, want int) {
+			if as, err := ops.Attempts(t.Context(), id); err != nil || len(as) != want {
+				t.Errorf("%s: got %v, %v %s, want %d attempts", history, as, err, when, want)
+			}
+		}
+		wantAttempts("of the completed task", want[0])
+		eventually(t, "the task is removed", func() bool {
+			done, err := ops.Clean(t.Context(), q.Name(), dbq.Retention{Completed: time.Millisecond})
+			return err == nil && done.Tasks == 1
+		})
+		wantAttempts("of the removed task", want[1])
+	}
+}
+
+func TestOneOfTheWorkersCleans(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	nothing := worker.Func(func(context.Context, dbq.Task) error { return nil })
+	ids := enqueue(t, q, 30, dbq.NewTask{})
+	for range 3 {
+		start(t, worker.Worker{Queue: q, Handler: nothing, Logger: slog.New(slog.DiscardHandler),
+			Retention: dbq.Retention{Completed: time.Hour}})
+	}
+	eventually(t, "all are done", func() bool {
+		left, err := admin.New(q.Client()).List(t.Context(), admin.Filter{States: []dbq.State{dbq.StateCompleted}})
+		return err == nil && len(left) == len(ids)
+	})
+	configure(t, q, func(s *admin.QueueSettings) {
+		s.Retention.Completed, s.Retention.Attempts = time.Millisecond, time.Millisecond
+	})
+	eventually(t, "the tasks are removed", func() bool {
+		left, err := admin.New(q.Client()).List(t.Context(), admin.Filter{})
+		return err == nil && len(left) == 0
+	})
+	eventually(t, "so is their history", func() bool {
+		as, err := admin.New(q.Client()).Attempts(t.Context(), ids[0])
+		return err == nil && len(as) == 0
+	})
+}
+
+func TestResumedQueueWakesItsWorkers(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	started := make(chan dbq.Task, 10)
+	start(t, patient(q, started))
+	enqueue(t, q, 1, dbq.NewTask{})
+	wantStarted(t, "a task", started)
+	if err := admin.New(q.Client()).PauseQueue(t.Context(), q.Name()); err != nil {
+		t.Fatal(err)
+	}
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	time.Sleep(100 * time.Millisecond) // the worker was woken, and has checked out
+	if state := get(t, q, id).State; state != dbq.StateCreated {
+		t.Errorf("the task is %v, though its queue is paused", state)
+	}
+	if err := admin.New(q.Client()).ResumeQueue(t.Context(), q.Name()); err != nil {
+		t.Fatal(err)
+	}
+	wantStarted(t, "the task of the resumed queue", started)
+}
+
+func TestUnlistedWorkerLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	enqueue(t, q, 1, dbq.NewTask{})
+	started := make(chan struct{})
+	step := make(chan struct{})
+	start(t, worker.Worker{Queue: q, Unlisted: true, Logger: slog.New(slog.DiscardHandler),
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			close(started)
+			<-step
+			return nil
+		})})
+	<-started
+	time.Sleep(100 * time.Millisecond)
+	if ws, err := admin.New(q.Client()).Workers(t.Context()); err != nil || len(ws) != 0 {
+		t.Errorf("got %+v, %v, want nobody", ws, err)
+	}
+	close(step)
+}

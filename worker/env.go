@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"sync/atomic"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/wake"
+)
+
+// env is what all parts of a run share: the worker's fields, the settings in force, where they log, what is known of
+// the database, and how the run ends. Parts do not reach each other through it.
+type env struct {
+	cfg      Worker // with its defaults
+	wake     *wake.Waker
+	inForce  atomic.Pointer[settings]
+	log      *logger
+	health   *health
+	shutdown *shutdown
+}
+
+// settings returns those in force. The controller replaces them.
+func (e *env) settings() *settings { return e.inForce.Load() }
+
+// perCall is how many tasks one call of the handler gets at most.
+func (e *env) perCall() int {
+	if e.cfg.BatchHandler != nil {
+		return e.cfg.BatchSize
+	}
+	return 1
+}
+
+// observed reports whether events are wanted. An event is large, so code that makes one for each task checks this
+// first.
+func (e *env) observed() bool { return e.cfg.Observe != nil }
+
+func (e *env) observe(event Event) {
+	if e.observed() {
+		event.Queue = e.cfg.Queue.Name()
+		e.cfg.Observe(event)
+	}
+}
+
+// limits returns the limits of a task's attempt: those of the handler for this task, and the worker's for the rest.
+func (e *env) limits(t *dbq.Task) Limits {
+	l := Limits{e.cfg.Timeout, e.settings().maxAttempts, e.cfg.Backoff}
+	limiter, ok := e.cfg.Handler.(Limiter)
+	if !ok {
+		return l
+	}
+	own := limiter.Limits(*t)
+	if own.Timeout > 0 {
+		l.Timeout = own.Timeout
+	}
+	if own.MaxAttempts > 0 {
+		l.MaxAttempts = own.MaxAttempts
+	}
+	if own.Backoff != nil {
+		l.Backoff = own.Backoff
+	}
+	return l
+}
+
+// maxAttempts is how many failed attempts make a task POISON here.
+func (e *env) maxAttempts(t *dbq.Task) int {
+	if n := e.limits(t).MaxAttempts; n > 0 {
+		return min(n, t.MaxAttempts)
+	}
+	return t.MaxAttempts
+}

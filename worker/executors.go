@@ -1,0 +1,249 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// executors are the goroutines that call the handler, Concurrency of them. One whose handler ends it (runtime.Goexit)
+// or ignores the end of its context is replaced.
+type executors struct {
+	*env
+	buffer    *buffer
+	leases    *leases
+	admission *admission
+	attempts  *attempts
+	handler   Handler         // with its middleware
+	base      context.Context // what the handlers' contexts are made of
+
+	quit  chan struct{} // closed when no more tasks are to be begun
+	fewer chan struct{} // wakes an idle executor when operators want fewer
+
+	mu       sync.Mutex
+	n        atomic.Int64 // executors that count; written under mu
+	stopping bool
+	drained  chan struct{} // closed when stopping and none is left
+
+	abandoned atomic.Int64 // handlers that ignore the end of their context
+	stacks    stacks       // used by abandon alone
+}
+
+// start starts executors until there are enough.
+func (x *executors) start() {
+	for x.enter() {
+		x.spawn()
+	}
+}
+
+// resize follows a change of the concurrency in force.
+func (x *executors) resize(from, to int) {
+	x.start()
+	for range from - to {
+		select {
+		case x.fewer <- struct{}{}: // an idle one
+		default: // the others check when they are done
+		}
+	}
+}
+
+// stop makes executors end that have no handler running.
+func (x *executors) stop() { close(x.quit) }
+
+// drain waits for the handlers, after stop: until their contexts have ended, and for as long as they may ignore that.
+func (x *executors) drain() {
+	x.change(func() { x.stopping = true })
+	select {
+	case <-x.drained: // those that do not return are abandoned after Grace
+		return
+	case <-x.shutdown.final.Done():
+	}
+	select {
+	case <-x.drained: // what waited for the settler waits no more
+	case <-time.After(wrapUp):
+	}
+}
+
+// enter counts another executor, unless there are enough or the worker is stopping.
+func (x *executors) enter() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stopping || x.n.Load() >= int64(x.settings().concurrency) {
+		return false
+	}
+	x.n.Add(1)
+	return true
+}
+
+func (x *executors) leave() { x.change(func() { x.n.Add(-1) }) }
+
+// leaveIfMany is leave when operators want fewer executors.
+func (x *executors) leaveIfMany() bool {
+	if x.n.Load() <= int64(x.settings().concurrency) { // as almost always
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stopping || x.n.Load() <= int64(x.settings().concurrency) {
+		return false
+	}
+	x.n.Add(-1)
+	return true
+}
+
+func (x *executors) change(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f()
+	if x.stopping && x.n.Load() == 0 {
+		close(x.drained)
+	}
+}
+
+// spawn starts an executor that has been counted.
+func (x *executors) spawn() { go (&executor{executors: x}).run() }
+
+// abandon reports handlers that ignore the end of their context, ends their attempts where they are this worker's to
+// end, and replaces their executors. At most Concurrency executors are replaced, to bound the number of goroutines;
+// beyond that the worker has fewer until handlers return.
+func (x *executors) abandon(stuck []*invocation) {
+	x.stacks.read(x.leases.invocations(), stuck)
+	for _, f := range stuck {
+		x.abandonOne(f, x.stacks.of(f))
+	}
+}
+
+func (x *executors) abandonOne(f *invocation, stack string) {
+	cause, took := context.Cause(f.ctx), time.Since(f.start)
+	x.log.each(lineStuck, aboutTask(&f.tasks[0].task, "tasks", len(f.tasks), "cause", errorText(cause),
+		"after", seconds(took), "stack", stack)...)
+	for _, l := range f.tasks {
+		x.observe(Event{Kind: Stuck, Task: l.task, Duration: took, Err: cause})
+	}
+	for _, l := range f.tasks {
+		if l.unblock != nil {
+			l.unblock()
+		}
+		x.attempts.abandon(l, cause, took)
+	}
+	if x.abandoned.Add(1) <= int64(x.settings().concurrency) {
+		x.spawn()
+	} else {
+		x.leave()
+	}
+}
+
+// executor is one of the goroutines that call the handler.
+type executor struct {
+	*executors
+	goroutine int            // its number, to find its stack by
+	tasks     []*leased      // room for what it takes next
+	one       [1]dbq.Outcome // room for a single task's
+	left      bool           // it does not count any more
+}
+
+// run handles tasks until the worker drains. When a handler ends the goroutine, another one takes its place.
+func (x *executor) run() {
+	x.goroutine = goroutineID()
+	again := true
+	defer func() {
+		if again && !x.left {
+			x.spawn()
+		}
+	}()
+	for again {
+		again = x.next()
+	}
+}
+
+// next handles one task or batch. It is false when the executor is to end.
+func (x *executor) next() bool {
+	select {
+	case <-x.quit:
+		x.leave()
+		return false
+	default:
+	}
+	if x.leaveIfMany() {
+		return false
+	}
+	l := x.buffer.take(x.quit, x.fewer)
+	if l == nil {
+		return true // the next call checks why
+	}
+	tasks := append(x.tasks[:0], l)
+	if x.cfg.BatchHandler != nil {
+		tasks = x.buffer.fill(tasks, x.quit)
+	}
+	x.tasks = tasks
+	x.buffer.took(tasks...)
+	x.buffer.signal()
+	return x.handle(tasks) || x.enter() // it may not have been replaced
+}
+
+// handle calls the handler for those of the tasks that may begin, and ends their attempts. It is false when the worker
+// has gone on without it.
+func (x *executor) handle(tasks []*leased) bool {
+	begin, done := x.admission.admit(tasks)
+	defer done()
+	return len(begin) == 0 || x.call(begin)
+}
+
+func (x *executor) call(tasks []*leased) bool {
+	timeout := x.cfg.Timeout
+	if x.cfg.BatchHandler == nil {
+		timeout = x.limits(&tasks[0].task).Timeout
+	}
+	f, gone := x.leases.begin(x.base, x.goroutine, tasks, timeout)
+	for _, l := range gone { // lost, or out of time
+		x.attempts.lost(l, errNotStarted)
+	}
+	if f == nil {
+		return true
+	}
+	for _, l := range f.tasks {
+		if x.observed() {
+			x.observe(Event{Kind: Started, Task: l.task, Duration: l.task.Waited + f.start.Sub(l.received)})
+		}
+	}
+	returned := false
+	defer func() {
+		if !returned { // the goroutine is ending
+			x.left = !x.ended(f, failures(len(f.tasks), errGoexit)) && !x.enter()
+		}
+	}()
+	out := x.invoke(f)
+	returned = true
+	return x.ended(f, out)
+}
+
+// invoke calls the handler.
+func (x *executor) invoke(f *invocation) []dbq.Outcome {
+	if x.cfg.BatchHandler == nil {
+		x.one[0] = call(f.ctx, x.handler, f.tasks[0].task)
+		return x.one[:]
+	}
+	tasks := make([]dbq.Task, len(f.tasks))
+	for i, l := range f.tasks {
+		tasks[i] = l.task
+	}
+	return callBatch(f.ctx, x.cfg.BatchHandler, tasks)
+}
+
+// ended ends the attempts of an invocation. It is false when the worker has gone on without it.
+func (x *executor) ended(f *invocation, out []dbq.Outcome) bool {
+	took, cause := time.Since(f.start), context.Cause(f.ctx)
+	x.buffer.callEnded(took)
+	if !f.finish() {
+		x.log.each(lineReturned, aboutTask(&f.tasks[0].task, "after", seconds(took))...)
+		x.abandoned.Add(-1)
+		return false
+	}
+	for i, l := range f.tasks {
+		x.attempts.end(l, out[i], cause, took)
+	}
+	return true
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// A Handler does the work of a task and returns how the attempt ends: see dbq.Completed, dbq.Failed, dbq.RetryIn,
+// dbq.Parked, dbq.Poisoned, dbq.Released and dbq.Deleted. A time that is out of bounds is moved into them.
+//
+// ctx carries the values of Run's context. It ends when the task's lease is lost, when Timeout is over, or when
+// DrainTimeout is over after the worker was told to stop; context.Cause returns which.
+//
+// A panic fails the attempt with an error that has the stack. So does runtime.Goexit, which t.FailNow calls; the worker
+// continues in another goroutine.
+type Handler interface {
+	HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome
+}
+
+// HandlerFunc adapts a function that returns an Outcome to a Handler.
+type HandlerFunc func(ctx context.Context, t dbq.Task) dbq.Outcome
+
+// HandleTask calls f.
+func (f HandlerFunc) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome { return f(ctx, t) }
+
+// Func adapts a function that returns an error to a Handler. Nil completes the task, and an error fails the attempt,
+// which is retried after the worker's backoff. An error made by Outcome.Err ends the attempt as that outcome, also when
+// it is wrapped:
+//
+//	return dbq.Parked(err).Err()
+func Func(f func(ctx context.Context, t dbq.Task) error) Handler {
+	return HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome { return dbq.OutcomeOf(f(ctx, t)) })
+}
+
+// A Middleware wraps a handler: it returns a handler that may call next.
+type Middleware func(next Handler) Handler
+
+// A BatchHandler does the work of several tasks in one call, as a bulk insert does. It returns one outcome for each
+// task, in their order; tasks without an outcome have failed. ctx ends when the leases of all tasks are lost. The
+// outcome of a task whose lease was lost is ignored. A panic fails all tasks of the call.
+type BatchHandler interface {
+	HandleTasks(ctx context.Context, ts []dbq.Task) []dbq.Outcome
+}
+
+// BatchFunc adapts a function to a BatchHandler.
+type BatchFunc func(ctx context.Context, ts []dbq.Task) []dbq.Outcome
+
+// HandleTasks calls f.
+func (f BatchFunc) HandleTasks(ctx context.Context, ts []dbq.Task) []dbq.Outcome { return f(ctx, ts) }
+
+// call runs the handler and fails the attempt on a panic. It does not return if the handler calls runtime.Goexit.
+func call(ctx context.Context, h Handler, t dbq.Task) (o dbq.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = dbq.Failed(&panicError{value: v, stack: debug.Stack()})
+		}
+	}()
+	o = h.HandleTask(ctx, t)
+	read(o.Cause())
+	return o
+}
+
+// read calls the error's methods, so that those that panic, as with a nil pointer in an interface, do so within call.
+func read(err error) {
+	if err != nil {
+		_, _ = err.Error(), errors.Is(err, errGoexit)
+	}
+}
+
+// callBatch is call for several tasks.
+func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []dbq.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			out = failures(len(ts), &panicError{value: v, stack: debug.Stack()})
+		}
+	}()
+	out = h.HandleTasks(ctx, ts)
+	for _, o := range out {
+		read(o.Cause())
+	}
+	for len(out) < len(ts) {
+		out = append(out, dbq.Failed(errNoOutcome))
+	}
+	return out
+}
+
+// failures are n outcomes of a call that failed as a whole.
+func failures(n int, err error) []dbq.Outcome {
+	return slices.Repeat([]dbq.Outcome{dbq.Failed(err)}, n)
+}
+
+// errGoexit is the error of an attempt whose handler ended its goroutine.
+var errGoexit = errors.New("worker: the handler called runtime.Goexit, as t.FailNow does, instead of returning")
+
+var errNoOutcome = errors.New("worker: the batch handler returned no outcome for this task")
+
+// panicError is a handler's panic as the error of its attempt.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
+
+// short is the error without the stack.
+func (p *panicError) short() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// asPanic is the panic that an error is, or nil.
+func asPanic(err error) *panicError {
+	var p *panicError
+	errors.As(err, &p)
+	return p
+}
+
+// Limits are the limits of some of a worker's tasks. A zero field means the worker's own.
+type Limits struct {
+	Timeout     time.Duration
+	MaxAttempts int
+	Backoff     func(attempt int) time.Duration
+}
+
+// A Limiter is a Handler with limits for some of its tasks, as a Mux has for kinds. The worker calls Limits before each
+// task.
+type Limiter interface {
+	Limits(t dbq.Task) Limits
+}

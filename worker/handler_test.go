@@ -1,0 +1,275 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/worker"
+)
+
+var sqliteDialect = sqlite.Dialect{}
+
+func hour(int) time.Duration { return time.Hour }
+
+func runEmpty(t *testing.T, w worker.Worker) {
+	t.Helper()
+	w.UntilEmpty = true
+	if w.Backoff == nil {
+		w.Backoff = hour
+	}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMaxAttemptsOfTheWorkerEndInPoisonAndCallTheHook(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		end  dbq.Outcome
+		hook bool
+	}{
+		"failed": {dbq.Failed(boom), true}, "retry": {dbq.RetryIn(time.Hour, boom), true},
+		"poisoned": {dbq.Poisoned(boom), true},
+		"parked":   {dbq.Parked(boom), false}, "released": {dbq.Released(time.Hour), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := q.Client().Queue(name)
+			id := enqueue(t, q, 1, dbq.NewTask{})[0]
+			var hooked []dbq.Task
+			var hookErr error
+			runEmpty(t, worker.Worker{Queue: q, MaxAttempts: 1,
+				OnPoison: func(_ context.Context, t dbq.Task, err error) { hooked, hookErr = append(hooked, t), err },
+				Handler:  worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome { return c.end })})
+			if (get(t, q, id).State == dbq.StatePoison) != c.hook || (len(hooked) == 1 && hooked[0].ID == id) != c.hook {
+				t.Errorf("got %v and hooks %v, want POISON and one hook: %v", get(t, q, id).State, hooked, c.hook)
+			}
+			if c.hook && !errors.Is(hookErr, boom) {
+				t.Errorf("the hook got %v, want %v", hookErr, boom)
+			}
+		})
+	}
+}
+
+func TestHookHearsOfALastAttemptThatCrashed(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
+	if _, err := q.Checkout(t.Context(), 1, dbq.MinLease); err != nil { // and never settled
+		t.Fatal(err)
+	}
+	hooked := make(chan dbq.Task, 1)
+	start(t, worker.Worker{Queue: q, OnPoison: func(_ context.Context, t dbq.Task, _ error) { hooked <- t },
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
+	if task := wantStarted(t, "a lease that ran out", hooked); task.ID != id || task.State != dbq.StatePoison {
+		t.Errorf("the hook got %v in %v", task.ID, task.State)
+	}
+}
+
+func TestSnoozeKeepsTheResultBesideIt(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	runEmpty(t, worker.Worker{Queue: q, Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome {
+		return dbq.Released(time.Hour).WithResult([]byte("half done"))
+	})})
+	if task := get(t, q, id); string(task.Result) != "half done" || task.Attempt != 0 || task.State != dbq.StateCreated {
+		t.Errorf("got %v with %q after %d attempts", task.State, task.Result, task.Attempt)
+	}
+}
+
+type mail struct{ To string }
+
+func TestTypedHandlersGetTheirKinds(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	send, count := dbq.Kind[mail]{Name: "send"}, dbq.Kind[int]{Name: "count"}
+	mux := worker.NewMux()
+	worker.HandleOutcome(mux, send, func(_ context.Context, t dbq.Task, m mail) dbq.Outcome {
+		return dbq.Completed([]byte("to " + m.To))
+	})
+	worker.Handle(mux, count, func(_ context.Context, _ dbq.Task, n int) error { return fmt.Errorf("counted %d", n) },
+		worker.Limits{MaxAttempts: 1})
+	mailID, err := send.Enqueue(t.Context(), q, mail{To: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	countID, err := count.Enqueue(t.Context(), q, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	badID := enqueue(t, q, 1, dbq.NewTask{Kind: "send", Payload: []byte("no JSON")})[0]
+	unknownID := enqueue(t, q, 1, dbq.NewTask{Kind: "other"})[0]
+	runEmpty(t, worker.Worker{Queue: q, Handler: mux})
+
+	if task := get(t, q, mailID); task.State != dbq.StateCompleted || string(task.Result) != "to ann" {
+		t.Errorf("typed task: got %v with %q", task.State, task.Result)
+	}
+	if task := get(t, q, countID); task.State != dbq.StatePoison || string(task.Result) != "counted 7" {
+		t.Errorf("a kind with one attempt: got %v with %q, want POISON", task.State, task.Result)
+	}
+	if task := get(t, q, badID); !task.Parked() || !strings.Contains(string(task.Result), dbq.ErrPayload.Error()) {
+		t.Errorf("a payload that cannot be decoded: got %v with %q, want it parked with the reason", task.State, task.Result)
+	}
+	if task := get(t, q, unknownID); !task.Parked() || !strings.Contains(string(task.Result), `"other"`) {
+		t.Errorf("an unknown kind: got %v with %q, want it parked with the reason", task.State, task.Result)
+	}
+	if _, err := (dbq.Kind[func()]{}).Task(nil); !errors.Is(err, dbq.ErrPayload) {
+		t.Errorf("a value that JSON cannot hold: got %v, want ErrPayload", err)
+	}
+}
+
+func TestBatchHandlerDecidesAboutEachTask(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	ids := enqueue(t, q, 25, dbq.NewTask{})
+	var mu sync.Mutex
+	most, seen := 0, 0
+	runEmpty(t, worker.Worker{Queue: q, Concurrency: 2, BatchSize: 10,
+		BatchHandler: worker.BatchFunc(func(_ context.Context, ts []dbq.Task) []dbq.Outcome {
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, len(ts))
+			out := make([]dbq.Outcome, len(ts))
+			for i, task := range ts {
+				seen++
+				switch task.ID {
+				case ids[3]:
+					out[i] = dbq.Poisoned(errors.New("bad"))
+				case ids[4]:
+					out[i] = dbq.Deleted()
+				default:
+					out[i] = dbq.Completed([]byte("ok"))
+				}
+			}
+			return out
+		})})
+	if most < 2 || most > 10 || seen != 25 {
+		t.Errorf("batches of up to %d, %d tasks in all; want up to 10, and 25", most, seen)
+	}
+	for i, id := range ids {
+		if i == 4 {
+			if _, err := q.Client().Get(t.Context(), id); !errors.Is(err, dbq.ErrNotFound) {
+				t.Errorf("got %v for a deleted task", err)
+			}
+			continue
+		}
+		want := dbq.StateCompleted
+		if i == 3 {
+			want = dbq.StatePoison
+		}
+		if task := get(t, q, id); task.State != want {
+			t.Errorf("task %d is %v, want %v", i, task.State, want)
+		}
+	}
+}
+
+func TestBatchHandlerThatPanicsOrForgetsFailsTheTasks(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	for name, f := range map[string]worker.BatchFunc{
+		"panics":  func(context.Context, []dbq.Task) []dbq.Outcome { panic("kaboom") },
+		"forgets": func(context.Context, []dbq.Task) []dbq.Outcome { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := q.Client().Queue(name)
+			ids := enqueue(t, q, 3, dbq.NewTask{})
+			runEmpty(t, worker.Worker{Queue: q, BatchHandler: f})
+			for _, id := range ids {
+				if task := get(t, q, id); task.State != dbq.StateError || len(task.Result) == 0 {
+					t.Errorf("got %v with %q, want ERROR with a reason", task.State, task.Result)
+				}
+			}
+		})
+	}
+}
+
+func TestMiddlewareIsAroundTheHandlerInOrder(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	enqueue(t, q, 1, dbq.NewTask{})
+	var order []string
+	note := func(name string) worker.Middleware {
+		return func(next worker.Handler) worker.Handler {
+			return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome {
+				order = append(order, name)
+				defer func() { order = append(order, "/"+name) }()
+				return next.HandleTask(ctx, t)
+			})
+		}
+	}
+	runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Middleware: []worker.Middleware{note("outer"), note("inner")},
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
+	if got, want := strings.Join(order, " "), "outer inner /inner /outer"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestHandlersContextCarriesRunsValues(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	enqueue(t, q, 1, dbq.NewTask{})
+	type key struct{}
+	w := worker.Worker{Queue: q, UntilEmpty: true, Handler: worker.Func(
+		func(ctx context.Context, _ dbq.Task) error {
+			if ctx.Value(key{}) != "value" {
+				t.Error("the value of Run's context is missing")
+			}
+			return nil
+		})}
+	if err := w.Run(context.WithValue(t.Context(), key{}, "value")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryTaskIsStartedEndedAndRecordedForTheObserver(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	const n = 50
+	enqueue(t, q, n, dbq.NewTask{})
+	var mu sync.Mutex
+	seen := map[worker.EventKind]int{}
+	runEmpty(t, worker.Worker{Queue: q,
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
+		Observe: func(e worker.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[e.Kind]++
+			if e.Queue != "q" || e.Kind == worker.Ended && e.Outcome != "complete" ||
+				e.Kind == worker.Recorded && e.State != dbq.StateCompleted {
+				t.Errorf("got %+v", e)
+			}
+		}})
+	if seen[worker.Started] != n || seen[worker.Ended] != n || seen[worker.Recorded] != n || seen[worker.Polled] < 1 {
+		t.Errorf("got %v, want %d of each", seen, n)
+	}
+}
+
+// lockedBuffer is written by several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

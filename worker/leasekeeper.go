@@ -1,0 +1,169 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/wake"
+)
+
+const (
+	// renewMost is how many leases one call renews: a call that hangs holds up no more than its own.
+	renewMost = 500
+	// revokedEvery is how often the worker reads whether the tasks that have been in handlers for revokedLeast are
+	// still its own.
+	revokedEvery = 1900 * time.Millisecond
+	revokedLeast = 100 * time.Millisecond
+	// revokedTimeout bounds each such query.
+	revokedTimeout = 5 * time.Second
+)
+
+// leaseKeeper renews the leases of a worker, and ends the handlers whose leases are lost or revoked.
+type leaseKeeper struct {
+	*env
+	leases *leases
+	soon   chan struct{} // see renewSoon
+}
+
+func newLeaseKeeper(e *env, ls *leases) *leaseKeeper {
+	return &leaseKeeper{env: e, leases: ls, soon: make(chan struct{}, 1)}
+}
+
+// renewSoon makes renewals come at once, for the time that is in force now. What was leased for a shorter time does not
+// last until the next renewal of a longer one.
+func (k *leaseKeeper) renewSoon() {
+	select {
+	case k.soon <- struct{}{}:
+	default: // they are to come at once already
+	}
+}
+
+// renew renews all leases, three times within each lease, until ctx ends. A renewal that fails is soon repeated. If a
+// lease cannot be renewed, its handler ends by the local clock, unless the database can still confirm that no other
+// worker has the task.
+func (k *leaseKeeper) renew(ctx context.Context) {
+	pause, overdue := k.settings().lease/3, false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		case <-k.soon:
+		}
+		lease := k.settings().lease
+		pause = lease / 3
+		if overdue = k.renewAll(ctx, lease, overdue); overdue {
+			pause = lease / 30
+		}
+	}
+}
+
+// renewAll renews all leases that need it. overdue is whether some could not be renewed the last time, and the result
+// whether some cannot be now.
+func (k *leaseKeeper) renewAll(ctx context.Context, lease time.Duration, overdue bool) (failed bool) {
+	ls, byKey := k.leases.toRenew(lease)
+	for len(ls) > 0 && ctx.Err() == nil {
+		part := ls[:min(len(ls), renewMost)]
+		ls = ls[len(part):]
+		if overdue {
+			k.vouch(ctx, part, byKey, lease)
+		}
+		err := k.renewSome(ctx, part, byKey, lease)
+		if err != nil && ctx.Err() == nil {
+			failed = true
+			k.vouch(ctx, part, byKey, lease)
+		}
+		if ctx.Err() == nil {
+			k.health.report(opRenew, err)
+		}
+	}
+	return failed
+}
+
+func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[dbq.Lease]*leased,
+	lease time.Duration) error {
+	// One that hangs, as on a dead connection, must leave time for others.
+	ctx, cancel := context.WithTimeout(ctx, lease/6)
+	defer cancel()
+	renewed, lost, err := k.cfg.Queue.ExtendMany(ctx, ls, lease)
+	for _, l := range renewed {
+		k.leases.renewed(byKey[key(l)], l)
+	}
+	for _, l := range lost {
+		k.leases.lose(byKey[key(l)], nil)
+	}
+	return err
+}
+
+// vouch queries which of the leases that cannot be renewed no other worker has taken over. They last for half a lease
+// more. It runs before and after each renewal that fails, at least three times within that half, so that one late
+// answer of a busy machine does no harm. A handler may overlap with the one that took its task over for that long at
+// most.
+func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[dbq.Lease]*leased, lease time.Duration) {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, lease/6)
+	defer cancel()
+	held, err := leasing.StillHeld(ctx, k.cfg.Queue, ls)
+	if err != nil {
+		return
+	}
+	free := make(map[dbq.Lease]bool, len(held))
+	for _, l := range held {
+		free[key(l)] = true
+	}
+	for _, l := range ls {
+		if task := byKey[key(l)]; free[key(l)] {
+			k.leases.vouch(task, begun.Add(lease/2))
+		} else {
+			k.leases.lose(task, nil)
+		}
+	}
+}
+
+// watchRevoked ends the handlers whose tasks are revoked, until ctx ends: at once where the database notifies, and
+// otherwise by a cheap query about those that take long.
+func (k *leaseKeeper) watchRevoked(ctx context.Context) {
+	var revoked <-chan wake.Wakeup
+	if !k.cfg.UntilEmpty {
+		waiter := k.wake.RevokedWaiter(k.cfg.Queue.Name())
+		defer waiter.Close()
+		revoked = waiter.C()
+	}
+	tick := time.NewTicker(revokedEvery)
+	defer tick.Stop()
+	for {
+		least := time.Duration(0)
+		select {
+		case <-ctx.Done():
+			return
+		case <-revoked:
+		case <-tick.C:
+			least = revokedLeast
+		}
+		k.endRevoked(ctx, least)
+	}
+}
+
+// endRevoked ends the revoked ones of the handlers that were called at least so long ago.
+func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
+	ls, byKey := k.leases.inHandlers(least)
+	if len(ls) == 0 {
+		return
+	}
+	once, cancel := context.WithTimeout(ctx, revokedTimeout)
+	defer cancel()
+	lost, err := leasing.Lost(once, k.cfg.Queue, ls[:min(len(ls), dbq.MaxBulk)])
+	if ctx.Err() == nil { // what is not found here, renewals find
+		k.health.report(opRevoked, err)
+	}
+	for _, l := range lost {
+		var cause error
+		if l.Revoked != "" {
+			cause = fmt.Errorf("%w: %s (%w)", ErrRevoked, l.Revoked, dbq.ErrLeaseLost)
+		}
+		k.leases.lose(byKey[key(l.Lease)], cause)
+	}
+}

@@ -1,0 +1,186 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
+)
+
+const (
+	// logMost is how many lines of one kind are written in a logWindow; one line at its end counts the others.
+	logMost   = 10
+	logWindow = time.Second
+	// logIDs is how many tasks' ids a line about many tasks has.
+	logIDs = 3
+	// logCauses bounds the lines of one kind that a window counts, one for each cause. Further causes are counted with
+	// the last one.
+	logCauses = 10
+	// logText bounds an error's text in a line, in bytes.
+	logText = 1000
+)
+
+// logger writes the worker's log so that an incident costs a few lines, however many tasks it concerns. Lines about
+// one task each are limited; events that come to many tasks at once are counted in one line. A window begins with the
+// first event and ends, with what was counted in it, after logWindow.
+type logger struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	window   *time.Timer    // nil while there is none
+	written  map[*line]int  // in this window, with those that were left out
+	counts   []*countedLine // in the order in which they began
+	closed   bool
+	flushing sync.Mutex // held while the end of a window is written
+}
+
+// countedLine is a line about several tasks that is written at the end of the window.
+type countedLine struct {
+	line  *line
+	cause string
+	tasks int
+	first []string
+	attrs []any
+}
+
+func newLogger(log *slog.Logger) *logger {
+	return &logger{log: log, written: map[*line]int{}}
+}
+
+// write writes a line at once, without a limit: for what is rare by itself.
+func (g *logger) write(l *line, attrs ...any) {
+	g.log.Log(context.Background(), l.level, l.text, attrs...)
+}
+
+// each writes a line about one task at once, or counts it when this window has enough of its kind.
+func (g *logger) each(l *line, attrs ...any) {
+	g.mu.Lock()
+	g.begin()
+	g.written[l]++
+	full := g.written[l] > logMost && !g.closed
+	g.mu.Unlock()
+	if !full {
+		g.write(l, attrs...)
+	}
+}
+
+// count adds a task to the line of its kind and cause, which is written with the attributes of the first one at the
+// end of the window.
+func (g *logger) count(l *line, task uuid.UUID, cause string, attrs ...any) {
+	g.mu.Lock()
+	g.begin()
+	c := g.counted(l, cause, attrs)
+	c.tasks++
+	if len(c.first) < logIDs {
+		c.first = append(c.first, task.String())
+	}
+	closed := g.closed
+	g.mu.Unlock()
+	if closed { // no window will end
+		g.flush()
+	}
+}
+
+// counted finds or adds a line; g.mu is held.
+func (g *logger) counted(l *line, cause string, attrs []any) *countedLine {
+	var last *countedLine
+	causes := 0
+	for _, c := range g.counts {
+		if c.line != l {
+			continue
+		}
+		if c.cause == cause {
+			return c
+		}
+		last = c
+		causes++
+	}
+	if causes == logCauses {
+		return last
+	}
+	c := &countedLine{line: l, cause: cause, attrs: attrs}
+	g.counts = append(g.counts, c)
+	return c
+}
+
+// begin begins a window, unless there is one; g.mu is held.
+func (g *logger) begin() {
+	if g.window == nil && !g.closed {
+		g.window = time.AfterFunc(logWindow, g.flush)
+	}
+}
+
+// flush ends the window: it writes what was counted in it.
+func (g *logger) flush() {
+	g.flushing.Lock()
+	defer g.flushing.Unlock()
+	g.mu.Lock()
+	if g.window != nil {
+		g.window.Stop()
+	}
+	counts, written := g.counts, g.written
+	g.window, g.counts, g.written = nil, nil, map[*line]int{}
+	g.mu.Unlock()
+	for _, c := range counts {
+		attrs := append([]any{"tasks", c.tasks, "first", strings.Join(c.first, " ")}, c.attrs...)
+		g.write(c.line, attrs...)
+	}
+	for l, n := range written {
+		if n > logMost {
+			g.write(lineRepeated, "line", l.text, "count", n-logMost)
+		}
+	}
+}
+
+// close writes what was counted. Later lines, as of a handler that Run did not wait for, are written at once.
+func (g *logger) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.flush()
+}
+
+// aboutTask are the attributes of a line about one task.
+func aboutTask(t *dbq.Task, more ...any) []any {
+	return append([]any{"task", t.ID.String(), "kind", t.Kind, "attempt", t.Attempt}, more...)
+}
+
+// errorText is an error in a line: never the stack of a panic, and not longer than logText.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	if p := asPanic(err); p != nil {
+		return cutText(p.short())
+	}
+	return cutText(err.Error())
+}
+
+func cutText(text string) string {
+	if len(text) <= logText {
+		return text
+	}
+	cut := logText
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "..."
+}
+
+// seconds is a duration in a line: rounded, and text, since a JSON handler would write nanoseconds.
+func seconds(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(10 * time.Microsecond)
+	}
+	return d.String()
+}

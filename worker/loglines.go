@@ -1,0 +1,55 @@
+package worker
+
+import "log/slog"
+
+// A line is one kind of line in the log. Its text never changes: what differs from event to event are the attributes.
+// docs/worker.md lists all of them, with what an operator does about each; a test holds the list against these.
+type line struct {
+	level slog.Level
+	text  string
+}
+
+// The life of a worker.
+var (
+	lineStarted  = &line{slog.LevelInfo, "worker: started"}
+	lineStopping = &line{slog.LevelInfo, "worker: stopping"}
+	lineDrained  = &line{slog.LevelWarn, "worker: DrainTimeout is over; the contexts of handlers end"}
+	lineStopped  = &line{slog.LevelInfo, "worker: stopped"}
+	linePaused   = &line{slog.LevelInfo, "worker: paused"}
+	lineResumed  = &line{slog.LevelInfo, "worker: resumed"}
+	lineOrdered  = &line{slog.LevelInfo, "worker: an operator ordered the worker to stop"}
+	lineSettings = &line{slog.LevelInfo, "worker: settings changed"}
+	linePool     = &line{slog.LevelWarn, "worker: more handlers than connections for their transactions"}
+	lineLeave    = &line{slog.LevelWarn, "worker: cannot leave the registry, which forgets the worker in a day"}
+)
+
+// How attempts end.
+var (
+	lineFailed   = &line{slog.LevelWarn, "worker: attempt failed"}
+	lineParked   = &line{slog.LevelWarn, "worker: task parked until an operator acts"}
+	linePoison   = &line{slog.LevelError, "worker: task went to POISON"}
+	lineSpent    = &line{slog.LevelError, "worker: tasks went to POISON as the lease of their last attempt ran out"}
+	linePanic    = &line{slog.LevelError, "worker: handler panicked"}
+	lineConflict = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
+	lineLost     = &line{slog.LevelWarn, "worker: leases lost"}
+	lineTakeover = &line{slog.LevelWarn, "worker: took over tasks whose leases ran out"}
+	lineStuck    = &line{slog.LevelError, "worker: handler ignores the end of its context"}
+	lineReturned = &line{slog.LevelInfo, "worker: handler that ignored the end of its context returned"}
+	lineRefused  = &line{slog.LevelError, "worker: the database refuses to settle a task"}
+	lineUnsure   = &line{slog.LevelWarn, "worker: unknown whether an attempt was settled"}
+	lineLocked   = &line{slog.LevelWarn, "worker: tasks are settled later, as other transactions have locked them"}
+	lineGaveUp   = &line{slog.LevelError, "worker: gave up settling; tasks are handed out again when leases run out"}
+	lineNoHook   = &line{slog.LevelError, "worker: OnPoison was not called for all tasks, or did not return"}
+	lineHook     = &line{slog.LevelError, "worker: OnPoison panicked"}
+)
+
+// The database, and what is done beside the tasks.
+var (
+	lineAway     = &line{slog.LevelWarn, "worker: the database does not answer; trying again"}
+	lineBack     = &line{slog.LevelInfo, "worker: the database answers again"}
+	lineRefuses  = &line{slog.LevelError, "worker: the database refuses an operation; trying again"}
+	lineAccepts  = &line{slog.LevelInfo, "worker: the database accepts an operation again"}
+	lineCleaned  = &line{slog.LevelInfo, "worker: cleaned"}
+	lineNoClean  = &line{slog.LevelDebug, "worker: nothing to clean"}
+	lineRepeated = &line{slog.LevelWarn, "worker: more lines of one kind were left out"}
+)

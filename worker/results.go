@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
+)
+
+// results passes on what became of tasks: to the log, Observe, OnPoison, and the totals of the run. No
+// method waits, and all may be called from any goroutine.
+type results struct {
+	*env
+	poison *poisonHook
+
+	ended    atomic.Int64 // attempts that were settled
+	failed   atomic.Int64 // those of them that failed
+	poisoned atomic.Int64 // tasks that went to POISON
+	lost     atomic.Int64 // leases that were lost
+}
+
+// settled takes in the answer to a settlement that was not locked.
+func (r *results) settled(st *settlement, out dbq.Settled) {
+	t := &st.leased.task
+	if r.observed() {
+		r.observe(Event{Kind: Recorded, Task: *t, State: out.State, Err: out.Err})
+	}
+	switch {
+	case errors.Is(out.Err, dbq.ErrLeaseLost):
+		r.leaseLost(t, dbq.ErrLeaseLost)
+		return
+	case out.Err != nil:
+		r.log.each(lineUnsure, aboutTask(t, "event", string(st.how.Event()), "error", errorText(out.Err))...)
+		return
+	}
+	event := st.how.Event()
+	if event == state.Fail {
+		r.failed.Add(1)
+	}
+	r.ended.Add(1)
+	if event == state.Fail || event == state.PoisonIt {
+		r.logFailure(st, out.State)
+	}
+	if out.State == dbq.StatePoison {
+		r.wentToPoison(*t, st.err)
+	}
+}
+
+// takenOver takes in tasks that a checkout leased, and logs which of them other workers had left unfinished.
+func (r *results) takenOver(tasks []dbq.Task) {
+	for i := range tasks {
+		if t := &tasks[i]; t.TakenOver != nil {
+			r.log.count(lineTakeover, t.ID, t.TakenOver.Worker, "from", t.TakenOver.Worker)
+		}
+	}
+}
+
+// exhausted takes in tasks that a checkout moved to POISON.
+func (r *results) exhausted(tasks []dbq.Task) {
+	for _, t := range tasks {
+		before := ""
+		if t.TakenOver != nil {
+			before = t.TakenOver.Worker
+		}
+		r.log.count(lineSpent, t.ID, before, "from", before)
+		r.wentToPoison(t, nil)
+	}
+}
+
+func (r *results) wentToPoison(t dbq.Task, err error) {
+	r.poisoned.Add(1)
+	r.poison.add(t, err)
+}
+
+// leaseLost counts a task that is no longer this worker's.
+func (r *results) leaseLost(t *dbq.Task, cause error) {
+	r.lost.Add(1)
+	r.observe(Event{Kind: LeaseLost, Task: *t})
+	r.log.count(lineLost, t.ID, errorText(cause), "cause", errorText(cause))
+}
+
+// logFailure logs how an attempt ended that failed. to is the task's state now.
+func (r *results) logFailure(st *settlement, to dbq.State) {
+	t, line := &st.leased.task, lineFailed
+	attrs := []any{"max_attempts", r.maxAttempts(t)}
+	switch {
+	case to == dbq.StatePoison:
+		line = linePoison
+	case to != dbq.StateError:
+		return
+	case !st.how.Retries():
+		line = lineParked
+	default:
+		attrs = append(attrs, "next", strings.TrimPrefix(st.how.String(), "retry "))
+	}
+	r.log.each(line, aboutTask(t, append(attrs, "error", errorText(st.err))...)...)
+}

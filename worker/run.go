@@ -1,0 +1,268 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/core"
+)
+
+// Run works until ctx ends, or until an error that retrying cannot cure: ErrConfig, dbq.ErrClosed, or a refused queue
+// name. An unreachable database is not such an error; Run keeps trying.
+//
+// When ctx ends, Run releases the tasks that have not started, and gives running handlers DrainTimeout to finish, with
+// their leases renewed. If a handler returns because its context ended, its task is released. Run returns nil after a
+// clean drain. DrainTimeout says how long it takes at most.
+func (w *Worker) Run(ctx context.Context) error {
+	r, err := w.newRun(ctx)
+	if err != nil {
+		return err
+	}
+	return r.run()
+}
+
+// Step checks out one task, handles it, settles it, and returns it; found is false if no task is due. With a
+// BatchHandler it takes up to BatchSize tasks and returns the first. The outcome of the task is in the database. Step
+// waits for a handler that ignores its context. It is meant for tests, and for programs that are started for each task.
+func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
+	alone := *w
+	alone.UntilEmpty = true // it needs no wake-ups
+	r, err := alone.newRun(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	return r.step()
+}
+
+// run is one call of Worker.Run. It makes the parts, joins them, and starts and stops them in order. Only it knows all
+// of them:
+//
+//	fetcher -> buffer -> executors -> attempts -> settler -> results -> poisonHook
+//	beside them: leaseKeeper, controller, cleaner
+type run struct {
+	*env
+	began     time.Time
+	base, own context.Context // Run's values, not its end, for handlers; and Run's, for the worker's own statements
+	unreserve func()          // gives back the connections that own has
+	reserved  int             // how many these are
+
+	poison    *poisonHook
+	results   *results
+	leases    *leases
+	keeper    *leaseKeeper
+	settler   *settler
+	buffer    *buffer
+	executors *executors
+	pause     *pause
+	fetcher   *fetcher
+	control   *controller
+	cleaner   *cleaner
+}
+
+// runs tells apart the runs of a process.
+var runs atomic.Int64
+
+func (w *Worker) newRun(ctx context.Context) (*run, error) {
+	cfg, err := w.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	member := fmt.Sprintf("%s/%d", cfg.Queue.Client().Info().ID, runs.Add(1))
+	cfg.ID = cmp.Or(cfg.ID, member)
+	e := &env{cfg: cfg, wake: core.Of(cfg.Queue.Client()).Wake, log: newLogger(cfg.Logger)}
+	e.inForce.Store(resolve(&cfg, control.Settings{}))
+	e.health = newHealth(e.log)
+	r := &run{env: e, began: time.Now()}
+	r.base = context.WithValue(context.WithoutCancel(ctx), queueKey{}, cfg.Queue)
+	r.reserve(ctx)
+	e.shutdown = newShutdown(r.base, context.WithoutCancel(r.own))
+	r.join(member)
+	return r, nil
+}
+
+// reserve keeps connections of a pool that was given to dbq.New for the worker's own statements, which then never wait
+// for connections that transactions of handlers hold: half of the pool's limit, and at most 4, for all workers of the
+// process together.
+func (r *run) reserve(ctx context.Context) {
+	c := core.Of(r.cfg.Queue.Client())
+	pool := &c.Store.Pool
+	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server.OneWriter {
+		c.Logger.Warn("dbq: the pool given to New has one connection, so no lease is renewed while a transaction is open; " +
+			"raise its limit to 3 or more")
+	}
+	r.own, r.reserved, r.unreserve = c.Store.Reserve(ctx)
+}
+
+// join makes the parts.
+func (r *run) join(member string) {
+	e := r.env
+	r.poison, r.leases, r.buffer = newPoisonHook(e), newLeases(e), newBuffer(e)
+	r.results = &results{env: e, poison: r.poison}
+	r.keeper = newLeaseKeeper(e, r.leases)
+	r.settler = newSettler(e, r.leases, r.results)
+	attempts := &attempts{env: e, leases: r.leases, settler: r.settler, results: r.results}
+	r.executors = &executors{env: e, buffer: r.buffer, leases: r.leases, attempts: attempts, handler: r.cfg.Handler,
+		admission: &admission{env: e, leases: r.leases, settler: r.settler, attempts: attempts},
+		base:      r.base, quit: make(chan struct{}), fewer: make(chan struct{}), drained: make(chan struct{})}
+	for _, m := range slices.Backward(r.cfg.Middleware) {
+		r.executors.handler = m(r.executors.handler)
+	}
+	r.leases.stuck = r.executors.abandon
+	r.pause = &pause{log: e.log, program: r.cfg.Switch}
+	if r.cfg.Paused {
+		r.pause.operator.Pause()
+	}
+	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
+		results: r.results, pause: r.pause}
+	shared := core.Of(r.cfg.Queue.Client()).Control
+	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
+		results: r.results, pause: r.pause}
+	r.cleaner = &cleaner{env: e, shared: shared, member: member}
+}
+
+// run is Run.
+func (r *run) run() error {
+	ctx, cancel := context.WithCancel(r.own)
+	defer r.unreserve()
+	defer cancel()
+	defer r.shutdown.close()
+	r.logStart()
+	r.checkPool()
+	settleAll := r.startSettling(ctx)
+	leave := r.startControl(cancel)
+	r.executors.start()
+	err := r.fetcher.run(ctx)
+	r.shutdown.begin()
+	r.control.draining.Store(true)
+	r.log.write(lineStopping, "running", len(r.leases.invocations()), "held", r.leases.count(),
+		"drain_timeout", seconds(r.cfg.DrainTimeout))
+	r.executors.stop()
+	for _, l := range r.buffer.drain() {
+		r.settler.release(l, 0)
+	}
+	r.executors.drain()
+	settleAll()
+	leave()
+	if left := r.executors.abandoned.Load() + r.poison.running.Load(); left > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d of them", ErrAbandoned, left))
+	}
+	r.logStop(err)
+	return err
+}
+
+// step is Step.
+func (r *run) step() (t dbq.Task, found bool, err error) {
+	defer r.unreserve()
+	defer r.log.close()
+	defer r.shutdown.close()
+	defer r.startSettling(r.own)()
+	defer r.executors.stop() // ends what was started in the place of a handler that ignores its context
+	out, err := r.fetcher.lease(r.own, r.perCall(), r.settings().lease)
+	accepted := r.fetcher.accept(out)
+	if err != nil || len(accepted) == 0 {
+		return t, false, err
+	}
+	tasks := make([]*leased, len(accepted))
+	for i := range accepted {
+		tasks[i] = &accepted[i]
+	}
+	detach := context.AfterFunc(r.own, func() { r.leases.cancelAll(ErrShutdown) })
+	defer detach()
+	r.executors.enter()
+	(&executor{executors: r.executors, goroutine: goroutineID()}).handle(tasks)
+	return tasks[0].task, true, nil
+}
+
+// startSettling starts what settles and keeps leases. stop settles everything, and waits for their end.
+func (r *run) startSettling(ctx context.Context) (stop func()) {
+	keep, stopKeeping := context.WithCancel(r.shutdown.final)
+	go r.shutdown.watch(ctx, r.cfg.DrainTimeout, r.cfg.Grace, r.cancelHandlers, r.executors.drained)
+	var background, settling sync.WaitGroup
+	background.Go(func() { r.keeper.renew(keep) })
+	background.Go(func() { r.keeper.watchRevoked(keep) })
+	background.Go(r.poison.run)
+	for range settlers {
+		settling.Go(r.settler.run)
+	}
+	return func() {
+		r.shutdown.begin()
+		r.leases.close() // first: it may have an attempt to settle
+		r.settler.stop()
+		settling.Wait()
+		r.settler.locked.running.Wait() // leases are renewed until then
+		stopKeeping()
+		r.poison.stop()
+		background.Wait()
+	}
+}
+
+// cancelHandlers ends the handlers' contexts, when DrainTimeout is over.
+func (r *run) cancelHandlers() {
+	if running := len(r.leases.invocations()); running > 0 {
+		r.log.write(lineDrained, "running", running, "drain_timeout", seconds(r.cfg.DrainTimeout))
+	}
+	r.leases.cancelAll(ErrShutdown)
+}
+
+// startControl puts the worker into the registry and cleans, until leave is called. stop ends the worker.
+func (r *run) startControl(stop context.CancelFunc) (leave func()) {
+	if r.cfg.Unlisted {
+		return func() {}
+	}
+	r.control.stop = stop
+	ctx, cancel := context.WithCancel(r.shutdown.final)
+	clean, cancelClean := context.WithCancel(r.base) // it can wait for a connection that handlers use, too
+	context.AfterFunc(ctx, cancelClean)
+	var all sync.WaitGroup
+	all.Go(func() { r.control.run(ctx) })
+	all.Go(func() { r.cleaner.run(clean) })
+	return func() {
+		cancel()
+		all.Wait()
+		r.control.leave()
+	}
+}
+
+// logStart says what the worker runs on and with.
+func (r *run) logStart() {
+	c := r.cfg.Queue.Client().Info()
+	attrs := []any{"worker", r.cfg.ID, "engine", c.Dialect, "server", c.Server.Product + " " + c.Server.Version,
+		"strategy", string(c.Strategy), "version", dbq.Version(), "paused", r.pause.on()}
+	if t := c.Target; t != (dialect.Target{}) { // of a client that New made it is not known
+		attrs = append(attrs, "database", t.String())
+	}
+	r.log.write(lineStarted, append(attrs, r.settings().attrs()...)...)
+}
+
+// logStop closes the log with the worker's totals.
+func (r *run) logStop(err error) {
+	r.log.close()
+	attrs := []any{"done", r.results.ended.Load(), "failed", r.results.failed.Load(), "poisoned",
+		r.results.poisoned.Load(), "lost", r.results.lost.Load(), "after", seconds(time.Since(r.began))}
+	if err != nil {
+		attrs = append(attrs, "error", errorText(err))
+	}
+	r.log.write(lineStopped, attrs...)
+}
+
+// checkPool warns of more handlers than can have a transaction open at once. It is not an error, since not every
+// handler begins one.
+func (r *run) checkPool() {
+	client := r.cfg.Queue.Client()
+	limit := client.DB().Stats().MaxOpenConnections
+	left := limit - r.reserved
+	if limit == 0 || r.cfg.Concurrency <= left || client.Info().Server.OneWriter {
+		return
+	}
+	r.log.write(linePool, "concurrency", r.cfg.Concurrency, "connections", left,
+		"cure", "raise pool_max_conns in the DSN, or the limit of the pool given to New, or lower Concurrency")
+}

@@ -1,0 +1,43 @@
+package worker
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/control"
+)
+
+// settings are what operators can change while a worker runs.
+type settings struct {
+	concurrency, batch, maxAttempts int
+	lease, pollMax                  time.Duration
+	history                         dbq.History
+	retention                       dbq.Retention
+}
+
+// resolve returns the settings of a worker: what operators have set for its queue, and its own fields for the rest.
+func resolve(w *Worker, s control.Settings) *settings {
+	set, own := s.Retention, w.Retention
+	return &settings{
+		concurrency: cmp.Or(s.Concurrency, w.Concurrency),
+		batch:       max(cmp.Or(s.Batch, w.Batch), w.BatchSize),
+		maxAttempts: cmp.Or(s.MaxAttempts, w.MaxAttempts),
+		lease:       max(cmp.Or(time.Duration(s.Lease), w.Lease), minLease),
+		pollMax:     max(cmp.Or(time.Duration(s.Poll), w.PollMax), w.PollMin),
+		history:     cmp.Or(dbq.History(s.History), w.History),
+		retention: dbq.Retention{
+			Completed: cmp.Or(time.Duration(set.Completed), own.Completed),
+			Poison:    cmp.Or(time.Duration(set.Poison), own.Poison),
+			Parked:    cmp.Or(time.Duration(set.Parked), own.Parked),
+			Attempts:  cmp.Or(time.Duration(set.Attempts), own.Attempts),
+			Archive:   set.Archive || own.Archive,
+		},
+	}
+}
+
+// attrs are the settings as attributes of a log line.
+func (s *settings) attrs() []any {
+	return []any{"concurrency", s.concurrency, "batch", s.batch, "lease", s.lease.String(), "poll", s.pollMax.String(),
+		"max_attempts", s.maxAttempts, "history", string(s.history)}
+}

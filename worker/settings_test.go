@@ -1,0 +1,33 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/control"
+)
+
+func TestSettingsOfOperatorsAreBeforeTheWorkers(t *testing.T) {
+	t.Parallel()
+	w := Worker{Concurrency: 1, Batch: 20, BatchSize: 3, MaxAttempts: 4, Lease: time.Minute, PollMin: time.Second,
+		PollMax: 5 * time.Second, History: dbq.HistoryAll, Retention: dbq.Retention{Completed: 6, Poison: 7}}
+	own := settings{concurrency: 1, batch: 20, maxAttempts: 4, lease: time.Minute, pollMax: 5 * time.Second,
+		history: dbq.HistoryAll, retention: dbq.Retention{Completed: 6, Poison: 7}}
+	if got := *resolve(&w, control.Settings{}); got != own {
+		t.Errorf("without settings, %+v", got)
+	}
+	set := control.Settings{Concurrency: 10, Batch: 200, MaxAttempts: 40, Lease: control.Duration(time.Hour),
+		Poll: control.Duration(time.Minute), History: "none",
+		Retention: control.Retention{Poison: 70, Parked: 80, Archive: true}}
+	want := settings{concurrency: 10, batch: 200, maxAttempts: 40, lease: time.Hour, pollMax: time.Minute,
+		history: dbq.HistoryNone, retention: dbq.Retention{Completed: 6, Poison: 70, Parked: 80, Archive: true}}
+	if got := *resolve(&w, set); got != want {
+		t.Errorf("with settings, %+v", got)
+	}
+	// Some would make the worker fail.
+	set = control.Settings{Batch: 1, Lease: control.Duration(time.Millisecond), Poll: control.Duration(time.Millisecond)}
+	if got := resolve(&w, set); got.batch != w.BatchSize || got.lease != minLease || got.pollMax != w.PollMin {
+		t.Errorf("with settings that are too small, %+v", got)
+	}
+}

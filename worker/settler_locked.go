@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
+// lockedMaxPause is the longest pause between two tries.
+const lockedMaxPause = 250 * time.Millisecond
+
+// lockedSettlements are those of tasks whose rows other transactions have locked. They are retried until they are done,
+// the lease is lost, or the run is over. Meanwhile their leases are renewed, and other tasks are settled as usual.
+type lockedSettlements struct {
+	mu      sync.Mutex
+	list    []settlement
+	trying  bool           // retryLocked is running
+	running sync.WaitGroup // of retryLocked
+}
+
+// putAside keeps settlements for later. It does not wait.
+func (s *settler) putAside(locked []settlement) {
+	if len(locked) == 0 {
+		return
+	}
+	s.locked.mu.Lock()
+	defer s.locked.mu.Unlock()
+	s.locked.list = append(s.locked.list, locked...)
+	if s.locked.trying {
+		return
+	}
+	s.locked.trying = true
+	s.locked.running.Go(s.retryLocked)
+	s.log.each(lineLocked, "tasks", len(locked), "first", locked[0].leased.task.ID.String(),
+		"event", string(locked[0].how.Event()))
+}
+
+// retryLocked settles what was put aside, until nothing is left.
+func (s *settler) retryLocked() {
+	for pause := settlePause; ; pause = min(pause*2, lockedMaxPause) {
+		s.shutdown.wait(pause, nil)
+		list := s.takeAside()
+		if len(list) == 0 {
+			return
+		}
+		list, gone := s.stillHeld(list, nil)
+		s.giveUp(gone, dbq.ErrLocked)
+		for part := range slices.Chunk(list, s.queue.most) {
+			s.settle(part)
+		}
+	}
+}
+
+// takeAside returns what was put aside. When that is nothing, retryLocked is to end.
+func (s *settler) takeAside() []settlement {
+	s.locked.mu.Lock()
+	defer s.locked.mu.Unlock()
+	list := s.locked.list
+	s.locked.list, s.locked.trying = nil, len(list) > 0
+	return list
+}
+
+// isLocked reports whether another transaction has locked the task of a settlement.
+func isLocked(out dbq.Settled) bool { return errors.Is(out.Err, dbq.ErrLocked) }

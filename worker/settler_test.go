@@ -1,0 +1,103 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// lines is a log that several goroutines write to.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A handler that settled its task itself returns nil, like any that succeeded: nothing is logged, and the attempt is
+// in the history.
+func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settle  func(ctx context.Context, q *dbq.Queue, task dbq.Task) error
+		then    dbq.State
+		outcome dbq.AttemptOutcome
+	}{
+		"completed in a transaction": {func(ctx context.Context, q *dbq.Queue, task dbq.Task) error {
+			tx, err := q.Client().DB().BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if err := q.CompleteTx(ctx, tx, task.Lease, []byte("42")); err != nil {
+				return err
+			}
+			return tx.Commit()
+		}, dbq.StateCompleted, dbq.AttemptCompleted},
+		"completed and deleted": {func(ctx context.Context, q *dbq.Queue, task dbq.Task) error {
+			return q.Settle(ctx, task.Lease, dbq.Deleted())
+		}, state.None, ""},
+		"parked": {func(ctx context.Context, q *dbq.Queue, task dbq.Task) error {
+			return q.Settle(ctx, task.Lease, dbq.Parked(nil))
+		}, dbq.StateError, dbq.AttemptFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			id := enqueue(t, q, 1, dbq.NewTask{})[0]
+			var log lines
+			ended := make(chan error, 1)
+			// The leases are renewed while the handler goes on after it has settled.
+			stop := start(t, worker.Worker{Queue: q, Lease: 2 * time.Second,
+				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+					err := c.settle(ctx, q, task)
+					<-ctx.Done() // the heartbeat finds that the task is not in work any more
+					ended <- err
+					return nil
+				})})
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the attempt is recorded", func() bool {
+				as, err := admin.New(q.Client()).Attempts(t.Context(), id)
+				if c.outcome == "" {
+					return err == nil && len(as) == 0
+				}
+				return err == nil && len(as) == 1 && as[0].Outcome == c.outcome
+			})
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(log.String()) {
+				// On a busy machine a renewal can be late; that is not what this test is about.
+				if !strings.Contains(line, "the database does not answer") {
+					t.Errorf("it logged %s", line)
+				}
+			}
+			if task, err := q.Client().Get(t.Context(), id); (err != nil) != (c.then == state.None) ||
+				err == nil && task.State != c.then {
+				t.Errorf("the task is %v, %v, want %v", task.State, err, c.then)
+			}
+		})
+	}
+}
