@@ -70,8 +70,11 @@ An error is always one line on stderr. Colours appear on terminals only; NO_COLO
 
 ` + exitCodesSection
 
+// Help lists the commands in newRoot's order, and the state table's. Cobra keeps this for all commands of a process,
+// so it is set once: several roots may be made at the same time.
+func init() { cobra.EnableCommandSorting = false }
+
 func newRoot(a *app) *cobra.Command {
-	cobra.EnableCommandSorting = false // help lists the commands in the order below, and the state table's
 	root := &cobra.Command{
 		Use:     "dbq",
 		Short:   "A durable task queue in the database you already run",
