@@ -11,8 +11,8 @@ import (
 	"github.com/mikestefanello/backlite"
 )
 
-// Chosen by trying 10 to 1000 workers on 1, 4 and 16 connections: it claims as many tasks at once as workers wait, and sleeps 100 ms when none
-// does; a second connection only waits for the first one's lock.
+// Chosen by trying 10 to 1000 workers on 1, 4 and 16 connections: it claims as many tasks at once as workers wait,
+// and sleeps 100 ms when none does; a second connection only waits for the first one's lock.
 const (
 	backliteWorkers = 1000
 	backliteConns   = 1

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue, also while Drain runs.
+// A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue, also while
+// Drain runs.
 type contender interface {
 	// Prepare makes empty tables, whatever was there before.
 	Prepare(ctx context.Context) error
 	// Enqueue adds the tasks numbered from, from+1, ... to-1, batch of them in one transaction.
 	Enqueue(ctx context.Context, from, to, batch int) error
-	// Drain works until n tasks are stored as completed, and enters each into the ledger. It returns the time from the first poll
-	// to the last completion, without what starting and stopping cost.
+	// Drain works until n tasks are stored as completed, and enters each into the ledger. It returns the time from the
+	// first poll to the last completion, without what starting and stopping cost.
 	Drain(ctx context.Context, n int, done *ledger) (time.Duration, error)
 	// Stored counts the tasks that the database holds as completed, and as anything else.
 	Stored(ctx context.Context) (completed, others int, err error)
@@ -26,8 +27,8 @@ type contender interface {
 
 // A laborer works until it is told to stop.
 type laborer interface {
-	// Work calls handled for each task that it works, by many goroutines at once, until stop is closed; then it stores what is completed.
-	// end is when the last completion was stored.
+	// Work calls handled for each task that it works, by many goroutines at once, until stop is closed; then it stores
+	// what is completed. end is when the last completion was stored.
 	Work(ctx context.Context, stop <-chan struct{}, handled func(number int)) (end time.Time, err error)
 }
 

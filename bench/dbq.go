@@ -48,8 +48,8 @@ type dbqTasks struct {
 	empty    atomic.Int64 // checkouts that found nothing, since Prepare
 }
 
-// ourEntries are dbq in a group: a bare loop and a worker for each strategy (none: the engine has one), the first of them also with deletion
-// and with what recording attempts costs.
+// ourEntries are dbq in a group: a bare loop and a worker for each strategy (none: the engine has one), the first of
+// them also with deletion and with what recording attempts costs.
 func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry {
 	var all []*entry
 	add := func(e entry, d *dbqTasks) {

@@ -17,7 +17,8 @@ type mysqlFloor struct {
 }
 
 const (
-	// The numbers come from a product of digits: both products bound how deep a recursive query goes, by variables of different names.
+	// The numbers come from a product of digits: both products bound how deep a recursive query goes, by variables of
+	// different names.
 	mysqlInsert = `INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload)
 SELECT UNHEX(CONCAT(LPAD(HEX({now} DIV 1000), 12, '0'), '70008000', LPAD(HEX(i), 12, '0'))), 'bench', '', {state}, 0, 10, coalesce({due}, -1), {now}, {now},
        CONCAT(RPAD(CONCAT('{"number":', i, ',"text":"'), 198, 'x'), '"}')

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// goqiteLoop is goqite's technique as a plain loop: one UPDATE ... RETURNING for each message, which hides it for a while, and a
-// DELETE when it is done. The table has goqite's columns and its index; messages do not outlive their completion.
+// goqiteLoop is goqite's technique as a plain loop: one UPDATE ... RETURNING for each message, which hides it for a
+// while, and a DELETE when it is done. The table has goqite's columns and its index; messages do not outlive their
+// completion.
 type goqiteLoop struct {
 	place *sqlitePlace
 	db    *sql.DB

@@ -35,7 +35,8 @@ type ground struct {
 	table        string  // the empty one's
 }
 
-// growth measures the drain beside many COMPLETED and future tasks, and beside a transaction that is held open, each beside the same without.
+// growth measures the drain beside many COMPLETED and future tasks, and beside a transaction that is held open, each
+// beside the same without.
 func growth(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
 	var entries []*entry
@@ -149,7 +150,8 @@ func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, 
 	return took, errors.Join(err, done.check())
 }
 
-// hold enqueues and drains again and again, first beside nothing and then, as often, beside a transaction that is held open all the time.
+// hold enqueues and drains again and again, first beside nothing and then, as often, beside a transaction that is
+// held open all the time.
 func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, error) {
 	tasks := &dbqTasks{place: g.empty}
 	free := &entry{contender: tasks, group: g.group, name: "dbq, loop, no transaction held open", role: ours}
@@ -161,7 +163,8 @@ func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, erro
 	return []*entry{free, held}, err
 }
 
-// cycle makes as many rounds as fit into o.held, or as many as it is told, then beside a transaction that has read the table and stays open.
+// cycle makes as many rounds as fit into o.held, or as many as it is told, then beside a transaction that has read
+// the table and stays open.
 func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, rounds int) (made int, err error) {
 	if err := phase(ctx, e.Prepare); err != nil {
 		return 0, err
@@ -190,7 +193,8 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 		}
 		rates = append(rates, took)
 	}
-	// Of the second half as many stretches as there are rounds elsewhere: one drain is short, and few meet what is done now and then.
+	// Of the second half as many stretches as there are rounds elsewhere: one drain is short, and few meet what is done
+	// now and then.
 	half := rates[len(rates)/2:]
 	each := max(1, len(half)/o.rounds)
 	for stretch := range slices.Chunk(half[len(half)%each:], each) {

@@ -33,8 +33,8 @@ const (
 	guardLimit = 3 * time.Minute
 )
 
-// guard fails when a ratio is lower than its margin allows. The median over the rounds of each round's ratio is taken, so that a neighbour that
-// works for a second makes no difference.
+// guard fails when a ratio is lower than its margin allows. The median over the rounds of each round's ratio is
+// taken, so that a neighbour that works for a second makes no difference.
 func guard(ctx context.Context, o options, s *servers) error {
 	ctx, cancel := context.WithTimeout(ctx, guardLimit)
 	defer cancel()

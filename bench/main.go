@@ -1,13 +1,14 @@
-// Command bench measures dbq beside other task queues and beside the floor, what the database itself can do: in one run, on the same
-// server, with the same payload, the contenders taking turns in every round. It fails when a contender lost a task or worked it twice.
+// Command bench measures dbq beside other task queues and beside the floor, what the database itself can do: in one
+// run, on the same server, with the same payload, the contenders taking turns in every round. It fails when a
+// contender lost a task or worked it twice.
 //
 //	go run . [-part throughput,million,processes,cost,pickup,growth] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
 //	go run . -save ../docs -render
 //	go run . -guard guard.json [-every] [-update]
 //	go run . -smoke
 //
-// Servers are named by -postgres, -mysql and -mariadb, or by variables; one that is not named is left out. It makes its tables in a schema
-// of its own and drops it at the end. Judge by the ratios.
+// Servers are named by -postgres, -mysql and -mariadb, or by variables; one that is not named is left out. It makes
+// its tables in a schema of its own and drops it at the end. Judge by the ratios.
 package main
 
 import (

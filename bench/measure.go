@@ -65,7 +65,8 @@ const (
 	mixBatch     = 500  // and of an enqueue while others drain
 	singleShare  = 50   // of the tasks, each producer enqueues 1/singleShare one by one
 	leastSingles = 20
-	// leastTimeout and taskTimeout for each task bound each step, so that a contender that hangs is a failure and not a wait.
+	// leastTimeout and taskTimeout for each task bound each step, so that a contender that hangs is a failure and not a
+	// wait.
 	leastTimeout = 3 * time.Minute
 	taskTimeout  = time.Millisecond
 )
@@ -117,8 +118,8 @@ func (s samples) throughput(ctx context.Context, entries []*entry, n, rounds int
 	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error { return s.round(ctx, e, n) })
 }
 
-// longRun are the contenders that a run with very many tasks measures: the main ones, and the floor, in bulk alone. Those that are too slow
-// for all tasks are left out.
+// longRun are the contenders that a run with very many tasks measures: the main ones, and the floor, in bulk alone.
+// Those that are too slow for all tasks are left out.
 func longRun(entries []*entry) []*entry {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.share > 1 || !e.meanwhile && e.role != floor })
 	for _, e := range entries {

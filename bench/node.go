@@ -18,7 +18,8 @@ type nodeRuntime struct {
 
 const installTimeout = time.Minute
 
-// findNode looks for Node.js, and installs what node/package-lock.json pins when it is not there yet. A reason says why there is none.
+// findNode looks for Node.js, and installs what node/package-lock.json pins when it is not there yet. A reason says
+// why there is none.
 func findNode(ctx context.Context) (n *nodeRuntime, reason string) {
 	_, source, _, _ := runtime.Caller(0)
 	n = &nodeRuntime{folder: filepath.Join(filepath.Dir(source), "node")}

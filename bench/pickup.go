@@ -38,8 +38,9 @@ func costFigure(producers int) figure {
 	return figure(plural("single enqueue, %d producer%s, with a listener", producers))
 }
 
-// pickup measures the time from when an enqueue is acknowledged, and from when it was called, to its handler's start, on an idle queue and at half load, and what
-// notifications cost those who enqueue. Half load is the same rate for all on a server: half of what the slowest keeps up with.
+// pickup measures the time from when an enqueue is acknowledged, and from when it was called, to its handler's start,
+// on an idle queue and at half load, and what notifications cost those who enqueue. Half load is the same rate for
+// all on a server: half of what the slowest keeps up with.
 func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
 	var entries []*entry

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// remote is a process that works: another of this program, or node. Requests and replies are lines of JSON on its standard input and output;
-// a reply has its request's id. Between them come lines that tell how many tasks were handled so far.
+// remote is a process that works: another of this program, or node. Requests and replies are lines of JSON on its
+// standard input and output; a reply has its request's id. Between them come lines that tell how many tasks were
+// handled so far.
 type remote struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser

@@ -21,8 +21,8 @@ type result struct {
 	Median    float64 `json:"median"`
 	Min       float64 `json:"min"`
 	Max       float64 `json:"max"`
-	// PerPeer and PerFloor are the median divided by that of the best peer, and of the floor; PerBase, by the first line's of the figure. 0 is
-	// none.
+	// PerPeer and PerFloor are the median divided by that of the best peer, and of the floor; PerBase, by the first
+	// line's of the figure. 0 is none.
 	PerPeer  float64 `json:"per_best_peer,omitempty"`
 	PerFloor float64 `json:"per_floor,omitempty"`
 	PerBase  float64 `json:"per_base,omitempty"`

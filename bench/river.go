@@ -16,9 +16,9 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// riverJobs is River with the settings of its own benchmark (cmd/river/riverbench), which says that they do much better than the
-// defaults: 2,000 workers, a fetch at most each 2 ms, and the time until its completer has stored the last job. Its driver for SQLite is
-// not measured: none of this version can be had from the module proxy.
+// riverJobs is River with the settings of its own benchmark (cmd/river/riverbench), which says that they do much
+// better than the defaults: 2,000 workers, a fetch at most each 2 ms, and the time until its completer has stored the
+// last job. Its driver for SQLite is not measured: none of this version can be had from the module proxy.
 type riverJobs struct {
 	place *pgPlace
 	pool  *pgxpool.Pool // a new one for new tables, whose types have new numbers

@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// solidQueue is Solid Queue's technique as a plain loop: a row in jobs for good, one in ready while it waits, one in claimed while it
-// is worked. A claim takes rows of ready by SKIP LOCKED, writes them to claimed, deletes them from ready and reads their jobs; a finish
-// is a transaction for each job, which marks it and deletes its row in claimed. The tables have its columns and indexes. It claims
-// solidClaim jobs at once where the original claims as many as threads are idle, which is kind to it.
+// solidQueue is Solid Queue's technique as a plain loop: a row in jobs for good, one in ready while it waits, one in
+// claimed while it is worked. A claim takes rows of ready by SKIP LOCKED, writes them to claimed, deletes them from
+// ready and reads their jobs; a finish is a transaction for each job, which marks it and deletes its row in claimed.
+// The tables have its columns and indexes. It claims solidClaim jobs at once where the original claims as many as
+// threads are idle, which is kind to it.
 type solidQueue struct {
 	place     *mysqlPlace
 	deadlocks atomic.Int64

@@ -176,7 +176,8 @@ func killed(t *testing.T, s *sqlrun.Session, kill string) error {
 		done <- err
 	}()
 	for range 200 { // until it works
-		// MySQL answers error 3854 while somebody else's statement has bytes in its text that are no UTF-8, such as a payload.
+		// MySQL answers error 3854 while somebody else's statement has bytes in its text that are no UTF-8, such as a
+		// payload.
 		var busy int
 		err := s.Pool.Write.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Query'", id).Scan(&busy)
 		if err == nil && busy == 1 {

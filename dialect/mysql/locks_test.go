@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
-// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock of a session as a client does that names the schema, and looks for it as one
-// does whose DSN leads there, in whatever case.
+// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock of a session as a client does that names the schema, and
+// looks for it as one does whose DSN leads there, in whatever case.
 func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		named := migrated(t, dsn)

@@ -1,13 +1,16 @@
-// Package mysql is dbq's dialect for MySQL 8.0 and later and MariaDB 10.6 and later, through go-sql-driver/mysql. The two are told apart by
-// what the server says; a DSN whose scheme says otherwise is refused. Import it for its side effect:
+// Package mysql is dbq's dialect for MySQL 8.0 and later and MariaDB 10.6 and later, through go-sql-driver/mysql. The
+// two are told apart by what the server says; a DSN whose scheme says otherwise is refused. Import it for its side
+// effect:
 //
 //	import _ "github.com/dbq-go/dbq/dialect/mysql"
 //
-// Neither server can return the rows that an update changed. So most changes write their rows by primary key and count them; when these are fewer than were given, the
-// change is undone, and they are locked and read first. An update that searches a secondary index would deadlock with those that come by primary key.
+// Neither server can return the rows that an update changed. So most changes write their rows by primary key and
+// count them; when these are fewer than were given, the change is undone, and they are locked and read first. An
+// update that searches a secondary index would deadlock with those that come by primary key.
 //
-// Values are written into the statements' texts, payloads, headers and results as bytes. On MySQL 9, information_schema.processlist cannot show a text with bytes that are no
-// UTF-8, and fails with error 3854 while one runs.
+// Values are written into the statements' texts, payloads, headers and results as bytes. On MySQL 9,
+// information_schema.processlist cannot show a text with bytes that are no UTF-8, and fails with error 3854 while one
+// runs.
 package mysql
 
 import (
@@ -39,8 +42,9 @@ type Dialect struct{}
 // Name is "mysql".
 func (Dialect) Name() string { return "mysql" }
 
-// Inline writes ids as hexadecimal literals of 16 bytes; the servers have no type of their own for them in common. MariaDB reads one in 1.5 microseconds
-// less than the driver's _binary'…', MySQL in 0.4, and no text has bytes for them that are no UTF-8.
+// Inline writes ids as hexadecimal literals of 16 bytes; the servers have no type of their own for them in common.
+// MariaDB reads one in 1.5 microseconds less than the driver's _binary'…', MySQL in 0.4, and no text has bytes for
+// them that are no UTF-8.
 func (Dialect) Inline(text []byte, v any) ([]byte, bool) {
 	id, ok := v.(uuid.UUID)
 	if !ok {
@@ -49,8 +53,8 @@ func (Dialect) Inline(text []byte, v any) ([]byte, bool) {
 	return append(hex.AppendEncode(append(text, "x'"...), id[:]), '\''), true
 }
 
-// A value is escaped into the statement's text, where each byte may become two. besidePayloads is what the other values of a full batch
-// take at most: headers, references, kinds and the queue of maxRows tasks.
+// A value is escaped into the statement's text, where each byte may become two. besidePayloads is what the other
+// values of a full batch take at most: headers, references, kinds and the queue of maxRows tasks.
 const (
 	besidePayloads = 6 << 20
 	leastPacket    = 8 << 20
@@ -61,8 +65,9 @@ const settings = `SHOW VARIABLES WHERE Variable_name IN ('version', 'log_bin', '
   'wsrep_on', 'wsrep_sync_wait', 'group_replication_single_primary_mode', 'group_replication_group_name', 'group_replication_consistency',
   'autocommit', 'innodb_lock_wait_timeout', 'sql_mode', 'character_set_client', 'transaction_read_only', 'tx_read_only')`
 
-// Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ COMMITTED is refused,
-// and so is a caller's pool whose sessions are not as Open makes them where it matters; the error says what to change in its DSN.
+// Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ
+// COMMITTED is refused, and so is a caller's pool whose sessions are not as Open makes them where it matters; the
+// error says what to change in its DSN.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	vars := map[string]string{}
 	rows, err := db.QueryContext(ctx, settings)
@@ -127,8 +132,8 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	return s, nil
 }
 
-// checkSession refuses sessions of a caller's pool that would break promises. Time zone, isolation and the other modes of SQL do not:
-// statements are written so that they mean the same under each.
+// checkSession refuses sessions of a caller's pool that would break promises. Time zone, isolation and the other
+// modes of SQL do not: statements are written so that they mean the same under each.
 func checkSession(vars map[string]string) error {
 	is := func(name string, bad ...string) bool { return slices.Contains(bad, strings.ToUpper(vars[name])) }
 	switch {

@@ -15,11 +15,12 @@ import (
 	mysql "github.com/go-sql-driver/mysql"
 )
 
-// nodeLifetime bounds how long a connection is kept when a DSN names several nodes: a node that was expelled from its cluster still answers
-// questions, and a worker that only asks would not notice.
+// nodeLifetime bounds how long a connection is kept when a DSN names several nodes: a node that was expelled from its
+// cluster still answers questions, and a worker that only asks would not notice.
 const nodeLifetime = time.Minute
 
-// nodes connects to the first node of a list that serves. What prints a pool shows the address of each, not the configuration in it.
+// nodes connects to the first node of a list that serves. What prints a pool shows the address of each, not the
+// configuration in it.
 type nodes []driver.Connector
 
 func newNodes(cfg *mysql.Config, addresses []string) (nodes, error) {
@@ -54,7 +55,8 @@ func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 // Driver is the driver of each of them.
 func (n nodes) Driver() driver.Driver { return n[0].Driver() }
 
-// Connect tries the nodes in order. When there are several, those that are read-only or not part of their cluster are passed over.
+// Connect tries the nodes in order. When there are several, those that are read-only or not part of their cluster are
+// passed over.
 func (n nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	var failed []error
 	for _, node := range n {
@@ -87,7 +89,8 @@ type conn interface {
 	driver.Validator
 }
 
-// nodeConn is a connection that the pool does not keep when its node does not serve: the next one may lead to a node that does.
+// nodeConn is a connection that the pool does not keep when its node does not serve: the next one may lead to a node
+// that does.
 type nodeConn struct {
 	conn
 	refused bool
@@ -115,16 +118,17 @@ func (c *nodeConn) look(err error) {
 // IsValid is asked by the pool before it keeps the connection.
 func (c *nodeConn) IsValid() bool { return !c.refused && c.conn.IsValid() }
 
-// notServing are the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. Nothing happened. Those of
-// a node that is read-only come from the driver as driver.ErrBadConn, see RejectReadOnly.
+// notServing are the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. Nothing
+// happened. Those of a node that is read-only come from the driver as driver.ErrBadConn, see RejectReadOnly.
 var notServing = []uint16{1047, 1053, 3100, 3796, 3797, 3798, 3799}
 
-// clusterSettings are what says how a node is part of a cluster. A variable that a product does not have is missing from the answer.
+// clusterSettings are what says how a node is part of a cluster. A variable that a product does not have is missing
+// from the answer.
 const clusterSettings = `SHOW VARIABLES WHERE Variable_name IN ('read_only', 'wsrep_on', 'wsrep_sync_wait', 'group_replication_group_name',
   'group_replication_single_primary_mode', 'group_replication_consistency')`
 
-// prepare makes the session of a cluster's node see what other nodes have committed before it, and says whether a node is one that
-// takes writes, if others can be tried.
+// prepare makes the session of a cluster's node see what other nodes have committed before it, and says whether a
+// node is one that takes writes, if others can be tried.
 func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -154,8 +158,9 @@ func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 	return err
 }
 
-// causal is the variable to set, and to what, if one is needed, for a session to see what was committed on any node before it asked. Without
-// it a worker whose connection moved to another node could be told that a lease was lost which is only not there yet.
+// causal is the variable to set, and to what, if one is needed, for a session to see what was committed on any node
+// before it asked. Without it a worker whose connection moved to another node could be told that a lease was lost
+// which is only not there yet.
 func causal(v map[string]string) (name, value string) {
 	const consistency = "group_replication_consistency"
 	switch {

@@ -30,7 +30,8 @@ func TestADSNListsNodes(t *testing.T) {
 	}
 }
 
-// A connection goes to the first node that can be reached, and is made anew after a while; with a single one nothing of that is needed.
+// A connection goes to the first node that can be reached, and is made anew after a while; with a single one nothing
+// of that is needed.
 func TestUnreachableNodesArePassedOver(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		u, err := url.Parse(dsn)

@@ -28,11 +28,13 @@ const (
 var passed = []string{"tls", "timeout", "readTimeout", "writeTimeout", "allowCleartextPasswords", "allowNativePasswords", "serverPubKey",
 	"compress", "connectionAttributes"}
 
-// Open makes the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns (16 by default) and
-// the driver's for TLS, timeouts and authentication; those that would change what statements mean are refused, since dbq sets them.
+// Open makes the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns
+// (16 by default) and the driver's for TLS, timeouts and authentication; those that would change what statements mean
+// are refused, since dbq sets them.
 //
-// The nodes of a cluster can be listed, as in mysql://user:password@one:3306,two:3306/database. Each connection is made to the first of them that
-// can be reached, is not read-only, and is part of its cluster; it is made anew after a minute.
+// The nodes of a cluster can be listed, as in mysql://user:password@one:3306,two:3306/database. Each connection is
+// made to the first of them that can be reached, is not read-only, and is part of its cluster; it is made anew after
+// a minute.
 func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	cfg, addresses, conns, err := config(dsn)
 	if err != nil {

@@ -35,7 +35,8 @@ func planTable(t *testing.T, s *sqlrun.Session) {
 	fill(t, s, ranOut, "1, 5, 1, 1, -1, "+now+", 'gone'")
 }
 
-// ways are the index by which each statement must reach the task table. Those that take ids must reach no row but these.
+// ways are the index by which each statement must reach the task table. Those that take ids must reach no row but
+// these.
 var ways = map[string]string{
 	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
 	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
@@ -51,8 +52,9 @@ var ways = map[string]string{
 // lockless are statements that only read, without locks.
 var lockless = []string{"inserted", "due", "count up to", "next queue", "id behind"}
 
-// TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's statistics are from when
-// the table was empty, of tens of thousands of rows, or of a few: then a scan would seem cheap, and lock what others need.
+// TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's
+// statistics are from when the table was empty, of tens of thousands of rows, or of a few: then a scan would seem
+// cheap, and lock what others need.
 func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
@@ -197,8 +199,8 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 	}
 }
 
-// TestACheckoutLocksWhatItTakes counts the rows that a checkout of 5 has locked: those, in the index and in the table, and not what lies
-// before them. On MariaDB a range's end counts, too.
+// TestACheckoutLocksWhatItTakes counts the rows that a checkout of 5 has locked: those, in the index and in the
+// table, and not what lies before them. On MariaDB a range's end counts, too.
 func TestACheckoutLocksWhatItTakes(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)

@@ -39,8 +39,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fill adds n rows of queue work by doubling, so that tens of thousands are a few statements. Values are for state, priority, attempt,
-// fence, due_at, lease_end and taken_by, and may use i, the number of the row.
+// fill adds n rows of queue work by doubling, so that tens of thousands are a few statements. Values are for state,
+// priority, attempt, fence, due_at, lease_end and taken_by, and may use i, the number of the row.
 func fill(t *testing.T, s *sqlrun.Session, n int, values string) {
 	t.Helper()
 	const digits = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL " +

@@ -24,8 +24,8 @@ func TestIdsAreWrittenIntoTheText(t *testing.T) {
 	}
 }
 
-// TestAStatementCanBeReadWhileItRuns looks at the list of processes while a batch waits for a lock: MySQL 9 shows nobody's statements, error 3854, while
-// one has bytes in its text that are no UTF-8.
+// TestAStatementCanBeReadWhileItRuns looks at the list of processes while a batch waits for a lock: MySQL 9 shows
+// nobody's statements, error 3854, while one has bytes in its text that are no UTF-8.
 func TestAStatementCanBeReadWhileItRuns(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)

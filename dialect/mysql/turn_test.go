@@ -34,7 +34,8 @@ func TestWhoDoesNotGetHisTurnGoesOn(t *testing.T) {
 	})
 }
 
-// TestACountThatFallsShortIsUndone completes 20 tasks of which one is not held under the fence: the others alone are done, and said to be.
+// TestACountThatFallsShortIsUndone completes 20 tasks of which one is not held under the fence: the others alone are
+// done, and said to be.
 func TestACountThatFallsShortIsUndone(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		const n = 20

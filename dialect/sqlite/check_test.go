@@ -10,8 +10,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// TestASingleRowIsWrittenWithoutATable: a check by a list of more than two values has SQLite make a table of them, with a page cache of its own, for
-// each row that is written.
+// TestASingleRowIsWrittenWithoutATable: a check by a list of more than two values has SQLite make a table of them,
+// with a page cache of its own, for each row that is written.
 func TestASingleRowIsWrittenWithoutATable(t *testing.T) {
 	t.Parallel()
 	s := planSession(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestNoStatementOfAWorkerScansTheTable holds the promise of flat cost: what a worker runs finds its rows by an index, whether or not
-// the database was ever analyzed. SQLite's plans tell the way, not the cost.
+// TestNoStatementOfAWorkerScansTheTable holds the promise of flat cost: what a worker runs finds its rows by an
+// index, whether or not the database was ever analyzed. SQLite's plans tell the way, not the cost.
 func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
 	s := planSession(t)
 	t.Run("not analyzed", func(t *testing.T) { checkPlans(t, s) })
@@ -33,7 +33,8 @@ func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
 	t.Run("analyzed with many in work", func(t *testing.T) { checkPlans(t, s) })
 }
 
-// wanted are the indexes that the plan of a statement must search by, without their prefix. A search by row id is always good.
+// wanted are the indexes that the plan of a statement must search by, without their prefix. A search by row id is
+// always good.
 var wanted = map[string][]string{
 	"any":            {"busy", "ready"},
 	"next":           {"busy", "ready"},

@@ -145,7 +145,8 @@ func TestACallerWhoLeavesWhenHeIsCalled(t *testing.T) {
 	s.has("next")
 }
 
-// From when a leader has begun, a context that ends changes nothing, neither its own nor that of one whose statement it has taken.
+// From when a leader has begun, a context that ends changes nothing, neither its own nor that of one whose statement
+// it has taken.
 func TestACallerWhoLeavesTooLate(t *testing.T) {
 	s, a := newSharers(t), newAnswers()
 	ids := []string{"leader", "a", "b"}
