@@ -32,15 +32,17 @@ const (
 // longer by up to 25.
 const MaxWorkerID = limits.MaxWorkerID
 
-// check refuses what a task may not be, and gives the headers as they are stored.
+// check reports the first field that is outside its limits. It returns the headers as they are stored.
 func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 	switch {
 	case t.Priority < 0 || t.Priority > MaxPriority:
 		return nil, fmt.Errorf("%w: %d, it must be between 0 (first) and %d", ErrPriority, t.Priority, MaxPriority)
 	case t.MaxAttempts < 0 || t.MaxAttempts > MaxMaxAttempts:
-		return nil, fmt.Errorf("%w: %d, it must be between 1 and %d, or 0 for the default", ErrMaxAttempts, t.MaxAttempts, MaxMaxAttempts)
+		return nil, fmt.Errorf("%w: %d, it must be between 1 and %d, or 0 for the default",
+			ErrMaxAttempts, t.MaxAttempts, MaxMaxAttempts)
 	case len(t.Payload) > maxPayload:
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed: store it elsewhere and enqueue a pointer to it", ErrPayloadSize, len(t.Payload), maxPayload)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed: store it elsewhere and enqueue a pointer to it",
+			ErrPayloadSize, len(t.Payload), maxPayload)
 	case t.Delay != 0 && !t.RunAt.IsZero():
 		return nil, fmt.Errorf("%w: set RunAt or Delay, not both", ErrDelay)
 	}

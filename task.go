@@ -142,7 +142,8 @@ func text(s *string) string {
 func taskOf(r dialect.Row) Task {
 	t := Task{
 		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses, Fence: r.Fence, Payload: r.Payload, Result: r.Result,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses, Fence: r.Fence,
+		Payload: r.Payload, Result: r.Result,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}

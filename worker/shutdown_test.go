@@ -30,6 +30,60 @@ func endsIn(t *testing.T, w worker.Worker, stop func() error) error {
 	return err
 }
 
+func TestShutdownReleasesWhatWasNotStartedAndFinishesTheRest(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	ids := enqueue(t, q, 50, dbq.NewTask{})
+	started, proceed := make(chan struct{}, 50), make(chan struct{})
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Batch: 20,
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			started <- struct{}{}
+			<-proceed
+			return nil
+		})})
+	<-started
+	<-started
+	go func() {
+		time.Sleep(50 * time.Millisecond) // Run is draining by then, or not yet: both must do
+		close(proceed)
+	}()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[dbq.State]int{}
+	for _, id := range ids {
+		task := get(t, q, id)
+		counts[task.State]++
+		if task.State == dbq.StateCreated && task.Attempt != 0 {
+			t.Errorf("a task that was not started has %d attempts", task.Attempt)
+		}
+	}
+	if counts[dbq.StateProcessing] != 0 || counts[dbq.StateCompleted] < 2 ||
+		counts[dbq.StateCompleted]+counts[dbq.StateCreated] != 50 {
+		t.Errorf("got %v, want all COMPLETED or CREATED again", counts)
+	}
+}
+
+func TestHandlerThatStopsAtShutdownHasItsTaskReleased(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	started := make(chan struct{})
+	stop := start(t, worker.Worker{Queue: q, DrainTimeout: 10 * time.Millisecond,
+		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+			close(started)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})})
+	<-started
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if task := get(t, q, id); task.State != dbq.StateCreated || task.Attempt != 0 {
+		t.Errorf("got %v with %d attempts, want CREATED with 0", task.State, task.Attempt)
+	}
+}
+
 func TestRunDoesNotWaitForADatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "q.db")

@@ -160,7 +160,9 @@ func operateLarge(t *test) {
 	c := t.open()
 	n := t.overOneStatement(t.statements().Move[state.Reject])
 	t.enqueueMany(c.Queue("q"), n, nil)
-	for _, e := range []state.Event{admin.Reject, admin.Quarantine, admin.Restore, admin.Reenqueue, admin.Reject, admin.Purge} {
+	for _, e := range []state.Event{
+		admin.Reject, admin.Quarantine, admin.Restore, admin.Reenqueue, admin.Reject, admin.Purge,
+	} {
 		if got, err := admin.New(c).OperateMany(t.ctx, e, admin.Filter{Limit: dbq.MaxBulk}); got != n || err != nil {
 			t.Fatalf("%s: got %d and error %v, want %d", e, got, err, n)
 		}

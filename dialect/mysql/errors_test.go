@@ -28,14 +28,16 @@ func TestClassifyRealErrors(t *testing.T) {
 				return err
 			}
 		}
-		taken, long := fresh(), "repeat('x', 801)"
+		long := "repeat('x', 801)"
+		sameID := row(fresh(), "'q'", "NULL", "0", "0")
+		referred := func() string { return row(fresh(), "'q'", "'r'", "0", "0") }
 		for _, c := range []struct {
 			name    string
 			provoke func(t *testing.T) error
 			want    dialect.Class
 		}{
-			{"the id is taken", write(row(taken, "'q'", "NULL", "0", "0"), row(taken, "'q'", "NULL", "0", "0")), dialect.Duplicate},
-			{"the reference is taken", write(row(fresh(), "'q'", "'r'", "0", "0"), row(fresh(), "'q'", "'r'", "0", "0")), dialect.Duplicate},
+			{"the id is taken", write(sameID, sameID), dialect.Duplicate},
+			{"the reference is taken", write(referred(), referred()), dialect.Duplicate},
 			{"no such table", write("DELETE FROM {prefix}nothing"), dialect.Missing},
 			{"no such column", write("UPDATE {task} SET nothing = 1"), dialect.Missing},
 			{"no such state", write(row(fresh(), "'q'", "NULL", "5", "0")), dialect.Invalid},
@@ -46,14 +48,21 @@ func TestClassifyRealErrors(t *testing.T) {
 			{"a syntax error", write("SELEKT 1"), dialect.Unknown},
 			{"a deadlock", func(t *testing.T) error { return deadlock(t, s) }, dialect.Conflict},
 			{"a lock timeout", func(t *testing.T) error { return whileLocked(t, s, "FOR UPDATE") }, dialect.Conflict},
-			{"a lock not to be had", func(t *testing.T) error { return whileLocked(t, s, "FOR UPDATE NOWAIT") }, dialect.Conflict},
-			{"the queue's lock not to be had", func(t *testing.T) error { return namedLock(t, s) }, dialect.Conflict},
-			{"a transaction that takes no writes", onConn(s, "START TRANSACTION READ ONLY", "DELETE FROM {task}"), dialect.Unavailable},
+			{"a row's lock is not available", func(t *testing.T) error {
+				return whileLocked(t, s, "FOR UPDATE NOWAIT")
+			}, dialect.Conflict},
+			{"the queue's lock is not available", func(t *testing.T) error { return namedLock(t, s) }, dialect.Conflict},
+			{"a read-only transaction",
+				onConn(s, "START TRANSACTION READ ONLY", "DELETE FROM {task}"), dialect.Unavailable},
 			{"a query that an operator ended", func(t *testing.T) error { return killed(t, s, "KILL QUERY") }, dialect.Conflict},
 			{"a session that an operator ended", func(t *testing.T) error { return killed(t, s, "KILL") }, dialect.Ambiguous},
 			{"a context that has ended", dialecttest.InAnEndedContext(s), dialect.Unknown},
-			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.Path = "/dbq_no_such_database" }), dialect.Unavailable},
-			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) { u.User = url.UserPassword("dbq_no_such_user", "hush") }), dialect.Denied},
+			{"no such database", dialecttest.Connect(Open, dsn, func(u *url.URL) {
+				u.Path = "/dbq_no_such_database"
+			}), dialect.Unavailable},
+			{"no such user", dialecttest.Connect(Open, dsn, func(u *url.URL) {
+				u.User = url.UserPassword("dbq_no_such_user", "hush")
+			}), dialect.Denied},
 			{"a right that is missing", func(t *testing.T) error { return withoutRights(t, s, dsn) }, dialect.Denied},
 		} {
 			dialecttest.Classifies(t, Dialect{}, c.name, c.want, c.provoke)
@@ -169,17 +178,26 @@ func killed(t *testing.T, s *sqlrun.Session, kill string) error {
 	done := make(chan error, 1)
 	go func() {
 		// An UPDATE: SLEEP alone answers 1 when it is killed, and no error.
-		_, err := conn.ExecContext(t.Context(), text(s.Names, "UPDATE {task} AS t JOIN (SELECT SLEEP(30) AS x) AS d ON d.x >= 0 SET t.fence = t.fence + 1 WHERE t.id = x'00'"))
+		err := do(t, conn, s, `
+UPDATE {task} AS t
+  JOIN (SELECT SLEEP(30) AS x) AS d ON d.x >= 0
+   SET t.fence = t.fence + 1
+ WHERE t.id = x'00'`)
 		if err == nil {
-			_, err = conn.ExecContext(t.Context(), "SELECT COUNT(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c")
+			err = do(t, conn, s, `
+SELECT COUNT(*)
+  FROM information_schema.columns AS a
+  JOIN information_schema.columns AS b
+  JOIN information_schema.columns AS c`)
 		}
 		done <- err
 	}()
 	for range 200 { // until it works
-		// MySQL answers error 3854 while somebody else's statement has bytes in its text that are no UTF-8, such as a
-		// payload.
+		// MySQL answers error 3854 while another session's statement has bytes in its text that are not UTF-8, such
+		// as a payload.
 		var busy int
-		err := s.Pool.Write.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Query'", id).Scan(&busy)
+		err := s.Pool.Write.QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND command = 'Query'", id).Scan(&busy)
 		if err == nil && busy == 1 {
 			break
 		}

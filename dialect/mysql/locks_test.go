@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
-// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each lock of a session as a client does that names the schema, and
-// looks for it as one does whose DSN leads there, in whatever case.
+// TestLocksDoNotDependOnHowTheSchemaIsNamed takes each session lock as a client that names the schema in its options.
+// A client whose DSN names the schema, in any case, must see that lock.
 func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		named := migrated(t, dsn)
@@ -34,10 +34,11 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		type answer struct {
 			Holder *int64 `db:"holder"`
 		}
+		holder := text(byDSN.Names, "SELECT IS_USED_LOCK({lock_name}) AS holder")
 		for take, free := range locks {
 			_, err = named.Exec(t.Context(), a, take, args)
 			must(t, err)
-			got, err := sqlrun.QueryAs[answer](t.Context(), byDSN, b, text(byDSN.Names, "SELECT IS_USED_LOCK({lock_name}) AS holder"), args)
+			got, err := sqlrun.QueryAs[answer](t.Context(), byDSN, b, holder, args)
 			must(t, err)
 			if len(got) != 1 || got[0].Holder == nil {
 				t.Errorf("a client whose DSN names the schema does not see the lock of one that names it itself: %s", take)

@@ -1,16 +1,15 @@
 // Package mysql is dbq's dialect for MySQL 8.0 and later and MariaDB 10.6 and later, through go-sql-driver/mysql. The
-// two are told apart by what the server says; a DSN whose scheme says otherwise is refused. Import it for its side
-// effect:
+// server's version says which of the two it is; a DSN whose scheme names the other one is refused. Import the package
+// for its side effect:
 //
 //	import _ "github.com/dbq-go/dbq/dialect/mysql"
 //
 // Neither server can return the rows that an update changed. So most changes write their rows by primary key and
-// count them; when these are fewer than were given, the change is undone, and they are locked and read first. An
-// update that searches a secondary index would deadlock with those that come by primary key.
+// count them. If the count is short, the change is rolled back, and the rows are locked and read first. An update that
+// searches a secondary index would deadlock with updates by primary key.
 //
-// Values are written into the statements' texts, payloads, headers and results as bytes. On MySQL 9,
-// information_schema.processlist cannot show a text with bytes that are no UTF-8, and fails with error 3854 while one
-// runs.
+// Values are written into the text of a statement; payloads, headers and results are written as bytes. While a
+// statement whose text is not valid UTF-8 runs, information_schema.processlist of MySQL 9 fails with error 3854.
 package mysql
 
 import (
@@ -18,7 +17,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,15 +34,15 @@ func init() {
 	})
 }
 
-// Dialect speaks to MySQL and MariaDB.
+// Dialect is the dialect of MySQL, MariaDB and TiDB.
 type Dialect struct{}
 
 // Name is "mysql".
 func (Dialect) Name() string { return "mysql" }
 
-// Inline writes ids as hexadecimal literals of 16 bytes; the servers have no type of their own for them in common.
-// MariaDB reads one in 1.5 microseconds less than the driver's _binary'…', MySQL in 0.4, and no text has bytes for
-// them that are no UTF-8.
+// Inline writes ids as hexadecimal literals of 16 bytes, since the servers have no type for ids in common. Compared
+// with the driver's _binary'…', MariaDB parses one in 1.5 microseconds less and MySQL in 0.4, and the text stays
+// UTF-8.
 func (Dialect) Inline(text []byte, v any) ([]byte, bool) {
 	id, ok := v.(uuid.UUID)
 	if !ok {
@@ -60,14 +58,19 @@ const (
 	leastPacket    = 8 << 20
 )
 
-// settings are what Probe asks for, of its session. A variable that a product does not have is missing from the answer.
-const settings = `SHOW VARIABLES WHERE Variable_name IN ('version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
-  'wsrep_on', 'wsrep_sync_wait', 'group_replication_single_primary_mode', 'group_replication_group_name', 'group_replication_consistency',
-  'autocommit', 'innodb_lock_wait_timeout', 'sql_mode', 'character_set_client', 'transaction_read_only', 'tx_read_only')`
+// settings reads the session's variables for Probe. The result lacks the variables that a product does not have.
+const settings = `
+SHOW VARIABLES
+ WHERE Variable_name IN (
+         'version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
+         'wsrep_on', 'wsrep_sync_wait',
+         'group_replication_group_name', 'group_replication_single_primary_mode', 'group_replication_consistency',
+         'autocommit', 'innodb_lock_wait_timeout', 'sql_mode', 'character_set_client',
+         'transaction_read_only', 'tx_read_only')`
 
-// Probe asks the server what it is. A server that is too old, read-only, or that would refuse the writes of READ
-// COMMITTED is refused, and so is a caller's pool whose sessions are not as Open makes them where it matters; the
-// error says what to change in its DSN.
+// Probe reads the server's version and settings. It refuses a server that is too old, that is read-only, or whose
+// binary log would refuse the writes of READ COMMITTED. It also refuses a caller's pool whose sessions lack a setting
+// that dbq needs and Open makes; the error says what to change in the pool's DSN.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	vars := map[string]string{}
 	rows, err := db.QueryContext(ctx, settings)
@@ -94,15 +97,16 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	on := func(name string) bool { return isOn(vars, name) }
 	packet, err := strconv.Atoi(vars["max_allowed_packet"])
 	if err != nil {
-		return dialect.Server{}, fmt.Errorf("%w: the server does not say its max_allowed_packet", dialect.ErrDSN)
+		return dialect.Server{}, unusable("the server does not report its max_allowed_packet")
 	}
 	switch {
 	case on("read_only"):
-		return dialect.Server{}, fmt.Errorf("%w: the server is read-only (a replica?): use the primary", dialect.ErrDSN)
+		return dialect.Server{}, unusable("the server is read-only (a replica?): use the primary")
 	case packet < leastPacket:
-		return dialect.Server{}, fmt.Errorf("%w: max_allowed_packet is %d bytes: set it to 16M or more", dialect.ErrDSN, packet)
+		return dialect.Server{}, unusable("max_allowed_packet is %d bytes: set it to 16M or more", packet)
 	case on("log_bin") && strings.EqualFold(vars["binlog_format"], "STATEMENT"):
-		return dialect.Server{}, fmt.Errorf("%w: binlog_format is STATEMENT, which refuses the writes of READ COMMITTED: set it to ROW", dialect.ErrDSN)
+		return dialect.Server{}, unusable(
+			"binlog_format is STATEMENT, which refuses the writes of READ COMMITTED: set it to ROW")
 	}
 	if err := checkSession(vars); err != nil {
 		return dialect.Server{}, err
@@ -116,42 +120,43 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 		s.LongLockWaits = true
 	}
 	least := [2]int{8, 0}
-	switch { // what is asked first matters: all of these speak MySQL's protocol
-	case strings.Contains(version, "TiDB"): // parses SKIP LOCKED and takes no lock
+	switch { // in this order: all of these speak MySQL's protocol
+	case strings.Contains(version, "TiDB"): // it parses SKIP LOCKED but takes no lock
 		s.Product, s.Strategies, least = tidb, []dialect.Strategy{dialect.CAS}, [2]int{0, 0}
 	case strings.Contains(version, "MariaDB"):
 		s.Product, least = "MariaDB", [2]int{10, 6}
 	}
-	// Locks do not reach other nodes that write: conflicts come at COMMIT there, and GET_LOCK is one node's.
+	// In a cluster where several nodes write, locks hold on one node only: row conflicts are found at COMMIT.
 	if on("wsrep_on") || vars["group_replication_group_name"] != "" && !on("group_replication_single_primary_mode") {
 		s.Strategies = []dialect.Strategy{dialect.CAS}
 	}
 	if !atLeast(version, least) {
-		return dialect.Server{}, fmt.Errorf("%w: the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", dialect.ErrDSN, version)
+		return dialect.Server{}, unusable("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", version)
 	}
 	return s, nil
 }
 
-// checkSession refuses sessions of a caller's pool that would break promises. Time zone, isolation and the other
-// modes of SQL do not: statements are written so that they mean the same under each.
+// checkSession refuses a caller's pool whose sessions would break dbq's promises. It accepts any time zone, isolation
+// level and other SQL mode: the statements mean the same under each.
 func checkSession(vars map[string]string) error {
 	is := func(name string, bad ...string) bool { return slices.Contains(bad, strings.ToUpper(vars[name])) }
 	switch {
 	case is("autocommit", "OFF", "0"):
-		return fmt.Errorf("%w: the pool's sessions have autocommit off, so a question would start a transaction that nobody ends: "+
-			"remove autocommit from the driver's DSN (or the server's init_connect)", dialect.ErrDSN)
+		return unusable("the pool's sessions have autocommit off, so a query would leave a transaction open: " +
+			"remove autocommit from the driver's DSN (or the server's init_connect)")
 	case is("transaction_read_only", "ON", "1"), is("tx_read_only", "ON", "1"):
-		return fmt.Errorf("%w: the pool's sessions are read-only: remove transaction_read_only (tx_read_only) from the driver's DSN", dialect.ErrDSN)
+		return unusable("the pool's sessions are read-only: " +
+			"remove transaction_read_only (tx_read_only) from the driver's DSN")
 	case !strings.Contains(vars["sql_mode"], "STRICT_"):
-		return fmt.Errorf("%w: the pool's sessions have sql_mode '%s', which cuts what is too long without an error: "+
-			"add sql_mode=%%27STRICT_ALL_TABLES%%27 to the driver's DSN", dialect.ErrDSN, vars["sql_mode"])
+		return unusable("the pool's sessions have sql_mode '%s', which truncates values without an error: "+
+			"add sql_mode=%%27STRICT_ALL_TABLES%%27 to the driver's DSN", vars["sql_mode"])
 	case !is("character_set_client", "UTF8MB4"):
-		return fmt.Errorf("%w: the pool's sessions send text as %s, and dbq's is UTF-8: use collation=utf8mb4_bin in the driver's DSN",
-			dialect.ErrDSN, vars["character_set_client"])
+		return unusable("the pool's sessions send text as %s, but dbq sends UTF-8: "+
+			"use collation=utf8mb4_bin in the driver's DSN", vars["character_set_client"])
 	}
 	if name, value := causal(vars); name != "" {
-		return fmt.Errorf("%w: the pool's sessions on one node of this cluster need not see what was committed on another: add %s=%s to the driver's DSN",
-			dialect.ErrDSN, name, value)
+		return unusable("the pool's sessions on one node of this cluster may not see what was committed on another: "+
+			"add %s=%s to the driver's DSN", name, value)
 	}
 	return nil
 }
@@ -167,9 +172,9 @@ func atLeast(version string, least [2]int) bool {
 	return err1 == nil && err2 == nil && (major > least[0] || major == least[0] && minor >= least[1])
 }
 
-// Classify reads the servers' error numbers.
+// Classify returns the class of an error by the server's error number.
 func (Dialect) Classify(err error) dialect.Class {
-	if errors.Is(err, dialect.ErrNoDatabase) { // of the DSN; a schema that is not there is Missing
+	if errors.Is(err, dialect.ErrNoDatabase) { // the DSN's database; a schema that does not exist is Missing
 		return dialect.Unavailable
 	}
 	var e *driver.MySQLError
@@ -185,18 +190,22 @@ func (Dialect) Classify(err error) dialect.Class {
 	switch e.Number {
 	case 1062, 1586:
 		return dialect.Duplicate
-	case 1213, 1205, 1020, 3572, 3101, 1180, 3058, // deadlock, lock timeout, changed row, NOWAIT, Group Replication, rollback, GET_LOCK's deadlock
-		1242,             // our own way of saying that a lock was not had in time
+	case 1213, 1205, 1020, 3572, // deadlock, lock timeout, changed row, NOWAIT
+		3101, 1180, 3058, // rollback by Group Replication, failed commit, deadlock of GET_LOCK
+		1242,             // a statement of dbq did not get its lock in time
 		1317, 3024, 1969, // killed query, statement timeouts
 		8002, 8022, 8028, 9007: // TiDB's
 		return dialect.Conflict
-	case 1040, 1053, 1203, 1226, 1290, 1792, 1836, 1927, 4031, 1047, 9001, 9002, 9003, 9004, 9005, // full, shutting down, read-only, killed, idle, not ready
-		3, 5, 20, 1021, 1026, 1030, 1037, 1038, 1041, 1114, 1135, 1206, 1637, // out of disk, memory, threads, locks, undo; errors of the system
+	case 1040, 1053, 1203, 1226, // full, shutting down
+		1290, 1792, 1836, 1927, 4031, 1047, // read-only, killed, idle, not ready
+		9001, 9002, 9003, 9004, 9005, // TiDB's stores
+		3, 5, 20, 1021, 1026, 1030, 1037, 1038, // out of disk or memory; errors of the system
+		1041, 1114, 1135, 1206, 1637, // out of memory, table space, threads, locks, undo
 		3100, 3796, 3797, 3798, 3799: // a group's member that cannot commit, or begin
 		return dialect.Unavailable
 	case 1158, 1159, 1160, 1161:
 		return dialect.Ambiguous
-	case 1146, 1054, 1049: // 1049: the schema is not there
+	case 1146, 1054, 1049: // 1049: the schema does not exist
 		return dialect.Missing
 	case 1044, 1045, 1142, 1143, 1227, 1370, 1698:
 		return dialect.Denied

@@ -16,7 +16,7 @@ import (
 )
 
 // nodeLifetime bounds how long a connection is kept when a DSN names several nodes: a node that was expelled from its
-// cluster still answers questions, and a worker that only asks would not notice.
+// cluster still answers queries, so that a worker that finds nothing due would not notice.
 const nodeLifetime = time.Minute
 
 // nodes connects to the first node of a list that serves. What prints a pool shows the address of each, not the
@@ -43,7 +43,7 @@ type node struct {
 	database string
 }
 
-// Connect says when the server does not have the database.
+// Connect returns dialect.ErrNoDatabase if the server does not have the database.
 func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := n.Connector.Connect(ctx)
 	if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) && refused.Number == 1049 {
@@ -52,7 +52,7 @@ func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, err
 }
 
-// Driver is the driver of each of them.
+// Driver returns the driver, which all nodes have in common.
 func (n nodes) Driver() driver.Driver { return n[0].Driver() }
 
 // Connect tries the nodes in order. When there are several, those that are read-only or not part of their cluster are
@@ -89,21 +89,21 @@ type conn interface {
 	driver.Validator
 }
 
-// nodeConn is a connection that the pool does not keep when its node does not serve: the next one may lead to a node
-// that does.
+// nodeConn is a connection that the pool discards when its node stops serving, so that the next one may lead to a node
+// that serves.
 type nodeConn struct {
 	conn
 	refused bool
 }
 
-// ExecContext is the driver's.
+// ExecContext executes a statement and notes whether the node refused to serve.
 func (c *nodeConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	r, err := c.conn.ExecContext(ctx, query, args)
 	c.look(err)
 	return r, err
 }
 
-// QueryContext is the driver's.
+// QueryContext runs a query and notes whether the node refused to serve.
 func (c *nodeConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	r, err := c.conn.QueryContext(ctx, query, args)
 	c.look(err)
@@ -115,20 +115,22 @@ func (c *nodeConn) look(err error) {
 	c.refused = c.refused || errors.As(err, &e) && slices.Contains(notServing, e.Number)
 }
 
-// IsValid is asked by the pool before it keeps the connection.
+// IsValid reports whether the pool may keep the connection.
 func (c *nodeConn) IsValid() bool { return !c.refused && c.conn.IsValid() }
 
-// notServing are the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. Nothing
-// happened. Those of a node that is read-only come from the driver as driver.ErrBadConn, see RejectReadOnly.
+// notServing are the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. The
+// statement was not executed. For a read-only node the driver returns driver.ErrBadConn; see RejectReadOnly.
 var notServing = []uint16{1047, 1053, 3100, 3796, 3797, 3798, 3799}
 
-// clusterSettings are what says how a node is part of a cluster. A variable that a product does not have is missing
-// from the answer.
-const clusterSettings = `SHOW VARIABLES WHERE Variable_name IN ('read_only', 'wsrep_on', 'wsrep_sync_wait', 'group_replication_group_name',
-  'group_replication_single_primary_mode', 'group_replication_consistency')`
+// clusterSettings reads how a node is part of a cluster. The result lacks the variables that a product does not have.
+const clusterSettings = `
+SHOW VARIABLES
+ WHERE Variable_name IN (
+         'read_only', 'wsrep_on', 'wsrep_sync_wait',
+         'group_replication_group_name', 'group_replication_single_primary_mode', 'group_replication_consistency')`
 
-// prepare makes the session of a cluster's node see what other nodes have committed before it, and says whether a
-// node is one that takes writes, if others can be tried.
+// prepare makes the session see what other nodes of the cluster have committed. If choose is set, because other nodes
+// can be tried, it returns an error for a node that takes no writes.
 func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -153,14 +155,14 @@ func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 			return err
 		}
 	}
-	// Once for the session, so that its transactions need not say it. The variable has not the same name in all versions.
+	// Once for the session, so that no transaction has to set it. The variable's name differs between versions.
 	_, err = c.conn.ExecContext(ctx, "SET SESSION "+isolation, nil)
 	return err
 }
 
-// causal is the variable to set, and to what, if one is needed, for a session to see what was committed on any node
-// before it asked. Without it a worker whose connection moved to another node could be told that a lease was lost
-// which is only not there yet.
+// causal returns the variable to set, and its value, for a session to see what was committed on any node before its
+// query; name is "" if none is needed. Without it, a worker whose connection moved to another node could take a lease
+// for lost that has not arrived there yet.
 func causal(v map[string]string) (name, value string) {
 	const consistency = "group_replication_consistency"
 	switch {
@@ -179,7 +181,7 @@ func causal(v map[string]string) (name, value string) {
 	return "", ""
 }
 
-// ask reads names and values.
+// ask runs a query for names and values.
 func (c *nodeConn) ask(ctx context.Context, query string) (map[string]string, error) {
 	rows, err := c.conn.QueryContext(ctx, query, nil)
 	if err != nil {

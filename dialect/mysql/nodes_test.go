@@ -30,8 +30,8 @@ func TestADSNListsNodes(t *testing.T) {
 	}
 }
 
-// A connection goes to the first node that can be reached, and is made anew after a while; with a single one nothing
-// of that is needed.
+// A connection goes to the first node that can be reached. It is replaced after a while, unless the DSN names a single
+// node.
 func TestUnreachableNodesArePassedOver(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		u, err := url.Parse(dsn)
@@ -48,7 +48,8 @@ func TestUnreachableNodesArePassedOver(t *testing.T) {
 		must(t, err)
 		defer none.Close()
 		err = none.Write.PingContext(t.Context())
-		if got := (Dialect{}).Classify(err); got != dialect.Unavailable || !strings.Contains(err.Error(), "none of the 2 nodes") {
+		got := Dialect{}.Classify(err)
+		if got != dialect.Unavailable || !strings.Contains(err.Error(), "none of the 2 nodes") {
 			t.Errorf("nobody listens: got %v: %v, want unavailable", got, err)
 		}
 

@@ -17,24 +17,25 @@ import (
 
 const (
 	// lockWait is how many whole seconds a statement waits for a row that another transaction has locked. The client's
-	// own sessions have the least there is, since a batch that waits holds up all that is in it; those of transactions
-	// that the program begins have the server's.
+	// own sessions use the minimum, since a batch that waits delays everything in it; transactions that the program
+	// begins use the server's setting.
 	lockWait     = "innodb_lock_wait_timeout"
 	defaultConns = 16
 	dialTimeout  = 10 * time.Second
 )
 
-// passed are the parameters that go to the driver as they are.
-var passed = []string{"tls", "timeout", "readTimeout", "writeTimeout", "allowCleartextPasswords", "allowNativePasswords", "serverPubKey",
-	"compress", "connectionAttributes"}
+// passed are the parameters that go to the driver unchanged.
+var passed = []string{
+	"tls", "timeout", "readTimeout", "writeTimeout", "allowCleartextPasswords", "allowNativePasswords", "serverPubKey",
+	"compress", "connectionAttributes",
+}
 
-// Open makes the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns
-// (16 by default) and the driver's for TLS, timeouts and authentication; those that would change what statements mean
-// are refused, since dbq sets them.
+// Open returns the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns
+// (16 by default) and the driver's for TLS, timeouts and authentication. Parameters that would change what statements
+// mean are refused, since dbq sets them.
 //
-// The nodes of a cluster can be listed, as in mysql://user:password@one:3306,two:3306/database. Each connection is
-// made to the first of them that can be reached, is not read-only, and is part of its cluster; it is made anew after
-// a minute.
+// A DSN may list the nodes of a cluster, as in mysql://user:password@one:3306,two:3306/database. Each connection goes
+// to the first node that can be reached, is not read-only, and is part of its cluster. It is replaced after a minute.
 func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	cfg, addresses, conns, err := config(dsn)
 	if err != nil {
@@ -42,12 +43,12 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	}
 	callers, err := newNodes(cfg, addresses)
 	if err != nil {
-		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+		return dialect.Pool{}, unusable("%w", err)
 	}
 	cfg.Params[lockWait] = "1"
 	client, err := newNodes(cfg, addresses)
 	if err != nil {
-		return dialect.Pool{}, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+		return dialect.Pool{}, unusable("%w", err)
 	}
 	lifetime := time.Duration(0)
 	if len(addresses) > 1 {
@@ -59,30 +60,38 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	return pool, nil
 }
 
-// caution is what to know about a way to use TLS.
+// unusable returns dialect.ErrDSN with the reason.
+func unusable(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", dialect.ErrDSN, fmt.Errorf(format, args...))
+}
+
+// caution returns the weakness of a TLS setting, or "".
 func caution(tls string) string {
 	switch tls {
 	case "skip-verify":
-		return "tls=skip-verify does not check the server's certificate: another server could answer and read everything; use tls=true"
+		return "tls=skip-verify does not check the server's certificate, " +
+			"so another server could answer and read everything; use tls=true"
 	case "preferred":
-		return "tls=preferred connects without TLS when the server offers none, and does not check its certificate; use tls=true"
+		return "tls=preferred connects without TLS if the server offers none, " +
+			"and does not check its certificate; use tls=true"
 	}
 	return ""
 }
 
-// config reads a DSN, and adds what dbq sets by itself. addresses are those of its nodes.
+// config parses a DSN and adds the settings that dbq needs. addresses are those of its nodes.
 func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	if d.Hosts == "" || d.Database == "" {
-		return nil, nil, 0, fmt.Errorf("%w: it names no host or no database: write %s://user:password@host:3306/database", dialect.ErrDSN, d.Scheme)
+		return nil, nil, 0, unusable("it names no host or no database: "+
+			"write %s://user:password@host:3306/database", d.Scheme)
 	}
 	for node := range strings.SplitSeq(d.Hosts, ",") {
 		host, port, err := dialect.SplitHost(node, "3306")
 		if err != nil {
-			return nil, nil, 0, fmt.Errorf("%w: the host or the port is not one", dialect.ErrDSN)
+			return nil, nil, 0, unusable("a host or its port is invalid")
 		}
 		addresses = append(addresses, net.JoinHostPort(host, port))
 	}
@@ -90,12 +99,13 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if cfg, err = driver.ParseDSN("/?" + params.Encode()); err != nil { // the driver reads its own, and nothing that is secret
-		return nil, nil, 0, fmt.Errorf("%w: the parameters (%s): %w", dialect.ErrDSN, strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
+	cfg, err = driver.ParseDSN("/?" + params.Encode()) // the driver's own parameters, without the password
+	if err != nil {
+		return nil, nil, 0, unusable("the parameters (%s): %w", strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
 	}
 	unchecked := cfg.TLSConfig == "skip-verify" || cfg.TLSConfig == "preferred"
 	if cfg.AllowCleartextPasswords && (cfg.TLSConfig == "" || cfg.TLSConfig == "false" || unchecked) {
-		return nil, nil, 0, fmt.Errorf("%w: allowCleartextPasswords sends the password readable to whoever answers, unless tls=true", dialect.ErrDSN)
+		return nil, nil, 0, unusable("allowCleartextPasswords sends the password in clear text, unless tls=true")
 	}
 	cfg.User, cfg.Passwd = d.User, d.Password
 	cfg.Net, cfg.DBName = "tcp", d.Database
@@ -106,8 +116,9 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	cfg.InterpolateParams = true
 	cfg.Collation = "utf8mb4_bin"
 	cfg.RejectReadOnly = true
-	cfg.MaxAllowedPacket = 1 << 30   // no statement is longer than the server's, which Probe read; asking would be a round trip for each connection
-	cfg.Logger = &driver.NopLogger{} // what it would print is in the errors, too
+	// Probe reads the server's limit once, and no statement exceeds it. 0 would query it for each connection.
+	cfg.MaxAllowedPacket = 1 << 30
+	cfg.Logger = &driver.NopLogger{} // the errors contain what it would log
 	cfg.Params = map[string]string{
 		"sql_mode":  "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 		"time_zone": "'+00:00'",
@@ -115,7 +126,7 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	return cfg, addresses, conns, nil
 }
 
-// parameters tells dbq's own from the driver's.
+// parameters splits a DSN's parameters into dbq's own and the driver's.
 func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 	conns, forDriver = defaultConns, url.Values{}
 	for name := range query {
@@ -124,13 +135,13 @@ func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 		case name == "pool_max_conns":
 			conns, err = strconv.Atoi(value)
 			if err != nil || conns < 1 || conns > 10_000 {
-				return 0, nil, fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, value)
+				return 0, nil, unusable("pool_max_conns=%s, use a number from 1 to 10000", value)
 			}
 		case slices.Contains(passed, name):
 			forDriver.Set(name, value)
 		default:
-			return 0, nil, fmt.Errorf("%w: the parameter %q is not one that dbq leaves to you; known are pool_max_conns, %s",
-				dialect.ErrDSN, name, strings.Join(passed, ", "))
+			return 0, nil, unusable("the parameter %q is not one that dbq accepts; known are pool_max_conns, %s",
+				name, strings.Join(passed, ", "))
 		}
 	}
 	return conns, forDriver, nil

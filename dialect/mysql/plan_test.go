@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/scan"
@@ -40,8 +41,8 @@ func planTable(t *testing.T, s *sqlrun.Session) {
 var ways = map[string]string{
 	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
 	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
-	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY", "take": "PRIMARY", "take over": "PRIMARY",
-	"bury": "PRIMARY", "start": "PRIMARY", "started": "PRIMARY",
+	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY",
+	"take": "PRIMARY", "take over": "PRIMARY", "bury": "PRIMARY", "start": "PRIMARY", "started": "PRIMARY",
 	"won": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
@@ -90,8 +91,10 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	if got, want := len(plain)+len(batches), len(ways); got != want {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)
 	}
-	one := dialect.Args{"queue": "work", "limit": 10, "priority": 9, "holder": "busy", "share": int64(100),
-		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r", "after": uuid.Nil, "before": uuid.Max, "offset": 1999}
+	one := dialect.Args{
+		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r", "queue": "work", "priority": 9,
+		"holder": "busy", "share": int64(100), "after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
+	}
 	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
 		e := &explainer{db: s.Pool.Write}
@@ -114,8 +117,8 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 // batchOf are the arguments of a batch for the first n rows in work, and others when there are fewer.
 func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	t.Helper()
-	found, err := s.Read(t.Context(), text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit"),
-		dialect.Args{"queue": "work", "limit": n})
+	inWork := text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit")
+	found, err := s.Read(t.Context(), inWork, dialect.Args{"queue": "work", "limit": n})
 	must(t, err)
 	ids, fences, states := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	for i := range n {
@@ -156,7 +159,10 @@ func (e *explainer) Query(ctx context.Context, query string, args ...any) (diale
 			return nil, err
 		}
 		col := func(name string) string { return values[slices.Index(names, name)].String }
-		e.lines = append(e.lines, planLine{col("select_type"), col("table"), col("type"), col("key"), col("rows"), col("Extra")})
+		e.lines = append(e.lines, planLine{
+			kind: col("select_type"), table: col("table"), access: col("type"),
+			key: col("key"), rows: col("rows"), extra: col("Extra"),
+		})
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -188,7 +194,8 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 			byIndex = true // a whole index of few rows is as good as its ranges
 		}
 		onLease := l.table == "l" || l.table == "dbq_lease" && l.kind != "INSERT"
-		if onTask && (!byIndex || l.key != want) || onLease && (!byIndex || l.key != "PRIMARY") || strings.Contains(l.extra, "filesort") {
+		wrong := onTask && (!byIndex || l.key != want) || onLease && (!byIndex || l.key != "PRIMARY")
+		if wrong || strings.Contains(l.extra, "filesort") {
 			t.Errorf("%s: wants %s, the plan is\n%+v", name, want, e.lines)
 			return
 		}
@@ -210,8 +217,10 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 			for _, expired := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, expired first %v", strategy, expired), func(t *testing.T) {
 					var locked int
-					c := &checkout{s: &s.Session, r: dialect.CheckoutRequest{Strategy: strategy, Queue: "work", Limit: 5, Lease: 1e9, Holder: "locks", Expired: expired},
-						scan: scan.Scan{Since: scan.FromStart()}}
+					r := dialect.CheckoutRequest{
+						Strategy: strategy, Queue: "work", Limit: 5, Lease: time.Second, Holder: "locks", Expired: expired,
+					}
+					c := &checkout{s: &s.Session, r: r, scan: scan.Scan{Since: scan.FromStart()}}
 					find := c.skipLocked
 					if strategy == dialect.CAS {
 						find = c.seenReady(0)
@@ -238,9 +247,15 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 
 // countLocks is how many row locks the transaction of conn holds.
 func countLocks(ctx context.Context, s *sqlrun.Session, conn dialect.Conn) (int, error) {
-	query := "SELECT count(*) AS now FROM performance_schema.data_locks AS l WHERE l.lock_type = 'RECORD' AND l.thread_id = PS_CURRENT_THREAD_ID()"
+	query := `
+SELECT count(*) AS now
+  FROM performance_schema.data_locks AS l
+ WHERE l.lock_type = 'RECORD' AND l.thread_id = PS_CURRENT_THREAD_ID()`
 	if s.Server.Product == "MariaDB" {
-		query = "SELECT trx_rows_locked AS now FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID()"
+		query = `
+SELECT trx_rows_locked AS now
+  FROM information_schema.innodb_trx
+ WHERE trx_mysql_thread_id = CONNECTION_ID()`
 	}
 	rows, err := s.Query(ctx, conn, query, nil)
 	if err != nil {

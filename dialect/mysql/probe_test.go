@@ -15,6 +15,14 @@ func TestInspect(t *testing.T) {
 	all := []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS}
 	cas := []dialect.Strategy{dialect.CAS}
 	type vars = map[string]string
+	// groupOf is what a member of Group Replication answers.
+	groupOf := func(single, consistency string) vars {
+		return vars{
+			"group_replication_group_name":          "aaaa",
+			"group_replication_single_primary_mode": single,
+			"group_replication_consistency":         consistency,
+		}
+	}
 	for _, c := range []struct {
 		version    string
 		more       vars
@@ -45,16 +53,14 @@ func TestInspect(t *testing.T) {
 		{"10.11.6-MariaDB", vars{"wsrep_on": "ON", "wsrep_sync_wait": "6"}, "", nil, "add wsrep_sync_wait=7"},
 		{"10.11.6-MariaDB", vars{"wsrep_on": "OFF"}, "MariaDB", all, ""},
 		{"8.0.36", vars{"wsrep_on": "ON", "wsrep_sync_wait": "1"}, "MySQL", cas, ""}, // Percona XtraDB Cluster
-		{"8.4.2", vars{"group_replication_group_name": "", "group_replication_single_primary_mode": "OFF"}, "MySQL", all, ""},
-		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "ON"}, "MySQL", all, ""},
-		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "ON", "group_replication_consistency": "EVENTUAL"},
-			"", nil, "add group_replication_consistency='BEFORE_ON_PRIMARY_FAILOVER'"},
-		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF", "group_replication_consistency": "BEFORE"},
-			"MySQL", cas, ""},
-		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF", "group_replication_consistency": "AFTER"},
-			"MySQL", cas, ""},
-		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "OFF",
-			"group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER"}, "", nil, "add group_replication_consistency='BEFORE'"},
+		{"8.4.2", vars{"group_replication_group_name": "", "group_replication_single_primary_mode": "OFF"},
+			"MySQL", all, ""},
+		{"8.4.2", vars{"group_replication_group_name": "aaaa", "group_replication_single_primary_mode": "ON"},
+			"MySQL", all, ""},
+		{"8.4.2", groupOf("ON", "EVENTUAL"), "", nil, "add group_replication_consistency='BEFORE_ON_PRIMARY_FAILOVER'"},
+		{"8.4.2", groupOf("OFF", "BEFORE"), "MySQL", cas, ""},
+		{"8.4.2", groupOf("OFF", "AFTER"), "MySQL", cas, ""},
+		{"8.4.2", groupOf("OFF", "BEFORE_ON_PRIMARY_FAILOVER"), "", nil, "add group_replication_consistency='BEFORE'"},
 
 		{"8.4.2", vars{"read_only": "ON"}, "", nil, "read-only"},
 		{"10.11.6-MariaDB", vars{"read_only": "1"}, "", nil, "read-only"},
@@ -83,7 +89,8 @@ func TestInspect(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || s.Product != c.product || s.Version != c.version || !slices.Equal(s.Strategies, c.strategies) || !s.ExplicitTx || s.Precision == 0 {
+		if err != nil || s.Product != c.product || s.Version != c.version ||
+			!slices.Equal(s.Strategies, c.strategies) || !s.ExplicitTx || s.Precision == 0 {
 			t.Errorf("%s %v: got %+v, %v, want %s with %v", c.version, c.more, s, err, c.product, c.strategies)
 		}
 	}
@@ -95,7 +102,10 @@ func TestInspectMaxPayload(t *testing.T) {
 	for packet, want := range map[string]int{
 		"8388608": 1 << 20, "16777216": 5 << 20, "67108864": 29 << 20, "1073741824": 100 << 20,
 	} {
-		s, err := inspect(map[string]string{"version": "8.4.2", "max_allowed_packet": packet, "sql_mode": "STRICT_TRANS_TABLES", "character_set_client": "utf8mb4"})
+		s, err := inspect(map[string]string{
+			"version": "8.4.2", "max_allowed_packet": packet,
+			"sql_mode": "STRICT_TRANS_TABLES", "character_set_client": "utf8mb4",
+		})
 		if err != nil || s.MaxPayload != want {
 			t.Errorf("%s: got %d, %v, want %d", packet, s.MaxPayload, err, want)
 		}

@@ -39,16 +39,22 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fill adds n rows of queue work by doubling, so that tens of thousands are a few statements. Values are for state,
-// priority, attempt, fence, due_at, lease_end and taken_by, and may use i, the number of the row.
+// fill adds n rows of queue work by one statement. Values are for state, priority, attempt, fence, due_at, lease_end
+// and taken_by, and may use n.i, the number of the row. n is at most 100,000.
 func fill(t *testing.T, s *sqlrun.Session, n int, values string) {
 	t.Helper()
-	const digits = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL " +
-		"SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
-	query := fmt.Sprintf(`INSERT INTO {task} (id, queue, kind, max_attempts, created, updated, payload, state, priority, attempt, fence, due_at, lease_end, taken_by)
-SELECT UNHEX(CONCAT('%x', '7', LPAD(HEX(n.i), 15, '0'))), 'work', '', 10, 1, 1, REPEAT('p', 40), %s
-  FROM (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS i FROM %[3]s a, %[3]s b, %[3]s c, %[3]s e, %[3]s f) AS n WHERE n.i < %[4]d`,
-		[]byte(uuid.NewString()[:8]), values, digits, n)
+	const digits = `(
+  SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL
+  SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)`
+	query := fmt.Sprintf(`
+INSERT INTO {task}
+       (id, queue, kind, max_attempts, created, updated, payload,
+        state, priority, attempt, fence, due_at, lease_end, taken_by)
+SELECT UNHEX(CONCAT('%x', '7', LPAD(HEX(n.i), 15, '0'))), 'work', '', 10, 1, 1, REPEAT('p', 40),
+       %s
+  FROM (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS i
+          FROM %[3]s a, %[3]s b, %[3]s c, %[3]s e, %[3]s f) AS n
+ WHERE n.i < %[4]d`, []byte(uuid.NewString()[:8]), values, digits, n)
 	if _, err := s.Pool.Write.ExecContext(t.Context(), text(s.Names, query)); err != nil {
 		t.Fatalf("%v\n%s", err, query)
 	}
@@ -73,7 +79,8 @@ func TestProbe(t *testing.T) {
 		if strings.HasPrefix(dsn, "mariadb:") {
 			product = "MariaDB"
 		}
-		if s.Product != product || s.Version == "" || len(s.Strategies) != 3 || s.MaxPayload < 1<<20 || s.Precision == 0 || !s.ExplicitTx {
+		if s.Product != product || s.Version == "" || len(s.Strategies) != 3 ||
+			s.MaxPayload < 1<<20 || s.Precision == 0 || !s.ExplicitTx {
 			t.Errorf("got %+v", s)
 		}
 		t.Logf("%+v", s)

@@ -24,8 +24,8 @@ func TestIdsAreWrittenIntoTheText(t *testing.T) {
 	}
 }
 
-// TestAStatementCanBeReadWhileItRuns looks at the list of processes while a batch waits for a lock: MySQL 9 shows
-// nobody's statements, error 3854, while one has bytes in its text that are no UTF-8.
+// TestAStatementCanBeReadWhileItRuns reads the list of processes while a batch waits for a lock. MySQL 9 shows no
+// statement at all, error 3854, while one of them has bytes in its text that are not UTF-8.
 func TestAStatementCanBeReadWhileItRuns(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
@@ -33,20 +33,26 @@ func TestAStatementCanBeReadWhileItRuns(t *testing.T) {
 		held, err := s.Read(t.Context(), text(s.Names, "SELECT id, fence FROM {task}"), nil)
 		must(t, err)
 		ids := dialect.Col[uuid.UUID]{held[0].ID, held[1].ID, {0xff, 0xfe}}
+		lock := text(s.Names, "UPDATE {task} SET updated = updated + 1 WHERE id = :id")
+		complete, args := s.Statements.Batches["complete uniform"], dialect.Args{"id": ids, "fence": int64(1)}
 		done := make(chan error, 1)
 		must(t, s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
-			if _, err := s.Exec(ctx, c, text(s.Names, "UPDATE {task} SET updated = updated + 1 WHERE id = :id"), dialect.Args{"id": ids[1]}); err != nil {
+			if _, err := s.Exec(ctx, c, lock, dialect.Args{"id": ids[1]}); err != nil {
 				return err
 			}
 			go func() {
 				done <- s.Autocommit(t.Context(), func(ctx context.Context, c dialect.Conn) error {
-					_, err := s.ExecBatch(ctx, c, s.Statements.Batches["complete uniform"], dialect.Args{"id": ids, "fence": int64(1)}, len(ids))
+					_, err := s.ExecBatch(ctx, c, complete, args, len(ids))
 					return err
 				})
 			}()
 			shown, id := "", hex.EncodeToString(ids[2][:])
+			const waiting = `
+SELECT info
+  FROM information_schema.processlist
+ WHERE info LIKE CONCAT('UPDATE %', ?, '%')`
 			for range 1000 { // another test's statement may have a payload of any bytes
-				err = s.Pool.Write.QueryRowContext(ctx, "SELECT info FROM information_schema.processlist WHERE info LIKE CONCAT('UPDATE %', ?, '%')", id).Scan(&shown)
+				err = s.Pool.Write.QueryRowContext(ctx, waiting, id).Scan(&shown)
 				if err == nil {
 					break
 				}

@@ -9,12 +9,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestWhoDoesNotGetHisTurnGoesOn holds the turn, as a session could that a proxy keeps.
-func TestWhoDoesNotGetHisTurnGoesOn(t *testing.T) {
+// TestCheckoutWithoutTurnGoesOn holds the lock of the turn, as could a session that a proxy keeps.
+func TestCheckoutWithoutTurnGoesOn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		fill(t, s, 150, "0, 5, 0, 0, 1, -1, ''")
-		r := dialect.CheckoutRequest{Strategy: dialect.SkipLocked, Queue: "work", Limit: turnLeast, Lease: time.Minute, Holder: "first"}
+		r := dialect.CheckoutRequest{
+			Strategy: dialect.SkipLocked, Queue: "work", Limit: turnLeast, Lease: time.Minute, Holder: "first",
+		}
 		lock := (&checkout{s: &s.Session, r: r}).turn(true)
 		lock.Early = false
 		err := s.LockedTx(t.Context(), lock, func(ctx context.Context, _ dialect.Conn) error {
@@ -34,8 +36,8 @@ func TestWhoDoesNotGetHisTurnGoesOn(t *testing.T) {
 	})
 }
 
-// TestACountThatFallsShortIsUndone completes 20 tasks of which one is not held under the fence: the others alone are
-// done, and said to be.
+// TestACountThatFallsShortIsUndone completes 20 tasks, one of them under a wrong fence: only the others are completed,
+// and only they are reported.
 func TestACountThatFallsShortIsUndone(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		const n = 20

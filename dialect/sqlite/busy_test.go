@@ -39,8 +39,10 @@ func asBusy() map[string]func(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	return map[string]func(ctx context.Context, db *sql.DB) error{
-		"begin": exec("BEGIN IMMEDIATE"), "short": exec("INSERT INTO t VALUES (1)"), "not prepared": exec("CREATE TABLE u (i INTEGER)"),
-		"long": exec("INSERT INTO t SELECT 1"),
+		"begin":        exec("BEGIN IMMEDIATE"),
+		"short":        exec("INSERT INTO t VALUES (1)"),
+		"long":         exec("INSERT INTO t SELECT 1"),
+		"not prepared": exec("CREATE TABLE u (i INTEGER)"),
 		"query": func(ctx context.Context, db *sql.DB) error {
 			return db.QueryRowContext(ctx, "INSERT INTO t VALUES (1) RETURNING i").Scan(new(int))
 		},

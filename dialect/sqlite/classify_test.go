@@ -84,7 +84,9 @@ func TestClassifyRealErrors(t *testing.T) {
 		{"a statement that is cut off", func(t *testing.T, s *sqlrun.Session) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 50e6)
 			defer cancel()
-			_, err := s.Pool.Write.ExecContext(ctx, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+			_, err := s.Pool.Write.ExecContext(ctx, `
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+SELECT count(*) FROM n`)
 			return err
 		}, dialect.Unknown},
 		{"a closed pool", func(t *testing.T, s *sqlrun.Session) error {
@@ -92,7 +94,9 @@ func TestClassifyRealErrors(t *testing.T) {
 			return write(first)(t, s)
 		}, dialect.Unknown},
 	} {
-		dialecttest.Classifies(t, Dialect{}, c.name, c.want, func(t *testing.T) error { return c.provoke(t, migrated(t, "?busy_timeout=20ms")) })
+		dialecttest.Classifies(t, Dialect{}, c.name, c.want, func(t *testing.T) error {
+			return c.provoke(t, migrated(t, "?busy_timeout=20ms"))
+		})
 	}
 }
 

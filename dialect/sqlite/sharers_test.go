@@ -88,7 +88,8 @@ func (s *sharers) call(ctx context.Context, a *answers, ids ...string) {
 	for _, id := range ids {
 		before := s.joined()
 		s.callers.Go(func() {
-			touched, ok, err := s.all.share(ctx, "INSERT INTO t VALUES (?, length(?))", []any{id, strings.Repeat("x", sizeIn(id))})
+			args := []any{id, strings.Repeat("x", sizeIn(id))}
+			touched, ok, err := s.all.share(ctx, "INSERT INTO t VALUES (?, length(?))", args)
 			if err == nil && (touched != 1 || !ok) {
 				err = fmt.Errorf("touched %d rows, %t", touched, ok)
 			}
@@ -144,15 +145,19 @@ func (s *sharers) shareOneCommit(a *answers, letGo func(), ids ...string) {
 // has fails unless the table has just these ids.
 func (s *sharers) has(want ...string) {
 	s.t.Helper()
+	count := func(query string, args ...any) (n int) {
+		if err := s.pool.Write.QueryRowContext(s.t.Context(), query, args...).Scan(&n); err != nil {
+			s.t.Error(err)
+		}
+		return n
+	}
 	for _, id := range want {
-		var n int
-		if err := s.pool.Write.QueryRowContext(s.t.Context(), "SELECT count(*) FROM t WHERE id = ?", id).Scan(&n); err != nil || n != 1 {
-			s.t.Errorf("%s is there %d times (%v)", id, n, err)
+		if n := count("SELECT count(*) FROM t WHERE id = ?", id); n != 1 {
+			s.t.Errorf("%s is there %d times", id, n)
 		}
 	}
-	var n int
-	if err := s.pool.Write.QueryRowContext(s.t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil || n != len(want) {
-		s.t.Errorf("%d rows are there instead of %d (%v)", n, len(want), err)
+	if n := count("SELECT count(*) FROM t"); n != len(want) {
+		s.t.Errorf("%d rows are there instead of %d", n, len(want))
 	}
 }
 

@@ -21,18 +21,28 @@ func migrated(t *testing.T, params string) *sqlrun.Session {
 func TestViewIsReadableToAPerson(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, "")
-	_, err := s.Pool.Write.ExecContext(t.Context(), `INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, payload, result)
-VALUES (x'0198c1f2000070008000000000000001', 'mail', '', 3, 0, 5, 1700000000123000, 0, 0, x'00ff', CAST('no route' AS BLOB))`)
+	_, err := s.Pool.Write.ExecContext(t.Context(), `
+INSERT INTO dbq_task
+       (id, queue, kind, state, priority, max_attempts, due,
+        created, updated, payload, result)
+VALUES (x'0198c1f2000070008000000000000001', 'mail', '', 3, 0, 5, 1700000000123000,
+        0, 0, x'00ff', CAST('no route' AS BLOB))`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var id, st, due, result string
-	var bytes int
-	err = s.Pool.Read.QueryRowContext(t.Context(), "SELECT id, state, due, payload_bytes, result FROM dbq_tasks").Scan(&id, &st, &due, &bytes, &result)
+	type line struct {
+		id, state, due string
+		payloadBytes   int
+		result         string
+	}
+	want := line{"0198c1f2000070008000000000000001", "ERROR", "2023-11-14 22:13:20.123", 2, "no route"}
+	var got line
+	err = s.Pool.Read.QueryRowContext(t.Context(), "SELECT id, state, due, payload_bytes, result FROM dbq_tasks").
+		Scan(&got.id, &got.state, &got.due, &got.payloadBytes, &got.result)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id != "0198c1f2000070008000000000000001" || st != "ERROR" || due != "2023-11-14 22:13:20.123" || bytes != 2 || result != "no route" {
-		t.Errorf("got %s %s %s %d %s", id, st, due, bytes, result)
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -62,11 +62,17 @@ func TestASharedTransactionIsBounded(t *testing.T) {
 }
 
 func TestAStatementThatFailsHurtsNobodyElse(t *testing.T) {
-	for _, how := range []string{"ABORT", "FAIL", "ROLLBACK"} { // the last ends the transaction of all, as a full disk does
+	// ROLLBACK ends the transaction of all, as a full disk does.
+	for _, how := range []string{"ABORT", "FAIL", "ROLLBACK"} {
 		for i, place := range []string{"first", "in the middle", "last"} {
 			t.Run(how+" "+place, func(t *testing.T) {
 				s, a := newSharers(t), newAnswers()
-				s.exec("CREATE TRIGGER bad BEFORE INSERT ON t WHEN new.id LIKE 'bad%' BEGIN SELECT RAISE(" + how + ", 'it is bad'); END")
+				s.exec(`
+CREATE TRIGGER bad BEFORE INSERT ON t
+  WHEN new.id LIKE 'bad%'
+BEGIN
+  SELECT RAISE(` + how + `, 'it is bad');
+END`)
 				good := numbered(20, "%d")
 				letGo := s.held()
 				s.call(t.Context(), a, good[:i*10]...)
@@ -76,7 +82,8 @@ func TestAStatementThatFailsHurtsNobodyElse(t *testing.T) {
 				s.callers.Wait()
 				a.allGood(t, good...)
 				s.has(good...)
-				if err, _ := a.of("bad"); err == nil || !strings.Contains(err.Error(), "it is bad") || (Dialect{}).Classify(err) != dialect.Invalid {
+				err, _ := a.of("bad")
+				if err == nil || !strings.Contains(err.Error(), "it is bad") || (Dialect{}).Classify(err) != dialect.Invalid {
 					t.Errorf("the bad one got %v", err)
 				}
 				s.callAlone(a, "later")
@@ -232,7 +239,12 @@ func TestCallersOfAPoolThatIsClosed(t *testing.T) {
 // Callers come and go at random, and what each was told is so.
 func TestWhatEachCallerWasToldIsSo(t *testing.T) {
 	s := newSharers(t)
-	s.exec("CREATE TRIGGER bad BEFORE INSERT ON t WHEN new.id LIKE '%bad' BEGIN SELECT RAISE(ROLLBACK, 'it is bad'); END")
+	s.exec(`
+CREATE TRIGGER bad BEFORE INSERT ON t
+  WHEN new.id LIKE '%bad'
+BEGIN
+  SELECT RAISE(ROLLBACK, 'it is bad');
+END`)
 	const callers, each = 8, 60
 	var told sync.Map
 	for c := range callers {
@@ -249,7 +261,8 @@ func TestWhatEachCallerWasToldIsSo(t *testing.T) {
 				_, _, err := s.all.share(ctx, "INSERT INTO t VALUES (?, 0)", []any{id})
 				cancel()
 				told.Store(id, err == nil)
-				if bad := strings.HasSuffix(id, "bad"); bad && err == nil || !bad && err != nil && !errors.Is(err, context.Canceled) {
+				bad, canceled := strings.HasSuffix(id, "bad"), errors.Is(err, context.Canceled)
+				if bad && err == nil || !bad && err != nil && !canceled {
 					t.Errorf("%s: %v", id, err)
 				}
 			}

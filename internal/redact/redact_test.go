@@ -38,6 +38,8 @@ var secrets = map[string]string{
 	"as a name":       "a?b&hush",
 }
 
+const description = "(DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=h)(PORT=1521))(CONNECT_DATA=(SERVICE_NAME=x)))"
+
 // shapes are DSNs around a password, well formed and not.
 var shapes = map[string]string{
 	"url":               "postgres://app:%s@db.example:5432/app",
@@ -62,7 +64,7 @@ var shapes = map[string]string{
 	"spaced out":        "host=db.example password = %s",
 	"go-sql-driver":     "app:%s@tcp(db.example:3306)/app",
 	"its own scheme":    "mysql:app:%s@tcp(db.example:3306)/app",
-	"description":       "oracle://app:%s@(DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=h)(PORT=1521))(CONNECT_DATA=(SERVICE_NAME=x)))",
+	"description":       "oracle://app:%s@" + description,
 	"SQLite's":          "sqlite://app:%s@db.example/app",
 	"an unknown scheme": "mongodb://app:%s@db.example/app",
 }
@@ -73,12 +75,19 @@ func TestTargetShowsNoPassword(t *testing.T) {
 		for odd, secret := range secrets {
 			dsn := fmt.Sprintf(format, secret)
 			d, err := dialect.ParseDSN(dsn)
-			text, jsonErr := json.Marshal(map[string]any{"target": dialect.TargetOf(dsn), "dsn": d})
+			target := dialect.TargetOf(dsn)
+			text, jsonErr := json.Marshal(map[string]any{"target": target, "dsn": d})
 			if jsonErr != nil {
 				t.Fatal(jsonErr)
 			}
-			for _, shown := range []string{dialect.TargetOf(dsn).String(), fmt.Sprintf("%v %+v %#v %q %s", d, d, d, d, d), fmt.Sprintf("%+v %#v", dialect.TargetOf(dsn), err),
-				fmt.Sprint(err), string(text), d.LogValue().String()} {
+			for _, shown := range []string{
+				target.String(),
+				fmt.Sprintf("%v %+v %#v %q %s", d, d, d, d, d),
+				fmt.Sprintf("%+v %#v", target, err),
+				fmt.Sprint(err),
+				string(text),
+				d.LogValue().String(),
+			} {
 				if strings.Contains(shown, "hush") {
 					t.Errorf("%s, %s: %q shows %q", shape, odd, dsn, shown)
 				}
@@ -152,7 +161,13 @@ func TestScrubLeavesOtherErrorsAlone(t *testing.T) {
 		t.Error("Scrub(nil) is not nil")
 	}
 	err := errors.New(`connection refused by "postgres"`)
-	for _, dsn := range []string{"", "sqlite:x.db", "postgres://u:secret@h/d", "postgres://u:c@h/d", "postgres://postgres:postgres@h/postgres"} {
+	for _, dsn := range []string{
+		"",
+		"sqlite:x.db",
+		"postgres://u:secret@h/d",
+		"postgres://u:c@h/d",
+		"postgres://postgres:postgres@h/postgres",
+	} {
 		if got := Scrub(err, dsn); got != err {
 			t.Errorf("with DSN %q the error became %v", dsn, got)
 		}

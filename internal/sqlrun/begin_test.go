@@ -61,6 +61,7 @@ func beginnerSession(t *testing.T, b *beginner) *Session {
 func TestWithoutBeginTheDriverBeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
+	lost := map[string]error{"WORK": io.EOF, "rollback": io.EOF}
 	for _, c := range []struct {
 		name      string
 		fail      map[string]error
@@ -72,7 +73,7 @@ func TestWithoutBeginTheDriverBeginsAndEnds(t *testing.T) {
 		{"all well", nil, tx, []string{"begin", "WORK", "commit"}, dialect.Unknown, 0},
 		{"each write", nil, do, []string{"begin", "WORK", "commit"}, dialect.Unknown, 0},
 		{"the work fails", map[string]error{"WORK": boom}, tx, []string{"begin", "WORK", "rollback"}, dialect.Unknown, 0},
-		{"the work loses its connection", map[string]error{"WORK": io.EOF, "rollback": io.EOF}, tx, []string{"begin", "WORK", "rollback"}, dialect.Unavailable, 1},
+		{"the work loses its connection", lost, tx, []string{"begin", "WORK", "rollback"}, dialect.Unavailable, 1},
 		{"begin fails", map[string]error{"begin": boom}, tx, []string{"begin"}, dialect.Unknown, 1},
 		{"commit is refused", map[string]error{"commit": boom}, tx, []string{"begin", "WORK", "commit"}, dialect.Unknown, 1},
 		{"commit is lost", map[string]error{"commit": io.EOF}, tx, []string{"begin", "WORK", "commit"}, dialect.Ambiguous, 1},

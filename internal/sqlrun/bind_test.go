@@ -25,7 +25,8 @@ func TestBind(t *testing.T) {
 		{"colon", dialect.Colon, "x = :a AND y = :b_c", "x = :arg1 AND y = :arg2", []any{1, "two"}},
 		{"repeated", dialect.Dollar, "(:a, :b_c, :a)", "($1, $2, $3)", []any{1, "two", 1}},
 		{"null", dialect.Dollar, "x IS :d", "x IS $1", []any{nil}},
-		{"comment before it", dialect.Dollar, "-- when: always?\n-- why\nSELECT :a /* one */", "SELECT $1 /* one */", []any{1}},
+		{"comment before it", dialect.Dollar,
+			"-- when: always?\n-- why\nSELECT :a /* one */", "SELECT $1 /* one */", []any{1}},
 		{"next to punctuation", dialect.Dollar, "CAST(:a AS bigint)+:a;", "CAST($1 AS bigint)+$2;", []any{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,17 +131,22 @@ func TestWhatADialectWritesIntoATextIsNotBound(t *testing.T) {
 		},
 	}
 	args := dialect.Args{"id": dialect.Col[int]{1, 2}, "s": dialect.Col[string]{"a", "b"}, "n": 3, "q": "q"}
+	batch := dialect.Batch{SQL: "a = :n AND q = :q IN {rows} OR n = :n", Row: "(:id, :s, :n)", Sep: ", "}
 	for _, c := range []struct {
 		name   string
 		bind   func() (string, []any, error)
 		want   string
 		values []any
 	}{
-		{"a batch", func() (string, []any, error) {
-			return b.bindBatch(dialect.Batch{SQL: "a = :n AND q = :q IN {rows} OR n = :n", Row: "(:id, :s, :n)", Sep: ", "}, args, 0, 2)
-		}, "a = 3 AND q = ? IN (1, ?, 3), (2, ?, 3) OR n = 3", []any{[]any{"q"}, []any{"a"}, []any{"b"}}},
-		{"a plain statement", func() (string, []any, error) { return b.bind("n = :n AND q = :q", args) }, "n = 3 AND q = ?", []any{[]any{"q"}}},
-		{"one row", func() (string, []any, error) { return b.bindRow("n = :id AND s = :s", args, 1) }, "n = 2 AND s = ?", []any{[]any{"b"}}},
+		{"a batch",
+			func() (string, []any, error) { return b.bindBatch(batch, args, 0, 2) },
+			"a = 3 AND q = ? IN (1, ?, 3), (2, ?, 3) OR n = 3", []any{[]any{"q"}, []any{"a"}, []any{"b"}}},
+		{"a plain statement",
+			func() (string, []any, error) { return b.bind("n = :n AND q = :q", args) },
+			"n = 3 AND q = ?", []any{[]any{"q"}}},
+		{"one row",
+			func() (string, []any, error) { return b.bindRow("n = :id AND s = :s", args, 1) },
+			"n = 2 AND s = ?", []any{[]any{"b"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
