@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A Codec turns values into payloads and back. It must be safe for concurrent use.
+// A Codec encodes values as payloads and decodes them. It must be safe for concurrent use.
 type Codec interface {
 	Marshal(v any) ([]byte, error)
 	Unmarshal(payload []byte, v any) error
@@ -23,19 +23,25 @@ type jsonCodec struct{}
 func (jsonCodec) Marshal(v any) ([]byte, error)         { return json.Marshal(v) }
 func (jsonCodec) Unmarshal(payload []byte, v any) error { return json.Unmarshal(payload, v) }
 
-// ErrPayload is returned by Kind for a value that its codec cannot encode, and for a payload that it cannot decode.
+// ErrPayload is returned by the methods of Kind for a value that cannot be encoded, and for a payload that cannot be
+// decoded.
 var ErrPayload = errors.New("the payload does not fit its kind")
 
-// Kind is a kind of task whose payloads are values of one Go type, for those who enqueue and those who work:
+// Kind is a kind of task whose payloads are values of one Go type. Programs that enqueue and programs that work share
+// it:
 //
 //	var SendMail = dbq.Kind[Mail]{Name: "send-mail"}
 //
 //	id, err := SendMail.Enqueue(ctx, q, Mail{To: "ann@example.com"})
 //
-// and in the worker: worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... }).
+// Each option sets fields of the task:
+//
+//	id, err = SendMail.Enqueue(ctx, q, m, func(t *dbq.NewTask) { t.Delay, t.Priority = time.Hour, 5 })
+//
+// worker.Handle and worker.HandleTx register the function that handles a kind.
 type Kind[T any] struct {
 	Name string // Task.Kind
-	// Codec makes the payloads. Nil is JSON. Those who enqueue and those who work must have the same.
+	// Codec encodes and decodes the payloads; nil is JSON. All programs that share a kind must use the same one.
 	Codec Codec
 }
 
@@ -46,19 +52,24 @@ func (k Kind[T]) codec() Codec {
 	return k.Codec
 }
 
-// Task is a task of this kind to enqueue, for more than Enqueue takes: set its other fields. A value that cannot be
-// encoded is ErrPayload.
-func (k Kind[T]) Task(v T) (NewTask, error) {
+// Task returns a task of this kind, for Queue.EnqueueMany and its like. opts are applied in order, after Kind and
+// Payload are set. A value that cannot be encoded is ErrPayload.
+func (k Kind[T]) Task(v T, opts ...func(*NewTask)) (NewTask, error) {
 	payload, err := k.codec().Marshal(v)
 	if err != nil {
 		return NewTask{}, fmt.Errorf("dbq: task of kind %q: %w: %w", k.Name, ErrPayload, err)
 	}
-	return NewTask{Kind: k.Name, Payload: payload}, nil
+	t := NewTask{Kind: k.Name, Payload: payload}
+	for _, opt := range opts {
+		opt(&t)
+	}
+	return t, nil
 }
 
-// Enqueue adds a task of this kind that is due now. Errors are those of Queue.Enqueue, and ErrPayload.
-func (k Kind[T]) Enqueue(ctx context.Context, q *Queue, v T) (uuid.UUID, error) {
-	t, err := k.Task(v)
+// Enqueue adds a task of this kind and returns its id. Without options the task is due now. Errors are those of
+// Queue.Enqueue, and ErrPayload.
+func (k Kind[T]) Enqueue(ctx context.Context, q *Queue, v T, opts ...func(*NewTask)) (uuid.UUID, error) {
+	t, err := k.Task(v, opts...)
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -66,19 +77,51 @@ func (k Kind[T]) Enqueue(ctx context.Context, q *Queue, v T) (uuid.UUID, error) 
 }
 
 // EnqueueTx is Enqueue in the caller's transaction.
-func (k Kind[T]) EnqueueTx(ctx context.Context, tx Tx, q *Queue, v T) (uuid.UUID, error) {
-	t, err := k.Task(v)
+func (k Kind[T]) EnqueueTx(ctx context.Context, tx Tx, q *Queue, v T, opts ...func(*NewTask)) (uuid.UUID, error) {
+	t, err := k.Task(v, opts...)
 	if err != nil {
 		return uuid.Nil, err
 	}
 	return q.EnqueueTx(ctx, tx, t)
 }
 
-// Decode is the value in a task's payload. A task of another kind, or a payload that cannot be decoded, is ErrPayload.
+// EnqueueMany adds a task for each value in one transaction; see Queue.EnqueueMany. The options apply to every task.
+// For tasks that differ, make each with Task and pass them to Queue.EnqueueMany.
+func (k Kind[T]) EnqueueMany(ctx context.Context, q *Queue, vs []T, opts ...func(*NewTask)) ([]Enqueued, error) {
+	ts, err := k.tasks(vs, opts)
+	if err != nil {
+		return nil, err
+	}
+	return q.EnqueueMany(ctx, ts)
+}
+
+// EnqueueManyTx is EnqueueMany in the caller's transaction.
+func (k Kind[T]) EnqueueManyTx(ctx context.Context, tx Tx, q *Queue, vs []T, opts ...func(*NewTask)) (
+	[]Enqueued, error) {
+	ts, err := k.tasks(vs, opts)
+	if err != nil {
+		return nil, err
+	}
+	return q.EnqueueManyTx(ctx, tx, ts)
+}
+
+func (k Kind[T]) tasks(vs []T, opts []func(*NewTask)) ([]NewTask, error) {
+	ts := make([]NewTask, len(vs))
+	for i, v := range vs {
+		var err error
+		if ts[i], err = k.Task(v, opts...); err != nil {
+			return nil, err
+		}
+	}
+	return ts, nil
+}
+
+// Decode returns the value in a task's payload. A task of another kind, or a payload that cannot be decoded, is
+// ErrPayload.
 func (k Kind[T]) Decode(t Task) (T, error) {
 	var v T
 	if t.Kind != k.Name {
-		return v, fmt.Errorf("dbq: task of kind %q: %w: it was to be %q", t.Kind, ErrPayload, k.Name)
+		return v, fmt.Errorf("dbq: task of kind %q: %w: want kind %q", t.Kind, ErrPayload, k.Name)
 	}
 	if err := k.codec().Unmarshal(t.Payload, &v); err != nil {
 		return v, fmt.Errorf("dbq: task of kind %q: %w: %w", k.Name, ErrPayload, err)

@@ -11,7 +11,11 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// The order is marked as shipped in the transaction that completes its task: both happen, or neither, and never twice.
+type shipment struct{ Item string }
+
+var ship = dbq.Kind[shipment]{Name: "ship"}
+
+// The item is marked as shipped in the transaction that completes its task: both happen, or neither, and never twice.
 func ExampleHandleTx() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
@@ -23,15 +27,16 @@ func ExampleHandleTx() {
 		log.Fatal(err)
 	}
 	q := c.Queue("shipping")
-	if _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("books")}); err != nil {
+	if _, err := ship.Enqueue(ctx, q, shipment{"books"}); err != nil {
 		log.Fatal(err)
 	}
 
-	w := worker.Worker{Queue: q, UntilEmpty: true,
-		Handler: worker.HandleTx(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO shipped (name) VALUES (?)", string(t.Payload))
-			return err
-		})}
+	mux := worker.NewMux()
+	worker.HandleTx(mux, ship, func(ctx context.Context, tx *sql.Tx, _ dbq.Task, s shipment) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO shipped (name) VALUES (?)", s.Item)
+		return err
+	})
+	w := worker.Worker{Queue: q, Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func ExampleHandle() {
 	worker.Handle(mux, sendInvoice, func(_ context.Context, _ dbq.Task, i invoice) error {
 		fmt.Printf("invoice to %s over %d cents\n", i.Customer, i.Cents)
 		return nil
-	}, worker.Limits{MaxAttempts: 5})
+	})
+	mux.Limit(sendInvoice.Name, worker.Limits{MaxAttempts: 5})
 	w := worker.Worker{Queue: q, Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)

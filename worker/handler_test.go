@@ -3,6 +3,7 @@ package worker_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -95,11 +96,13 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	q := open(t)
 	send, count := dbq.Kind[mail]{Name: "send"}, dbq.Kind[int]{Name: "count"}
 	mux := worker.NewMux()
-	worker.HandleOutcome(mux, send, func(_ context.Context, t dbq.Task, m mail) dbq.Outcome {
-		return dbq.Completed([]byte("to " + m.To))
+	worker.Handle(mux, send, func(_ context.Context, t dbq.Task, m mail) error {
+		return dbq.Completed([]byte("to " + m.To)).Err()
 	})
-	worker.Handle(mux, count, func(_ context.Context, _ dbq.Task, n int) error { return fmt.Errorf("counted %d", n) },
-		worker.Limits{MaxAttempts: 1})
+	worker.HandleTx(mux, count, func(_ context.Context, _ *sql.Tx, _ dbq.Task, n int) error {
+		return fmt.Errorf("counted %d", n)
+	})
+	mux.Limit(count.Name, worker.Limits{MaxAttempts: 1})
 	mailID, err := send.Enqueue(t.Context(), q, mail{To: "ann"})
 	if err != nil {
 		t.Fatal(err)

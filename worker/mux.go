@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,9 +12,9 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// A Mux is a Handler that calls the handler of each task's kind. Register all handlers before the worker runs. A task
-// without a matching handler is parked in ERROR with the reason, unless there is a handler for "", which also gets
-// tasks without a kind.
+// A Mux is a Handler that calls the handler of each task's kind, as http.ServeMux does for paths. Register all handlers
+// before the worker runs. A task without a matching handler is parked in ERROR with the reason, unless there is a
+// handler for "", which also gets tasks without a kind.
 type Mux struct {
 	kinds map[string]muxed
 }
@@ -28,26 +29,30 @@ var _ Limiter = (*Mux)(nil)
 // NewMux returns a Mux without handlers. So is the zero Mux.
 func NewMux() *Mux { return new(Mux) }
 
-// Handle registers the handler of a kind, with at most one Limits for tasks of this kind. It panics if the kind already
-// has a handler or h is nil.
-func (m *Mux) Handle(kind string, h Handler, limits ...Limits) {
-	if _, taken := m.kinds[kind]; taken || h == nil || len(limits) > 1 {
-		panic(fmt.Sprintf("worker: Mux.Handle of kind %q: the kind is taken, the handler is nil, "+
-			"or there is more than one Limits", kind))
+// Handle registers the handler of a kind. It panics if the kind already has a handler or h is nil.
+func (m *Mux) Handle(kind string, h Handler) {
+	if _, taken := m.kinds[kind]; taken || h == nil {
+		panic(fmt.Sprintf("worker: Mux.Handle: kind %q already has a handler, or the handler is nil", kind))
 	}
 	if m.kinds == nil {
 		m.kinds = map[string]muxed{}
 	}
-	k := muxed{handler: h}
-	if len(limits) > 0 {
-		k.limits = limits[0]
-	}
-	m.kinds[kind] = k
+	m.kinds[kind] = muxed{handler: h}
 }
 
 // HandleFunc is Handle for a function.
-func (m *Mux) HandleFunc(kind string, f func(ctx context.Context, t dbq.Task) dbq.Outcome, limits ...Limits) {
-	m.Handle(kind, HandlerFunc(f), limits...)
+func (m *Mux) HandleFunc(kind string, f func(ctx context.Context, t dbq.Task) dbq.Outcome) {
+	m.Handle(kind, HandlerFunc(f))
+}
+
+// Limit sets the limits of a kind's tasks. It panics if the kind has no handler yet.
+func (m *Mux) Limit(kind string, l Limits) {
+	k, ok := m.kinds[kind]
+	if !ok {
+		panic(fmt.Sprintf("worker: Mux.Limit: kind %q has no handler; register it first", kind))
+	}
+	k.limits = l
+	m.kinds[kind] = k
 }
 
 // errKind is why a task of an unknown kind is parked.
@@ -71,29 +76,37 @@ func (m *Mux) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	return k.handler.HandleTask(ctx, t)
 }
 
-// Limits are those of the task's kind.
+// Limits returns the limits of the task's kind.
 func (m *Mux) Limits(t dbq.Task) Limits {
 	k, _ := m.find(t.Kind)
 	return k.limits
 }
 
-// Handle registers a function for a kind of typed tasks. Its error is treated as by Func. A task whose payload cannot
-// be decoded is parked in ERROR with the reason and without a call of the function: retrying would not help, and an
-// operator can correct the program and reenqueue the task. Limits are as in Mux.Handle.
-func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) error, limits ...Limits) {
-	HandleOutcome(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
-		return dbq.OutcomeOf(f(ctx, t, v))
-	}, limits...)
-}
-
-// HandleOutcome is Handle for a function that returns an Outcome, such as dbq.Completed with a result.
-func HandleOutcome[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) dbq.Outcome,
-	limits ...Limits) {
+// Handle registers a function for the tasks of a kind. As with Func, nil completes the task, and an error fails the
+// attempt or is an Outcome. A task whose payload cannot be decoded is parked in ERROR with the reason, and the function
+// is not called: retrying would not help, and an operator can reenqueue the task once the program is corrected.
+//
+//	mux := worker.NewMux()
+//	worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... })
+func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) error) {
 	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		v, err := k.Decode(t)
 		if err != nil {
 			return dbq.Parked(err)
 		}
-		return f(ctx, t, v)
-	}, limits...)
+		return dbq.OutcomeOf(f(ctx, t, v))
+	})
+}
+
+// HandleTx is Handle for a function that works in the transaction that completes the task; see TxHandler. The payload
+// is decoded before the transaction begins.
+func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) error) {
+	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
+		v, err := k.Decode(t)
+		if err != nil {
+			return dbq.Parked(err)
+		}
+		h := TxFunc(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error { return f(ctx, tx, t, v) })
+		return h.HandleTask(ctx, t)
+	})
 }

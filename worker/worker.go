@@ -6,7 +6,7 @@
 //
 // A task is handed out at least once. When its lease is lost, the handler's context ends, and another worker may handle
 // the task at the same time. Effects that must happen exactly once belong in the transaction that completes the task:
-// see HandleTx.
+// see TxHandler.
 package worker
 
 import (

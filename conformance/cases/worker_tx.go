@@ -41,8 +41,8 @@ func workerTxLevels(t *test) {
 		const lease = 600 * time.Millisecond
 		stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 3, Lease: lease, Logger: quietLog,
 			PollMax: 50 * time.Millisecond,
-			Handler: worker.HandleTxOutcome(worker.TxOptions{Isolation: level},
-				func(ctx context.Context, tx *sql.Tx, task dbq.Task) dbq.Outcome {
+			Handler: worker.TxHandler{Isolation: level,
+				Func: func(ctx context.Context, tx *sql.Tx, task dbq.Task) dbq.Outcome {
 					if err := sleep(ctx, lease); err != nil {
 						return dbq.Failed(err)
 					}
@@ -51,7 +51,7 @@ func workerTxLevels(t *test) {
 						return dbq.Failed(err)
 					}
 					return dbq.Completed([]byte("done"))
-				})})
+				}}})
 		for _, id := range ids {
 			t.eventually("the task ends", func() bool { return t.get(c, id).Ended() })
 			if task := t.wantState(c, id, dbq.StateCompleted); string(task.Result) != "done" {
@@ -80,7 +80,7 @@ func workerTxFails(t *test) {
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 3})
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute, Logger: quietLog,
 		PollMax: 50 * time.Millisecond, Backoff: soon,
-		Handler: worker.HandleTx(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
+		Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO "+side+" (n) VALUES (1)"); err != nil {
 				return err
 			}

@@ -29,18 +29,19 @@ func TestSwallowedDeadlock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for name, opts := range map[string]worker.TxOptions{"kept": {}, "deleted": {Delete: true}} {
+		for name, remove := range map[string]bool{"kept": false, "deleted": true} {
 			q := c.Queue(name)
 			id, err := q.Enqueue(t.Context(), dbq.NewTask{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var deadlock error
-			w := worker.Worker{Queue: q, Lease: time.Hour,
-				Handler: worker.HandleTxOutcome(opts, func(ctx context.Context, tx *sql.Tx, _ dbq.Task) dbq.Outcome {
-					deadlock = meetDeadlock(t, ctx, c.DB(), tx)
-					return dbq.Completed(nil)
-				})}
+			h := worker.TxFunc(func(ctx context.Context, tx *sql.Tx, _ dbq.Task) error {
+				deadlock = meetDeadlock(t, ctx, c.DB(), tx)
+				return nil
+			})
+			h.Delete = remove
+			w := worker.Worker{Queue: q, Lease: time.Hour, Handler: h}
 			if _, _, err := w.Step(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,53 @@
+package dbq_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	_ "github.com/dbq-go/dbq/dialect/sqlite"
+)
+
+type reminder struct{ To, Text string }
+
+var remind = dbq.Kind[reminder]{Name: "remind"}
+
+// A kind enqueues values of one Go type. Options set the other fields of the task.
+func ExampleKind() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("reminders")
+
+	_, err = remind.Enqueue(ctx, q, reminder{"Ann", "renew the licence"}, func(t *dbq.NewTask) {
+		t.Delay, t.Reference = 7*24*time.Hour, "licence-2026"
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	urgent := func(t *dbq.NewTask) { t.Priority, t.MaxAttempts = 0, 3 }
+	_, err = remind.EnqueueMany(ctx, q, []reminder{{"Ben", "call Ann"}, {"Cid", "call Ben"}}, urgent)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	tasks, err := q.Checkout(ctx, 10, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, t := range tasks {
+		r, err := remind.Decode(t)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %s, at most %d attempts\n", r.To, r.Text, t.MaxAttempts)
+	}
+	// Output:
+	// Ben: call Ann, at most 3 attempts
+	// Cid: call Ben, at most 3 attempts
+}

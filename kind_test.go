@@ -1,0 +1,50 @@
+package dbq_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/dbq-go/dbq"
+)
+
+func TestKindEnqueuesWithOptions(t *testing.T) {
+	q := fileQueue(t)
+	count := dbq.Kind[int]{Name: "count"}
+	third := func(n *dbq.NewTask) { n.Priority = 3 }
+	one, err := count.Enqueue(t.Context(), q, 1, third, func(n *dbq.NewTask) { n.Reference = "one" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := count.EnqueueMany(t.Context(), q, []int{2, 3}, third)
+	if err != nil || len(many) != 2 {
+		t.Fatalf("got %v, %v, want two tasks", many, err)
+	}
+	tx, err := q.Client().DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTx, err := count.EnqueueManyTx(t.Context(), tx, q, []int{4}, third)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for want, e := range append([]dbq.Enqueued{{ID: one}}, append(many, inTx...)...) {
+		task, err := q.Client().Get(t.Context(), e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := count.Decode(task); err != nil || v != want+1 || task.Priority != 3 {
+			t.Errorf("got %d at priority %d, %v; want %d at 3", v, task.Priority, err, want+1)
+		}
+	}
+	if _, err := count.Enqueue(t.Context(), q, 5, func(n *dbq.NewTask) { n.Reference = "one" }); !errors.Is(err,
+		dbq.ErrDuplicate) {
+		t.Errorf("a reference that is taken: got %v, want ErrDuplicate", err)
+	}
+	never := dbq.Kind[func()]{Name: "never"}
+	if _, err := never.EnqueueMany(t.Context(), q, []func(){nil}); !errors.Is(err, dbq.ErrPayload) {
+		t.Errorf("a value that JSON cannot hold: got %v, want ErrPayload", err)
+	}
+}

@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/state"
+)
+
+// txEndTimeout bounds the commit of a TxHandler, and the query after one that failed.
+const txEndTimeout = 10 * time.Second
+
+// A TxHandler is a Handler for work in the worker's own database, where it is the recommended one. It begins a
+// transaction of Client.DB, completes the task in it, calls Func, and commits: the work and the completion happen
+// together or not at all. The task's row is locked from the first statement on, so no other worker can take the task
+// over meanwhile. Func must neither commit nor roll back.
+//
+// TxFunc makes one of a function that returns an error, and HandleTx registers one for a kind.
+//
+// After a conflict (Client.IsConflict), Func must return the error: MySQL and MariaDB have rolled the transaction back,
+// and later statements would run outside of it. If Func succeeds all the same, the task is not completed, and the
+// attempt ends as with a conflict.
+//
+// If Func returns any outcome but a completion, or panics, or ctx ends, the transaction is rolled back. If the commit
+// fails, the handler checks whether it happened. A TxHandler works only in a Worker whose Queue is in the same
+// database.
+type TxHandler struct {
+	// Func does the work and returns how the attempt ends. dbq.Deleted is accepted only with Delete.
+	Func func(ctx context.Context, tx *sql.Tx, t dbq.Task) dbq.Outcome
+	// Isolation is the transaction's isolation level. Zero is the database's default.
+	Isolation sql.IsolationLevel
+	// Delete removes each task in the step that completes it. No result is kept.
+	Delete bool
+}
+
+// TxFunc adapts a function to a TxHandler. Its error is treated as by Func.
+func TxFunc(f func(ctx context.Context, tx *sql.Tx, t dbq.Task) error) TxHandler {
+	return TxHandler{Func: func(ctx context.Context, tx *sql.Tx, t dbq.Task) dbq.Outcome {
+		return dbq.OutcomeOf(f(ctx, tx, t))
+	}}
+}
+
+// HandleTask calls Func in a transaction.
+func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
+	q, ok := ctx.Value(queueKey{}).(*dbq.Queue)
+	if !ok {
+		return dbq.Failed(fmt.Errorf("%w: a TxHandler was not called by a Worker", ErrConfig))
+	}
+	return h.handle(ctx, q, t)
+}
+
+// queueKey is where a handler's context has the worker's queue.
+type queueKey struct{}
+
+func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Outcome {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx must not cut a commit off
+	defer cancel()
+	detach := context.AfterFunc(ctx, cancel)
+	defer detach()
+	tx, err := q.Client().DB().BeginTx(inner, &sql.TxOptions{Isolation: h.Isolation})
+	if err != nil {
+		return dbq.Failed(err)
+	}
+	defer func() { _ = tx.Rollback() }() // after an error, a panic or runtime.Goexit
+	end := dbq.Completed(nil)
+	if h.Delete {
+		end = dbq.Deleted()
+	}
+	if err := q.SettleTx(ctx, tx, t.Lease, end); err != nil {
+		return dbq.Failed(err)
+	}
+	o := h.Func(ctx, tx, t)
+	switch {
+	case o.Event() != state.Complete:
+		return o
+	case o.Deletes() && !h.Delete:
+		return dbq.Failed(fmt.Errorf("%w: a handler returned dbq.Deleted; set TxHandler.Delete", ErrConfig))
+	}
+	err = stillOpen(ctx, q, tx, t.Lease)
+	if err == nil && o.Result() != nil && !h.Delete {
+		err = leasing.SetResultTx(ctx, q, tx, t.Lease, o.Result())
+	}
+	if err == nil && !detach() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return dbq.Failed(err)
+	}
+	late := time.AfterFunc(txEndTimeout, cancel)
+	defer late.Stop()
+	if err := tx.Commit(); err != nil {
+		if err := h.committed(ctx, q, t.Lease, err); err != nil {
+			return dbq.Failed(err)
+		}
+	}
+	return dbq.Completed(inTransaction)
+}
+
+// stillOpen is an error when the server has rolled the transaction back by itself, as after a deadlock that f has not
+// returned. What f did after that is not part of it.
+func stillOpen(ctx context.Context, q *dbq.Queue, tx *sql.Tx, l dbq.Lease) error {
+	if !q.Client().Info().Server.RollsBack {
+		return nil // its COMMIT would fail
+	}
+	settled, err := leasing.SettledTx(ctx, q, tx, l)
+	if err == nil && !settled {
+		err = fmt.Errorf("%w: the server has rolled back the transaction of the TxHandler, as after a deadlock, "+
+			"and the handler has not returned the error that reported it", dbq.ErrConflict)
+	}
+	return err
+}
+
+// inTransaction is the result of a handler whose transaction has completed the task: there is nothing to settle. It
+// is known by its place in memory, so that middleware sees a success without a result.
+var inTransaction = make([]byte, 0, 1)
+
+func isInTransaction(result []byte) bool {
+	return result != nil && len(result) == 0 && cap(result) > 0 && &result[:1][0] == &inTransaction[:1][0]
+}
+
+// committed checks the outcome of a commit that failed: nil means that it happened.
+func (h TxHandler) committed(ctx context.Context, q *dbq.Queue, l dbq.Lease, failed error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txEndTimeout)
+	defer cancel()
+	t, err := q.Client().Get(ctx, l.Task)
+	switch {
+	case h.Delete && errors.Is(err, dbq.ErrNotFound),
+		!h.Delete && err == nil && t.State == dbq.StateCompleted && t.Fence == l.Fence:
+		return nil
+	case err == nil && t.State == dbq.StateProcessing && t.Fence == l.Fence:
+		return fmt.Errorf("worker: commit: %w", failed)
+	}
+	return fmt.Errorf("worker: commit: %w: %w", dbq.ErrMayHaveHappened, failed)
+}
