@@ -14,8 +14,9 @@ import (
 )
 
 // ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a folder. Each text is a block of
-// comment lines, SQL, and a semicolon at the end of a line. The first comment line is its name, what follows is for
-// people: what it does, when it runs, and which index serves it. They stay before the text, and are not sent.
+// comment lines, SQL, and a semicolon at the end of a line; PL/SQL, which begins with DECLARE or BEGIN, ends with a
+// slash on a line of its own. The first comment line is its name, what follows is for people: what it does, when it
+// runs, and which index serves it. They stay before the text, and are not sent.
 //
 //	-- Remove
 //	-- Ends attempts and removes the tasks.
@@ -36,7 +37,11 @@ import (
 // state's name stands for its number, with the name as a comment. fill replaces the rest, see Names.Filler.
 //
 // "Move" and "Movable" are for each event of an operator, with what it assigns for {set} and the condition on its rows
-// for {guard}; "Move purge" is for the event that removes them. {not_due}, {due_now} and {no_lease} are as for Moves.
+// for {guard}; "Move purge" is for the event that removes them, and "Movable purge" where that cannot return them.
+// {not_due}, {due_now} and {no_lease} are as for Moves.
+//
+// Rows are separated by commas; rows that begin with SELECT by UNION ALL; those that begin with OR or BEGIN each stand
+// on a line of their own, in the column of {rows}.
 //
 // Batches have max rows at most. ReadStatements panics when the files are not as described, which is a mistake in the
 // program. The caller fills the fields that are no text.
@@ -52,7 +57,7 @@ func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 		switch {
 		case name == "Move":
 			r.setMoves(&st, max, fill)
-		case name == "Movable", name == "Move purge": // setMoves takes them
+		case name == "Movable", strings.HasSuffix(name, " purge"): // setMoves takes them
 		default:
 			r.set(&st, name, r.batch(name, max, fill))
 		}
@@ -63,14 +68,25 @@ func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 // batch is a text and its row.
 func (r *textReader) batch(name string, max int, fill func(string) string) Batch {
 	b := Batch{SQL: r.texts[name].header() + fill(r.expand(name, false)), Max: max}
-	if _, listed := r.texts[name+" row"]; listed {
-		b.Row, b.Sep = fill(r.expand(name+" row", true)), ", "
-		if strings.HasPrefix(b.Row, "SELECT") {
-			b.Sep = " UNION ALL "
-		}
+	if _, listed := r.texts[name+" row"]; !listed {
+		return b
+	}
+	b.Row = fill(r.expand(name+" row", true))
+	switch {
+	case strings.HasPrefix(b.Row, "SELECT"):
+		b.Sep = " UNION ALL "
+	case strings.HasPrefix(b.Row, "OR "), strings.HasPrefix(b.Row, "BEGIN"):
+		before, _, _ := strings.Cut(b.SQL, "{rows}")
+		b.Sep = "\n" + strings.Repeat(" ", column(before))
+		b.Row = strings.ReplaceAll(b.Row, "\n", b.Sep)
+	default:
+		b.Sep = ", "
 	}
 	return b
 }
+
+// column is the column in which a text ends.
+func column(text string) int { return len(text) - 1 - strings.LastIndex(text, "\n") }
 
 // setMoves puts the texts of the operators' events into their fields.
 func (r *textReader) setMoves(st *Statements, max int, fill func(string) string) {
@@ -79,10 +95,13 @@ func (r *textReader) setMoves(st *Statements, max int, fill func(string) string)
 		return r.batch(name, max, fill)
 	}
 	lock := func(guard string, purge bool) Batch {
-		if purge {
+		if !purge {
+			return with("Movable", "", guard)
+		}
+		if _, listed := r.texts["Movable purge"]; !listed {
 			return Batch{}
 		}
-		return with("Movable", "", guard)
+		return with("Movable purge", "", guard)
 	}
 	move := func(set, guard string) Batch {
 		if set == "" {
@@ -138,12 +157,24 @@ func (r *textReader) read(files fs.FS) {
 		if err != nil {
 			panic(err)
 		}
-		for block := range strings.SplitSeq(string(content), ";\n") {
-			if strings.TrimSpace(block) != "" {
-				r.add(path, strings.TrimSpace(block))
-			}
+		for block, rest := "", string(content); strings.TrimSpace(rest) != ""; {
+			block, rest = cutText(rest)
+			r.add(path, strings.TrimSpace(block))
 		}
 	}
+}
+
+// plsql finds that a text with its comments is a block of PL/SQL, whose lines end with semicolons.
+var plsql = regexp.MustCompile(`\A\s*(--.*\n)*(DECLARE|BEGIN)\b`)
+
+// cutText cuts the first text off a file.
+func cutText(file string) (text, rest string) {
+	end := ";\n"
+	if plsql.MatchString(file) {
+		end = "\n/\n"
+	}
+	text, rest, _ = strings.Cut(file, end)
+	return text, rest
 }
 
 func (r *textReader) add(path, block string) {
@@ -205,9 +236,8 @@ func (r *textReader) fillLine(t sqlText, line string, bare bool) string {
 	last := 0
 	for _, at := range hole.FindAllStringIndex(line, -1) {
 		b.WriteString(line[last:at[0]])
-		column := b.Len() - 1 - strings.LastIndex(b.String(), "\n")
 		fragment := r.fragment(t, line[at[0]:at[1]], bare)
-		b.WriteString(strings.ReplaceAll(fragment, "\n", "\n"+strings.Repeat(" ", column)))
+		b.WriteString(strings.ReplaceAll(fragment, "\n", "\n"+strings.Repeat(" ", column(b.String()))))
 		last = at[1]
 	}
 	return b.String() + line[last:]

@@ -54,6 +54,29 @@ SELECT :id, {ERROR};
 
 -- held
 state = {PROCESSING};
+
+-- Record
+{block};
+
+-- Record row
+BEGIN
+  INSERT :id;
+END;
+/
+
+-- Peek
+SELECT 1
+ WHERE (1 = 0
+        {rows});
+
+-- Peek row
+OR id = :id;
+
+-- block
+BEGIN
+  {rows}
+END;
+/
 `)},
 	"sql/checkout.sql": {Data: []byte(`-- Checkout ready
 -- Finds due tasks.
@@ -95,6 +118,12 @@ func TestReadStatements(t *testing.T) {
 		{st.Remove.Sep, ", "},
 		{st.Settle.Row, "SELECT :id, 3"},
 		{st.Settle.Sep, " UNION ALL "},
+		{st.Record.SQL, "BEGIN\n  {rows}\nEND;"},
+		{st.Record.Row, "BEGIN\n    INSERT :id;\n  END;"},
+		{st.Record.Sep, "\n  "},
+		{st.Peek.SQL, "SELECT 1\n WHERE (1 = 0\n        {rows})"},
+		{st.Peek.Row, "OR id = :id"},
+		{st.Peek.Sep, "\n        "},
 		{st.Checkout["ready"], "-- Finds due tasks.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
 		{st.Checkout["alone"], "SELECT 2\nFROM (" + all + ")"},
 		{st.CheckoutBatch["take"].SQL, "UPDATE q_task"},
@@ -113,6 +142,17 @@ func TestReadStatements(t *testing.T) {
 	}
 	if st.Settle.Max != 500 || st.CheckoutBatch["take"].Max != 500 {
 		t.Error("batches have no bound")
+	}
+}
+
+func TestReadStatementsLocksBeforeAPurgeThatReturnsNothing(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{"sql/purge.sql": {Data: []byte("-- Movable purge\nSELECT 2 WHERE {guard};\n")}}
+	files["sql/operate.sql"] = texts["sql/operate.sql"]
+	st := ReadStatements(files, 500, Names{}.Filler())
+	want := "SELECT 2 WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL))"
+	if got := st.Movable[state.Purge].SQL; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

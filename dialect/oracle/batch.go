@@ -7,26 +7,6 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 )
 
-// batches are the statements that find out what RunBatch changed: a batch that is bound as arrays returns nothing.
-func batches(t func(string) string) map[string]dialect.Batch {
-	// A part of a condition for each row: there is no separator but a line's end.
-	either := func(sql, row string) dialect.Batch {
-		return dialect.Batch{SQL: t(sql), Row: row, Sep: "\n  ", Max: maxTasks}
-	}
-	pairs := func(sql string) dialect.Batch {
-		return dialect.Batch{SQL: t(sql), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows}
-	}
-	const settled = `SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state FROM {task} t
- WHERE (t.id, t.fence) IN ({rows})`
-	return map[string]dialect.Batch{
-		"inserted": either(`SELECT id FROM {task} WHERE 1 = 0 {rows}`, `OR id = :id`),
-		"lock":     pairs(settled + ` AND t.state = 1 ORDER BY t.id FOR UPDATE`),
-		"settled":  pairs(settled),
-		"extended": either(`SELECT t.id, t.fence FROM {task} t, {lease} l
- WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 AND (1 = 0 {rows})`, `OR t.id = :id AND t.fence = :fence`),
-	}
-}
-
 // NeedsTx is always true: what changes rows does not return them.
 func (Dialect) NeedsTx(*dialect.Session, dialect.Op, dialect.Args, int) bool { return true }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
@@ -20,101 +19,6 @@ const (
 	// takenOver stands in was_due of a task whose lease ran out: it has no due time to be sorted by.
 	takenOver = -1
 )
-
-// lease is what a checkout does to a row that had a due time. In Oracle each expression sees the row as it was.
-const lease = `state = 1, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1`
-
-// addCheckout puts the statements of the four strategies together. Whatever leases tasks marks them with the checkout's own holder, by which they are
-// read afterwards in the same transaction: nothing has to come back out of a block.
-func addCheckout(st *dialect.Statements, t func(string) string) {
-	const (
-		ready = `FROM {task} t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id`
-		// Statistics that were gathered while a queue was empty or full would choose another plan, which reads and locks more. SQL Language
-		// Reference, "INDEX Hint".
-		byReady = `/*+ INDEX(t {prefix}task_ready) */`
-		byBusy  = `/*+ INDEX(t {prefix}task_busy) */`
-	)
-	st.Checkout = map[string]string{
-		"due": t(eachPriority(
-			`SELECT {p} AS priority FROM dual WHERE EXISTS (SELECT ` + byReady + ` 1 FROM {task} t
- WHERE t.ready_queue = :queue AND t.ready_priority = {p} AND t.due <= {now}) AND ` + unpaused)),
-		// Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST cannot be locked (SQL
-		// Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would count rows that others have locked. One
-		// FETCH can bring fewer rows than there are, since SKIP LOCKED passes over rows after they were found, and a row that was changed
-		// meanwhile is not due any more: it goes on until it brings none, or the batch is full. PL/SQL Language Reference, "FETCH Statement" and
-		// "SELECT FOR UPDATE and FOR UPDATE Cursors".
-		"ready": t(`DECLARE
-  TYPE id_list IS TABLE OF RAW(16);
-  l_ids id_list;
-  l_now NUMBER(19);
-  l_room NUMBER(10) := :limit;
-  l_queue VARCHAR2(400 BYTE) := :queue;
-  l_holder VARCHAR2(800 BYTE) := :holder;
-  l_lease NUMBER(19) := :lease;
-  l_begun NUMBER(1) := :begun;
-  CURSOR c_ready (p_priority NUMBER) IS
-    SELECT ` + byReady + ` t.id FROM {task} t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
-     ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
-BEGIN
-  SELECT {now} INTO l_now FROM dual;
-  FOR l_priority IN 0 .. 9 LOOP
-    EXIT WHEN l_room < 1;
-    OPEN c_ready(l_priority);
-    LOOP
-      FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
-      EXIT WHEN l_ids.COUNT = 0;
-      FORALL i IN 1 .. l_ids.COUNT
-        UPDATE {task} SET ` + lease + `, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, taken = l_now,
-               updated = l_now
-         WHERE id = l_ids(i) AND due <= l_now;
-      l_room := l_room - SQL%ROWCOUNT;
-      EXIT WHEN l_room < 1;
-    END LOOP;
-    CLOSE c_ready;
-  END LOOP;
-END;`),
-		"see ready": t(`SELECT ` + byReady + ` t.id, t.fence, t.payload_size ` + ready + ` FETCH FIRST :limit ROWS ONLY`),
-		"see expired": t(`SELECT ` + byBusy + ` t.id, t.fence, t.payload_size, ` + renewed + ` AS was_until FROM {task} t
- WHERE t.busy_queue = :queue AND ` + renewed + ` <= {now} AND t.holder <> :holder AND ` + unpaused + ` FETCH FIRST :limit ROWS ONLY`),
-		"update": t(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun,
-  taken = {now}, updated = {now}
- WHERE (id, fence) IN (SELECT ` + byReady + ` t.id, t.fence ` + ready + ` FETCH FIRST :limit ROWS ONLY) AND due <= {now}`),
-		"taken": t(`SELECT {columns}, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
-  t.was_due, {now} AS now FROM {task} t
- WHERE t.busy_queue = :queue AND t.holder = :holder`),
-		"queue lock": t(queueLock),
-		"queue free": t(queueUnlock),
-	}
-	each := func(sql string) dialect.Batch { return dialect.Batch{SQL: t(sql), Max: maxRows} }
-	st.CheckoutBatch = map[string]dialect.Batch{
-		"take ready": each(`UPDATE {task} SET ` + lease + `, lease_until = {now} + :lease, holder = :holder, started = :begun,
-  taken = {now}, updated = {now}
- WHERE id = :id AND fence = :fence AND due <= {now}`),
-		// Read again under lock what was seen without one, and only what is still the same.
-		"skip ready": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size FROM {task} t
- WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED`), Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
-		"skip expired": {SQL: t(`SELECT /*+ INDEX(t {prefix}task_pk) */ {columns}, t.started, t.payload_size, {now} AS now FROM {task} t
- WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 FOR UPDATE SKIP LOCKED`),
-			Row: `(:id, :fence)`, Sep: ", ", Max: maxRows},
-		"take expired": each(`UPDATE {task} SET was_due = ` + fmt.Sprint(takenOver) + `,
-  attempt = ` + dialect.NextAttempt("") + `,
-  lapses = ` + dialect.NextLapses("") + `, started = :begun, fence = fence + 1,
-  lease_until = {now} + :lease, holder = :holder, taken = {now}, updated = {now}
- WHERE id = :id AND fence = :fence AND state = 1`),
-		"bury": each(`UPDATE {task} SET state = 4, fence = fence + 1, lease_until = NULL, taken = NULL, updated = {now},
-  result_size = :result_size, result = :result
- WHERE id = :id AND fence = :fence AND state = 1`),
-	}
-}
-
-// eachPriority is a search for each priority.
-func eachPriority(search string) string {
-	var parts []string
-	for p := '0'; p <= '9'; p++ {
-		parts = append(parts, strings.ReplaceAll(search, "{p}", string(p)))
-	}
-	return strings.Join(parts, "\nUNION ALL ")
-}
 
 // Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {

@@ -27,10 +27,14 @@ func isWordByte(c byte) bool {
 	return c == '_' || c == '$' || c == '#' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-var hint = regexp.MustCompile(`^/\*\+ INDEX\(t [a-z][a-z0-9_]*_(pk|ready|busy)\) \*/`)
+var (
+	hint      = regexp.MustCompile(`^/\*\+ INDEX\(t [a-z][a-z0-9_]*_(pk|ready|busy)\) \*/`)
+	stateName = regexp.MustCompile(`^/\* (CREATED|PROCESSING|COMPLETED|ERROR|POISON) \*/`)
+)
 
-// lex splits a text, and says what no statement of ours may hold: what is not closed, comments (go-ora reads texts by its own scanner,
-// which some confuse) but for a hint behind a SELECT, quoted names, and characters that Oracle does not know.
+// lex splits a text, and says what no statement of ours may hold: what is not closed, quoted names, characters that
+// Oracle does not know, and comments (go-ora reads texts by its own scanner, which some confuse) but for a hint behind a
+// SELECT and a state's name behind its number.
 func lex(text string) (tokens []token, problems []string) {
 	depth := 0
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -61,9 +65,17 @@ func lex(text string) (tokens []token, problems []string) {
 			}
 			tokens = append(tokens, token{literal, content, depth})
 		case strings.HasPrefix(rest, "/*"):
-			found := hint.FindString(rest)
-			if found == "" || len(tokens) == 0 || tokens[len(tokens)-1].text != "SELECT" {
-				say("a comment that is no hint behind a SELECT: %s", rest)
+			var last token
+			if len(tokens) > 0 {
+				last = tokens[len(tokens)-1]
+			}
+			comment := stateName
+			if last.text == "SELECT" {
+				comment = hint
+			}
+			found := comment.FindString(rest)
+			if found == "" || last.text != "SELECT" && last.kind != number {
+				say("a comment that is no hint behind a SELECT and no state's name behind its number: %s", rest)
 				return tokens, problems
 			}
 			j = i + len(found)

@@ -675,9 +675,9 @@ INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, e
 VALUES {rows};
 
 -- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the At most
--- 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, CAST(:error AS
--- BINARY) AS error
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed. At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS
+-- id, CAST(:error AS BINARY) AS error
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
 INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
@@ -933,7 +933,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE SKIP LOCKED;
 
 -- ==== Checkout see expired ====
--- Strategy cas: reads candidates to take over, without locks.
+-- Reads candidates to take over, without locks.
 -- Every strategy: it locks afterwards, by the primary key. Index: task_lane, from the oldest lease on.
 SELECT t.id, t.fence, t.priority, t.payload_size,
        COALESCE(

@@ -7,7 +7,8 @@
 -- otherwise.
 --
 -- {now} stands for the database's clock:
---   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+--   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+--    + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
 
 -- ======== The schema ========
 
@@ -64,11 +65,13 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
-BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref ON dbq_task (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16';
+BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref
+  ON dbq_task (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
-BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_ready ON dbq_task (ready_queue, ready_priority, due, ready_id) INITRANS 16';
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_ready
+  ON dbq_task (ready_queue, ready_priority, due, ready_id) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
@@ -95,7 +98,8 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
@@ -179,7 +183,8 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
@@ -187,287 +192,651 @@ SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMEST
 
 -- ==== Now ====
 -- An expression, not a statement: the database's clock in microseconds since 1970.
-((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000 + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
+((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')));
 
 -- ==== MigrationLock ====
 -- Waits for other migrations of the same tables.
+-- Runs before a migration, and waits 300 seconds at most. Without a grant on DBMS_LOCK the inner block does not
+-- compile, which is the error 6550. Then each statement of a migration may meet another process that runs the same one;
+-- it can be run again.
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'migration', 1073741823) INTO l_id FROM dual;
-  EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time''); END IF; END;';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'migration', 1073741823)
+    INTO l_id
+    FROM dual;
+  EXECUTE IMMEDIATE 'BEGIN
+    IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN
+      RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time'');
+    END IF;
+  END;';
+EXCEPTION WHEN OTHERS THEN
+  IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;
 /
 
 -- ==== MigrationUnlock ====
 -- Lets the next migration begin.
+-- Runs after a migration.
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'migration', 1073741823) INTO l_id FROM dual;
-  EXECUTE IMMEDIATE 'BEGIN IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back''); END IF; END;';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -6550 THEN RAISE; END IF;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'migration', 1073741823)
+    INTO l_id
+    FROM dual;
+  EXECUTE IMMEDIATE 'BEGIN
+    IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN
+      RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back'');
+    END IF;
+  END;';
+EXCEPTION WHEN OTHERS THEN
+  IF SQLCODE <> -6550 THEN RAISE; END IF;
 END;
 /
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 100 rows. {rows}
--- is a list, with "\n " in between, of BEGIN INSERT INTO dbq_task (id, fence, queue, reference, kind, state,
--- priority, max_attempts, due, created, updated, headers, payload_size, payload) VALUES (:id, :reused * l_now,
--- :queue, :reference, :kind, 0, :priority, :max_attempts, COALESCE(:at, l_now + :delay), l_now, l_now, :headers,
--- :payload_size, :payload); EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;
+-- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 100 rows.
+-- Runs for an enqueue, and for each part of a bulk one, in blocks of a few sizes. Indexes: the primary key and task_ref
+-- find duplicates. Only PL/SQL can leave out a row whose key is taken, wait for another transaction that is about to
+-- take it, and keep the surrounding transaction usable.
 DECLARE
   l_now NUMBER(19);
 BEGIN
   SELECT {now} INTO l_now FROM dual;
-  {rows}
+  -- for each row:
+  BEGIN
+    INSERT INTO dbq_task (
+      id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
+      headers, payload_size, payload)
+    VALUES (
+      :id, :reused * l_now, :queue, :reference, :kind, 0, :priority, :max_attempts,
+      COALESCE(:at, l_now + :delay), l_now, l_now,
+      :headers, :payload_size, :payload);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
 END;
 /
 
 -- ==== Settle ====
 -- Ends attempts (complete, fail, poison, release) whose fences are still valid. At most 500 rows.
-UPDATE dbq_task SET
-  due = CASE WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL ELSE COALESCE(:at, {now} + :after) END,
-  state = CASE WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL THEN 4 ELSE :state END,
-  attempt = attempt - :uncount, lease_until = NULL, updated = {now},
-  result_size = CASE WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result_size ELSE :result_size END,
-  result = CASE WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result ELSE :result END WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
+-- Runs for each batch of settlements, as arrays, after "Batches lock". Index: the primary key. Each expression sees the
+-- row as it was.
+UPDATE dbq_task
+   SET due = CASE
+         WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL
+         ELSE COALESCE(:at, {now} + :after)
+       END,
+       state = CASE
+         WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL
+         THEN 4 /* POISON */
+         ELSE :state
+       END,
+       attempt = attempt - :uncount,
+       lease_until = NULL,
+       updated = {now},
+       result_size = CASE
+         WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result_size
+         ELSE :result_size
+       END,
+       result = CASE
+         WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result
+         ELSE :result
+       END
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
 
 -- ==== Unlocked ====
 -- Locks the tasks of a batch that no other transaction has locked; only these are settled then. At most 500 rows.
 -- {rows} is a list, with ", " in between, of :id
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id FROM dbq_task t
- WHERE t.id IN ({rows}) FOR UPDATE SKIP LOCKED;
+-- Runs when a batch of settlements met a locked task. Index: the primary key.
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id
+  FROM dbq_task t
+ WHERE t.id IN ({rows})
+   FOR UPDATE SKIP LOCKED;
 
 -- ==== Remove ====
 -- Ends attempts and removes the tasks (complete and delete), if their fences are still valid. At most 500 rows.
-DELETE FROM dbq_task WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
+-- Runs for queues that keep no finished tasks, as arrays, after "Batches lock". Index: the primary key.
+DELETE FROM dbq_task
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
 
 -- ==== Extend ====
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
--- most 100 rows. {rows} is a list, with "\n " in between, of BEGIN UPDATE dbq_lease SET fence = :fence, lease_until =
--- l_now + :lease, keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
--- WHERE id = :id AND fence <= :fence AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND
--- t.state = 1); IF SQL%ROWCOUNT = 0 THEN INSERT INTO dbq_lease (id, fence, lease_until, keep_until) SELECT t.id,
--- t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id AND t.fence =
--- :fence AND t.state = 1; END IF; EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;
+-- most 100 rows.
+-- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
 DECLARE
   l_now NUMBER(19);
 BEGIN
   SELECT {now} INTO l_now FROM dual;
-  {rows}
+  -- for each row:
+  BEGIN
+    UPDATE dbq_lease
+       SET fence = :fence,
+           lease_until = l_now + :lease,
+           keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
+     WHERE id = :id
+       AND fence <= :fence
+       AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */);
+    IF SQL%ROWCOUNT = 0 THEN
+      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease)
+        FROM dbq_task t
+       WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */;
+    END IF;
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
 END;
 /
 
 -- ==== Start ====
 -- Marks attempts as started, where a lease that runs out must count as an attempt. At most 500 rows.
-UPDATE dbq_task SET started = 1 WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
+-- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "Batches lock". Index: the
+-- primary key.
+UPDATE dbq_task
+   SET started = 1
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
 
 -- ==== DropLeases ====
 -- Removes the renewals of leases that were settled. At most 500 rows.
-DELETE FROM dbq_lease WHERE id = :id AND fence = :fence;
+-- Runs after settlements of tasks whose leases were renewed, as arrays. Index: the primary key of leases.
+DELETE FROM dbq_lease
+ WHERE id = :id
+   AND fence = :fence;
 
 -- ==== ExpireLeases ====
 -- Removes renewals that ended long ago, a few at a time.
-DELETE FROM dbq_lease WHERE keep_until <= {now} - :age AND ROWNUM <= :limit;
+-- Runs in the cleaning. Index: none; only leases that were renewed are in the table.
+DELETE FROM dbq_lease
+ WHERE keep_until <= {now} - :age
+   AND ROWNUM <= :limit;
 
 -- ==== Movable reject ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 0 /* CREATED */) ORDER BY id FOR UPDATE;
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */)
+ ORDER BY id
+   FOR UPDATE;
 
 -- ==== Movable revoke ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 1 /* PROCESSING */) ORDER BY id FOR UPDATE;
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 1 /* PROCESSING */)
+ ORDER BY id
+   FOR UPDATE;
 
 -- ==== Movable reenqueue ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */ ORDER BY id FOR UPDATE;
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
 
 -- ==== Movable quarantine ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */ ORDER BY id FOR UPDATE;
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
 
 -- ==== Movable restore ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, result_size, {now} AS now FROM dbq_task WHERE id IN ({rows}) AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */ ORDER BY id FOR UPDATE;
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
 
 -- ==== Movable purge ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id FROM dbq_task WHERE id IN ({rows}) AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL)) ORDER BY id FOR UPDATE;
+-- Runs before "Move purge", whose arrays return nothing. Index: the primary key.
+SELECT id
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+ ORDER BY id
+   FOR UPDATE;
 
 -- ==== Move reject ====
 -- A task is parked before it runs. At most 500 rows.
-UPDATE dbq_task SET state = 3 /* ERROR */, due = NULL, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 0 /* CREATED */);
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 0 /* CREATED */);
 
 -- ==== Move revoke ====
 -- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
-UPDATE dbq_task SET state = 3 /* ERROR */, due = NULL, fence = fence + 1, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 1 /* PROCESSING */);
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== Move reenqueue ====
 -- A failed task becomes due again, and its attempts start over. At most 500 rows.
-UPDATE dbq_task SET state = 0 /* CREATED */, due = {now}, attempt = 0, lapses = 0, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 0 /* CREATED */,
+       due = {now},
+       attempt = 0,
+       lapses = 0,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move quarantine ====
 -- A failed task will not be retried. At most 500 rows.
-UPDATE dbq_task SET state = 4 /* POISON */, due = NULL, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 4 /* POISON */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move restore ====
 -- A poisoned task is parked for inspection. At most 500 rows.
-UPDATE dbq_task SET state = 3 /* ERROR */, due = NULL, lease_until = NULL, taken = NULL, updated = {now} WHERE id = :id AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move purge ====
 -- A finished or parked task is removed. At most 500 rows.
-DELETE FROM dbq_task WHERE id = :id AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
+-- Runs after "Movable purge", as arrays. Index: the primary key.
+DELETE FROM dbq_task
+ WHERE id = :id
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows.
-UPDATE dbq_task SET result = :result, result_size = :result_size WHERE id = :id;
+-- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+UPDATE dbq_task
+   SET result = :result,
+       result_size = :result_size
+ WHERE id = :id;
 
 -- ==== Held ====
 -- Reads what one checkout holds, if its connection died before the answer.
+-- Runs after a lost connection. Index: task_busy.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.payload, t.payload_size, {now} AS now FROM dbq_task t
- WHERE t.busy_queue = :queue AND t.holder = :holder;
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.payload, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+   AND t.holder = :holder;
 
 -- ==== IDBehind ====
 -- Finds where the next part of the old tasks ends, for cleaning.
-SELECT t.id FROM dbq_task t WHERE t.id > :after AND t.id < :before
- ORDER BY t.id OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
+-- Runs in the cleaning. Index: the primary key alone.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id > :after
+   AND t.id < :before
+ ORDER BY t.id
+ OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
 -- ==== Peek ====
 -- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 500 rows. {rows}
 -- is a list, with ", " in between, of :id
-SELECT t.id, t.queue, t.state, t.fence, t.updated FROM dbq_task t WHERE t.id IN ({rows});
+-- Runs after a lost connection. Index: the primary key.
+SELECT t.id, t.queue, t.state, t.fence, t.updated
+  FROM dbq_task t
+ WHERE t.id IN ({rows});
 
 -- ==== Count ====
 -- Counts all tasks of each queue by state.
-SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked, COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
-  {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
-  FROM dbq_task GROUP BY queue, state;
+-- Runs when an operator asks for exact numbers. Index: none; it reads the table.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
+       COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
+       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
+  FROM dbq_task
+ GROUP BY queue, state;
 
 -- ==== CountUpTo ====
 -- Counts the tasks of a queue by state, up to a limit for each.
-SELECT 0 AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut FROM (SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT due FROM (SELECT due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9 AND due <= {now}
- ORDER BY due FETCH FIRST :limit ROWS ONLY))
-UNION ALL SELECT 0, COUNT(CASE WHEN state = 0 /* CREATED */ THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
-  FROM (SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT 3, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
-  FROM (SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
-UNION ALL SELECT 1, COUNT(*), NULL, 0, CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
-  FROM (SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
+-- Runs for statistics and metrics. Indexes: task_ready and task_busy; each part stops at the limit.
+SELECT 0 /* CREATED */ AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut
+  FROM (
+    SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 0 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 1 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 2 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 3 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 4 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 5 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 6 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 7 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 8 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 9 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY))
+UNION ALL
+SELECT 0 /* CREATED */, COUNT(CASE WHEN state = 0 /* CREATED */ THEN 1 END), NULL, 0,
+       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL
+SELECT 3 /* ERROR */, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END), NULL, 0,
+       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL
+SELECT 1 /* PROCESSING */, COUNT(*), NULL, 0,
+       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
 
 -- ==== CountNewest ====
 -- Counts the newest finished tasks, which no index finds by their queue.
+-- Runs for statistics and metrics. Index: the primary key, from its end.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS parked,
-  CASE WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit THEN 1 ELSE 0 END AS cut
-  FROM (SELECT queue, state, due FROM dbq_task ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
- WHERE due IS NULL AND state <> 1 /* PROCESSING */ GROUP BY queue, state;
+       CASE
+         WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit
+         THEN 1
+         ELSE 0
+       END AS cut
+  FROM (
+    SELECT queue, state, due FROM dbq_task
+     ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
+ WHERE due IS NULL
+   AND state <> 1 /* PROCESSING */
+ GROUP BY queue, state;
 
 -- ==== NextQueue ====
 -- Finds the next queue by name.
-SELECT queue FROM (
-  SELECT MIN(ready_queue) AS queue FROM dbq_task WHERE ready_queue > :queue UNION ALL SELECT MIN(busy_queue) AS queue FROM dbq_task WHERE busy_queue > :queue)
- WHERE queue IS NOT NULL ORDER BY queue;
+-- Runs for statistics, once for each queue. Indexes: task_ready and task_busy.
+SELECT queue
+  FROM (
+    SELECT MIN(ready_queue) AS queue FROM dbq_task WHERE ready_queue > :queue
+    UNION ALL
+    SELECT MIN(busy_queue) AS queue FROM dbq_task WHERE busy_queue > :queue)
+ WHERE queue IS NOT NULL
+ ORDER BY queue;
 
 -- ==== Next ====
 -- Reports when the next task of a queue is due. Idle workers poll with it.
-SELECT MIN(due) AS due, {now} AS now FROM (SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8
-UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
-UNION ALL SELECT MIN(COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)) AS due FROM dbq_task t WHERE t.busy_queue = :queue) WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+-- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
+SELECT MIN(due) AS due, {now} AS now
+  FROM (
+    SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
+    UNION ALL
+    SELECT MIN(COALESCE(
+                 (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                 t.lease_until)) AS due
+      FROM dbq_task t
+     WHERE t.busy_queue = :queue)
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Record ====
--- Adds attempts to the history. At most 100 rows. {rows} is a list, with "\n " in between, of BEGIN INSERT INTO
--- dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error) VALUES (:id, :fence, :queue,
--- :attempt, :outcome, :started, :ended, :worker, :error); EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL; END;
+-- Adds attempts to the history. At most 100 rows.
+-- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
 BEGIN
-  {rows}
+  -- for each row:
+  BEGIN
+    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+    VALUES (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
 END;
 /
 
 -- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the At most
--- 500 rows.
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed. At most 500 rows.
+-- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
+-- removed. Indexes: the primary keys of tasks and attempts.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
-SELECT t.id, t.fence, t.queue, CASE t.state WHEN 0 THEN t.attempt + 1 ELSE t.attempt END,
-  CASE t.state WHEN 0 THEN 'released' WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
-  t.taken, t.updated, SUBSTR(t.holder, 1, INSTR(t.holder, '#', -1) - 1),
-  CASE WHEN :error_size IS NOT NULL THEN :error WHEN t.state IN (3, 4) THEN t.result END
-  FROM dbq_task t WHERE t.id = :id AND t.taken IS NOT NULL AND t.state <> 1 /* PROCESSING */
+SELECT t.id, t.fence, t.queue,
+       CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
+                    ELSE t.attempt END,
+       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
+                    WHEN 2 /* COMPLETED */ THEN 'completed'
+                    WHEN 3 /* ERROR */ THEN 'failed'
+                    ELSE 'poisoned' END,
+       t.taken, t.updated, SUBSTR(t.holder, 1, INSTR(t.holder, '#', -1) - 1),
+       CASE WHEN :error_size IS NOT NULL THEN :error
+            WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END
+  FROM dbq_task t
+ WHERE t.id = :id
+   AND t.taken IS NOT NULL
+   AND t.state <> 1 /* PROCESSING */
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence);
 
 -- ==== ExpireAttempts ====
 -- Removes old attempts, a few at a time.
-DELETE FROM dbq_attempt WHERE queue = :queue AND ended <= {now} - :age AND ROWNUM <= :limit;
+-- Runs in the cleaning. Index: att_ended.
+DELETE FROM dbq_attempt
+ WHERE queue = :queue
+   AND ended <= {now} - :age
+   AND ROWNUM <= :limit;
 
 -- ==== Archive ====
 -- Copies finished tasks into the archive, just before the same transaction removes them. At most 500 rows. {rows} is
 -- a list, with ", " in between, of :id
-INSERT INTO dbq_archive (id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived) SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now} FROM dbq_task t
- WHERE id IN ({rows}) AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+-- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys of
+-- tasks and of the archive.
+INSERT INTO dbq_archive (
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
+  lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
+       lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now}
+  FROM dbq_task t
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
    AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
 
 -- ==== Checkout due ====
 -- Reports which priorities have a due task, without locks. Idle workers poll with it.
-SELECT 0 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 0 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 1 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 1 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 2 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 2 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 3 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 3 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 4 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 4 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 5 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 5 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 6 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 6 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 7 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 7 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 8 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 8 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 9 AS priority FROM dual WHERE EXISTS (SELECT /*+ INDEX(t dbq_task_ready) */ 1 FROM dbq_task t
- WHERE t.ready_queue = :queue AND t.ready_priority = 9 AND t.due <= {now}) AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+-- Runs in each poll, on the reading pool. Index: task_ready, once for each priority. The searches of a checkout name
+-- their index: statistics that were gathered while a queue was empty or full would choose another plan, which reads and
+-- locks more. See "INDEX Hint" in the SQL Language Reference.
+SELECT 0 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 0
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 1 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 1
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 2 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 2
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 3 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 3
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 4 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 4
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 5 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 5
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 6 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 6
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 7 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 7
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 8 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 8
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+UNION ALL SELECT 9 AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t dbq_task_ready) */ 1
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = 9
+            AND t.due <= {now})
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Checkout queue free ====
 -- Strategy advisory: gives the queue's lock back, after the commit.
+-- Strategy advisory. Runs after the transaction of a checkout.
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823) INTO l_id FROM dual;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823)
+    INTO l_id
+    FROM dual;
   IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
     RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
   END IF;
@@ -476,10 +845,14 @@ END;
 
 -- ==== Checkout queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
+-- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most. The lock is the
+-- session's, and outlives a commit. 0 is success, 4 that the session has it.
 DECLARE
   l_id NUMBER(10);
 BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823) INTO l_id FROM dual;
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823)
+    INTO l_id
+    FROM dual;
   IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
     RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
   END IF;
@@ -488,6 +861,13 @@ END;
 
 -- ==== Checkout ready ====
 -- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
+-- Strategies skip-locked and advisory. Index: task_ready, once for each priority.
+-- Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST
+-- cannot be locked (SQL Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would
+-- count rows that others have locked. One FETCH can bring fewer rows than there are: SKIP LOCKED passes over rows after
+-- they were found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets none, or
+-- the batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
+-- Reference.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -498,8 +878,13 @@ DECLARE
   l_lease NUMBER(19) := :lease;
   l_begun NUMBER(1) := :begun;
   CURSOR c_ready (p_priority NUMBER) IS
-    SELECT /*+ INDEX(t dbq_task_ready) */ t.id FROM dbq_task t WHERE t.ready_queue = l_queue AND t.ready_priority = p_priority AND t.due <= l_now
-     ORDER BY t.due, t.ready_id FOR UPDATE SKIP LOCKED;
+    SELECT /*+ INDEX(t dbq_task_ready) */ t.id
+      FROM dbq_task t
+     WHERE t.ready_queue = l_queue
+       AND t.ready_priority = p_priority
+       AND t.due <= l_now
+     ORDER BY t.due, t.ready_id
+       FOR UPDATE SKIP LOCKED;
 BEGIN
   SELECT {now} INTO l_now FROM dual;
   FOR l_priority IN 0 .. 9 LOOP
@@ -509,9 +894,19 @@ BEGIN
       FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
       EXIT WHEN l_ids.COUNT = 0;
       FORALL i IN 1 .. l_ids.COUNT
-        UPDATE dbq_task SET state = 1 /* PROCESSING */, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = l_now + l_lease, holder = l_holder, started = l_begun, taken = l_now,
+        UPDATE dbq_task
+           SET state = 1 /* PROCESSING */,
+               was_due = due,
+               due = NULL,
+               attempt = attempt + 1,
+               fence = fence + 1,
+               lease_until = l_now + l_lease,
+               holder = l_holder,
+               started = l_begun,
+               taken = l_now,
                updated = l_now
-         WHERE id = l_ids(i) AND due <= l_now;
+         WHERE id = l_ids(i)
+           AND due <= l_now;
       l_room := l_room - SQL%ROWCOUNT;
       EXIT WHEN l_room < 1;
     END LOOP;
@@ -521,99 +916,219 @@ END;
 /
 
 -- ==== Checkout see expired ====
--- Strategy cas: reads candidates to take over, without locks.
-SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size, COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) AS was_until FROM dbq_task t
- WHERE t.busy_queue = :queue AND COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) <= {now} AND t.holder <> :holder AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue) FETCH FIRST :limit ROWS ONLY;
+-- Reads candidates to take over, without locks.
+-- Every strategy: it locks afterwards, by the primary key. Index: task_busy.
+SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
+       COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until) AS was_until
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+   AND COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until) <= {now}
+   AND t.holder <> :holder
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+ FETCH FIRST :limit ROWS ONLY;
 
 -- ==== Checkout see ready ====
 -- Strategy cas: reads candidates without locks.
-SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY;
+-- Strategy cas, once for each priority that has a due task; and the others after they met a large payload. Index:
+-- task_ready, one ordered range.
+SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size
+  FROM dbq_task t
+ WHERE t.ready_queue = :queue
+   AND t.ready_priority = :priority
+   AND t.due <= {now}
+ ORDER BY t.due, t.ready_id
+ FETCH FIRST :limit ROWS ONLY;
 
 -- ==== Checkout taken ====
 -- Reads what this checkout has leased, by its token.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
-  t.was_due, {now} AS now FROM dbq_task t
- WHERE t.busy_queue = :queue AND t.holder = :holder;
+-- Runs at the end of the transaction of a checkout: whatever leases tasks marks them with the checkout's own holder, so
+-- that nothing has to come back out of a block. Index: task_busy.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
+       t.was_due, {now} AS now
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+   AND t.holder = :holder;
 
 -- ==== Checkout update ====
 -- Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
-UPDATE dbq_task SET state = 1 /* PROCESSING */, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + :lease, holder = :holder, started = :begun,
-  taken = {now}, updated = {now}
- WHERE (id, fence) IN (SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence FROM dbq_task t WHERE t.ready_queue = :queue AND t.ready_priority = :priority AND t.due <= {now} ORDER BY t.due, t.ready_id FETCH FIRST :limit ROWS ONLY) AND due <= {now};
+-- Strategy update, once for each priority that has a due task. Index: task_ready, one ordered range. It may wait for
+-- another's rows, and then finds that they are no longer due.
+UPDATE dbq_task
+   SET state = 1 /* PROCESSING */,
+       was_due = due,
+       due = NULL,
+       attempt = attempt + 1,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       started = :begun,
+       taken = {now},
+       updated = {now}
+ WHERE (id, fence) IN (
+         SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence
+           FROM dbq_task t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = :priority
+            AND t.due <= {now}
+          ORDER BY t.due, t.ready_id
+          FETCH FIRST :limit ROWS ONLY)
+   AND due <= {now};
 
 -- ==== CheckoutBatch bury ====
 -- Moves tasks whose attempts are exhausted to POISON, after their last lease ran out. At most 500 rows.
-UPDATE dbq_task SET state = 4 /* POISON */, fence = fence + 1, lease_until = NULL, taken = NULL, updated = {now},
-  result_size = :result_size, result = :result
- WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
+-- Runs for locked tasks whose lease ran out and that have no attempts left, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 4 /* POISON */,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now},
+       result_size = :result_size,
+       result = :result
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
 
 -- ==== CheckoutBatch skip expired ====
 -- Locks those whose lease ran out, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
 -- a list, with ", " in between, of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due, t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.started, t.payload_size, {now} AS now FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 /* PROCESSING */ FOR UPDATE SKIP LOCKED;
+-- Runs after "Checkout see expired". Index: the primary key.
+SELECT /*+ INDEX(t dbq_task_pk) */
+       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.started, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+   FOR UPDATE SKIP LOCKED;
 
 -- ==== CheckoutBatch skip ready ====
 -- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked. At most 500 rows. {rows} is
 -- a list, with ", " in between, of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows}) AND t.due <= {now} FOR UPDATE SKIP LOCKED;
+-- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Index: the primary key.
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.due <= {now}
+   FOR UPDATE SKIP LOCKED;
 
 -- ==== CheckoutBatch take expired ====
--- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
--- At most 500 rows.
-UPDATE dbq_task SET was_due = -1,
-  attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
-  lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END, started = :begun, fence = fence + 1,
-  lease_until = {now} + :lease, holder = :holder, taken = {now}, updated = {now}
- WHERE id = :id AND fence = :fence AND state = 1 /* PROCESSING */;
+-- Takes over the candidates whose fence is unchanged. At most 500 rows.
+-- Runs for locked tasks whose lease ran out and that have attempts left, as arrays. Index: the primary key. Such a task
+-- has no due time to be sorted by.
+UPDATE dbq_task
+   SET was_due = -1,
+       attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
+       lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       started = :begun,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
 
 -- ==== CheckoutBatch take ready ====
 -- Strategy cas: leases the candidates whose fence is unchanged. At most 500 rows.
-UPDATE dbq_task SET state = 1 /* PROCESSING */, was_due = due, due = NULL, attempt = attempt + 1, fence = fence + 1, lease_until = {now} + :lease, holder = :holder, started = :begun,
-  taken = {now}, updated = {now}
- WHERE id = :id AND fence = :fence AND due <= {now};
+-- Runs for locked tasks that were due, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 1 /* PROCESSING */,
+       was_due = due,
+       due = NULL,
+       attempt = attempt + 1,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       started = :begun,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND due <= {now};
 
 -- ==== CheckoutBatch win ====
--- Keeps renewals off the tasks that are being taken over. At most 100 rows. {rows} is a list, with "\n " in between,
--- of BEGIN UPDATE dbq_lease SET fence = :fence + 1, lease_until = l_now + :lease, keep_until = l_now + :lease WHERE
--- id = :id AND (fence < :fence OR lease_until <= l_now); IF SQL%ROWCOUNT = 0 THEN INSERT INTO dbq_lease (id, fence,
--- lease_until, keep_until) VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease); END IF; EXCEPTION WHEN
--- DUP_VAL_ON_INDEX THEN NULL; END;
+-- Keeps renewals off the tasks that are being taken over. At most 100 rows.
+-- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
+-- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
+-- fence is valid, and a renewal gives up when it meets a higher fence.
 DECLARE
   l_now NUMBER(19);
 BEGIN
   SELECT {now} INTO l_now FROM dual;
-  {rows}
+  -- for each row:
+  BEGIN
+    UPDATE dbq_lease
+       SET fence = :fence + 1,
+           lease_until = l_now + :lease,
+           keep_until = l_now + :lease
+     WHERE id = :id
+       AND (fence < :fence OR lease_until <= l_now);
+    IF SQL%ROWCOUNT = 0 THEN
+      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+      VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
+    END IF;
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
 END;
 /
 
 -- ==== CheckoutBatch won ====
--- Finds those that no renewal came first for. At most 100 rows. {rows} is a list, with "\n " in between, of OR l.id =
--- :id AND l.fence = :fence + 1
-SELECT l.id FROM dbq_lease l WHERE 1 = 0 {rows};
+-- Finds those that no renewal came first for. At most 100 rows.
+-- Runs after "CheckoutBatch win". Index: the primary key of leases.
+SELECT l.id
+  FROM dbq_lease l
+ WHERE 1 = 0
+    -- for each row:
+    OR l.id = :id AND l.fence = :fence + 1;
 
 -- ==== Batches extended ====
--- Reads which leases Extend has renewed. At most 100 rows. {rows} is a list, with "\n " in between, of OR t.id = :id
--- AND t.fence = :fence
-SELECT t.id, t.fence FROM dbq_task t, dbq_lease l
- WHERE l.id = t.id AND l.fence = t.fence AND t.state = 1 /* PROCESSING */ AND (1 = 0 {rows});
+-- Reads which leases Extend has renewed. At most 100 rows.
+-- Runs after Extend. Indexes: the primary keys of tasks and leases.
+SELECT t.id, t.fence
+  FROM dbq_task t, dbq_lease l
+ WHERE l.id = t.id
+   AND l.fence = t.fence
+   AND t.state = 1 /* PROCESSING */
+   AND (1 = 0
+        -- for each row:
+        OR t.id = :id AND t.fence = :fence);
 
 -- ==== Batches inserted ====
--- Reads which rows of Insert are there afterwards. At most 100 rows. {rows} is a list, with "\n " in between, of OR
--- id = :id
-SELECT id FROM dbq_task WHERE 1 = 0 {rows};
+-- Reads which rows of Insert are there afterwards. At most 100 rows.
+-- Runs after each block of an enqueue. Index: the primary key.
+SELECT id
+  FROM dbq_task
+ WHERE 1 = 0
+    -- for each row:
+    OR id = :id;
 
 -- ==== Batches lock ====
 -- Locks and returns the rows that Settle, Remove or Start will change. At most 500 rows. {rows} is a list, with ", "
 -- in between, of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows}) AND t.state = 1 /* PROCESSING */ ORDER BY t.id FOR UPDATE;
+-- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
+-- ids, so that two batches do not wait for each other in a circle.
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+ ORDER BY t.id
+   FOR UPDATE;
 
 -- ==== Batches settled ====
 -- Reads the new states of the rows that Settle has changed. At most 500 rows. {rows} is a list, with ", " in between,
 -- of (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state FROM dbq_task t
+-- Runs after Settle. Index: the primary key.
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
+  FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows});
 
 -- ==== Version ====
@@ -666,7 +1181,13 @@ END;
 -- ==== Get ====
 -- Reads one task.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until)
+END AS lease_until,
+t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        t.payload, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
@@ -680,7 +1201,13 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until)
+END AS lease_until,
+t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -698,7 +1225,13 @@ SELECT t.id
 -- ==== ListArchive ====
 -- Lists tasks of the archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-  CASE WHEN t.state = 1 /* PROCESSING */ THEN COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END AS lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until)
+END AS lease_until,
+t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}

@@ -602,8 +602,8 @@ SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.e
 ON CONFLICT DO NOTHING;
 
 -- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the At most
--- 5000 rows.
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed. At most 5000 rows.
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
@@ -864,7 +864,7 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
              FROM pick) AS cut;
 
 -- ==== Checkout see expired ====
--- Strategy cas: reads candidates to take over, without locks.
+-- Reads candidates to take over, without locks.
 -- Runs at polls that found nothing due; "take expired" follows. Index: task_busy.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
@@ -908,8 +908,7 @@ SELECT x.id, x.fence, x.size AS payload_size
  LIMIT :limit;
 
 -- ==== CheckoutBatch take expired ====
--- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
--- At most 5000 rows.
+-- Takes over the candidates whose fence is unchanged. At most 5000 rows.
 -- Runs after "see expired". Index: the primary key.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (

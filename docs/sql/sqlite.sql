@@ -538,8 +538,8 @@ VALUES {rows}
 ON CONFLICT DO NOTHING;
 
 -- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the At most
--- 500 rows. {rows} is a list, with ", " in between, of (:id, :error)
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id, :error)
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. The rtrim
 -- leaves what is up to the last # of a holder: it cuts off at the end all characters but that one. Index: task_id.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)

@@ -75,14 +75,15 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	case st.Insert.Row != "":
 		batches = "Rows come as a list of values."
 	}
-	p := printer{engine: d.Name(), now: st.Now}
+	clock := strings.Fields(regexp.QuoteMeta(st.Now)) // which each statement indents in its own way
+	p := printer{engine: d.Name(), now: regexp.MustCompile(strings.Join(clock, `\s+`))}
 	var states []string
 	for _, s := range state.All() {
 		states = append(states, fmt.Sprintf("%s %v", state.Literals(s), s))
 	}
 	about := fmt.Sprintf("A :name stands for a value, %s. %s Times are microseconds since 1970 in UTC. States are %s."+
 		" Tables begin with \"dbq_\" unless a program says otherwise.", sent, batches, strings.Join(states, ", "))
-	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), st.Now)
+	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), strings.ReplaceAll(st.Now, "\n", "\n--   "))
 	p.b.WriteString(schema + "\n-- ======== The statements ========\n")
 	p.statements(st)
 	return p.b.String(), p.err
@@ -110,7 +111,7 @@ func commentLines(text string) string {
 // printer writes statements under their names.
 type printer struct {
 	engine string
-	now    string // the database's clock
+	now    *regexp.Regexp // the database's clock
 	b      strings.Builder
 	err    error
 }
@@ -189,7 +190,7 @@ func (p *printer) text(name, comment string, texts ...string) {
 	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", name, commentLines(comment))
 	for _, text := range texts {
 		if name != "Now" {
-			text = strings.ReplaceAll(text, p.now, "{now}")
+			text = p.now.ReplaceAllLiteralString(text, "{now}")
 		}
 		for line := range strings.Lines(dialect.Terminated(text)) {
 			if !strings.HasPrefix(line, "--") {
@@ -204,9 +205,12 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	if b.SQL == "" {
 		p.err = fmt.Errorf("%s: %q has no text", p.engine, name)
 	}
-	how := fmt.Sprintf(" At most %d rows.", b.Max)
-	if b.Row != "" {
+	how, text := fmt.Sprintf(" At most %d rows.", b.Max), b.SQL
+	switch {
+	case strings.HasPrefix(b.Sep, "\n"): // a row has lines of its own
+		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Sep+b.Row, 1)
+	case b.Row != "":
 		how += fmt.Sprintf(" {rows} is a list, with %q in between, of %s", b.Sep, b.Row)
 	}
-	p.text(name, comment+how, b.SQL)
+	p.text(name, comment+how, text)
 }

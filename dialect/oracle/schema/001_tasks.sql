@@ -38,9 +38,11 @@ CREATE TABLE {lease} (
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
-CREATE UNIQUE INDEX {owner}task_ref ON {task} (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16;
+CREATE UNIQUE INDEX {owner}task_ref
+  ON {task} (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16;
 
-CREATE INDEX {owner}task_ready ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16;
+CREATE INDEX {owner}task_ready
+  ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16;
 
 CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 

@@ -1,0 +1,215 @@
+-- Checkout due
+-- Runs in each poll, on the reading pool. Index: task_ready, once for each priority. The searches of a checkout name
+-- their index: statistics that were gathered while a queue was empty or full would choose another plan, which reads and
+-- locks more. See "INDEX Hint" in the SQL Language Reference.
+{each: due_priority};
+
+-- due_priority
+SELECT {p} AS priority
+  FROM dual
+ WHERE EXISTS (
+         SELECT /*+ INDEX(t {prefix}task_ready) */ 1
+           FROM {task} t
+          WHERE t.ready_queue = :queue
+            AND t.ready_priority = {p}
+            AND t.due <= {now})
+   AND {unpaused};
+
+-- Checkout ready
+-- Strategies skip-locked and advisory. Index: task_ready, once for each priority.
+-- Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST
+-- cannot be locked (SQL Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would
+-- count rows that others have locked. One FETCH can bring fewer rows than there are: SKIP LOCKED passes over rows after
+-- they were found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets none, or
+-- the batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
+-- Reference.
+DECLARE
+  TYPE id_list IS TABLE OF RAW(16);
+  l_ids id_list;
+  l_now NUMBER(19);
+  l_room NUMBER(10) := :limit;
+  l_queue VARCHAR2(400 BYTE) := :queue;
+  l_holder VARCHAR2(800 BYTE) := :holder;
+  l_lease NUMBER(19) := :lease;
+  l_begun NUMBER(1) := :begun;
+  CURSOR c_ready (p_priority NUMBER) IS
+    SELECT /*+ INDEX(t {prefix}task_ready) */ t.id
+      FROM {task} t
+     WHERE t.ready_queue = l_queue
+       AND t.ready_priority = p_priority
+       AND t.due <= l_now
+     ORDER BY t.due, t.ready_id
+       FOR UPDATE SKIP LOCKED;
+BEGIN
+  SELECT {now} INTO l_now FROM dual;
+  FOR l_priority IN 0 .. 9 LOOP
+    EXIT WHEN l_room < 1;
+    OPEN c_ready(l_priority);
+    LOOP
+      FETCH c_ready BULK COLLECT INTO l_ids LIMIT l_room;
+      EXIT WHEN l_ids.COUNT = 0;
+      FORALL i IN 1 .. l_ids.COUNT
+        UPDATE {task}
+           SET {leased},
+               lease_until = l_now + l_lease,
+               holder = l_holder,
+               started = l_begun,
+               taken = l_now,
+               updated = l_now
+         WHERE id = l_ids(i)
+           AND due <= l_now;
+      l_room := l_room - SQL%ROWCOUNT;
+      EXIT WHEN l_room < 1;
+    END LOOP;
+    CLOSE c_ready;
+  END LOOP;
+END;
+/
+
+-- leased
+-- What a checkout does to a row that had a due time. Each expression sees the row as it was.
+state = {PROCESSING},
+was_due = due,
+due = NULL,
+attempt = attempt + 1,
+fence = fence + 1;
+
+-- leased_now
+{leased},
+lease_until = {now} + :lease,
+holder = :holder,
+started = :begun,
+taken = {now},
+updated = {now};
+
+-- Checkout see ready
+-- Strategy cas, once for each priority that has a due task; and the others after they met a large payload. Index:
+-- task_ready, one ordered range.
+SELECT /*+ INDEX(t {prefix}task_ready) */ t.id, t.fence, t.payload_size
+{search_ready};
+
+-- Checkout update
+-- Strategy update, once for each priority that has a due task. Index: task_ready, one ordered range. It may wait for
+-- another's rows, and then finds that they are no longer due.
+UPDATE {task}
+   SET {leased_now}
+ WHERE (id, fence) IN (
+         SELECT /*+ INDEX(t {prefix}task_ready) */ t.id, t.fence
+         {search_ready})
+   AND due <= {now};
+
+-- search_ready
+  FROM {task} t
+ WHERE t.ready_queue = :queue
+   AND t.ready_priority = :priority
+   AND t.due <= {now}
+ ORDER BY t.due, t.ready_id
+ FETCH FIRST :limit ROWS ONLY;
+
+-- Checkout see expired
+-- Every strategy: it locks afterwards, by the primary key. Index: task_busy.
+SELECT /*+ INDEX(t {prefix}task_busy) */ t.id, t.fence, t.payload_size,
+       {renewed} AS was_until
+  FROM {task} t
+ WHERE t.busy_queue = :queue
+   AND {renewed} <= {now}
+   AND t.holder <> :holder
+   AND {unpaused}
+ FETCH FIRST :limit ROWS ONLY;
+
+-- Checkout taken
+-- Runs at the end of the transaction of a checkout: whatever leases tasks marks them with the checkout's own holder, so
+-- that nothing has to come back out of a block. Index: task_busy.
+SELECT {columns},
+       CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
+       t.was_due, {now} AS now
+  FROM {task} t
+ WHERE t.busy_queue = :queue
+   AND t.holder = :holder;
+
+-- Checkout queue lock
+-- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most. The lock is the
+-- session's, and outlives a commit. 0 is success, 4 that the session has it.
+-- with what = 'checkout ' || :queue
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  {lock_id};
+  IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
+  END IF;
+END;
+/
+
+-- Checkout queue free
+-- Strategy advisory. Runs after the transaction of a checkout.
+-- with what = 'checkout ' || :queue
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  {lock_id};
+  IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
+  END IF;
+END;
+/
+
+-- CheckoutBatch skip ready
+-- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Index: the primary key.
+SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
+  FROM {task} t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.due <= {now}
+   FOR UPDATE SKIP LOCKED;
+
+-- CheckoutBatch skip ready row
+{pair};
+
+-- CheckoutBatch take ready
+-- Runs for locked tasks that were due, as arrays. Index: the primary key.
+UPDATE {task}
+   SET {leased_now}
+ WHERE id = :id
+   AND fence = :fence
+   AND due <= {now};
+
+-- CheckoutBatch skip expired
+-- Runs after "Checkout see expired". Index: the primary key.
+SELECT /*+ INDEX(t {prefix}task_pk) */
+       {columns},
+       t.started, t.payload_size, {now} AS now
+  FROM {task} t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = {PROCESSING}
+   FOR UPDATE SKIP LOCKED;
+
+-- CheckoutBatch skip expired row
+{pair};
+
+-- CheckoutBatch take expired
+-- Runs for locked tasks whose lease ran out and that have attempts left, as arrays. Index: the primary key. Such a task
+-- has no due time to be sorted by.
+UPDATE {task}
+   SET was_due = {taken_over},
+       attempt = {next_attempt},
+       lapses = {next_lapses},
+       started = :begun,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       taken = {now},
+       updated = {now}
+ {where_held};
+
+-- CheckoutBatch bury
+-- Runs for locked tasks whose lease ran out and that have no attempts left, as arrays. Index: the primary key.
+UPDATE {task}
+   SET state = {POISON},
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now},
+       result_size = :result_size,
+       result = :result
+ {where_held};

@@ -1,0 +1,28 @@
+-- Insert
+-- Runs for an enqueue, and for each part of a bulk one, in blocks of a few sizes. Indexes: the primary key and task_ref
+-- find duplicates. Only PL/SQL can leave out a row whose key is taken, wait for another transaction that is about to
+-- take it, and keep the surrounding transaction usable.
+{block_at_one_time};
+
+-- Insert row
+BEGIN
+  INSERT INTO {task} (
+    id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
+    headers, payload_size, payload)
+  VALUES (
+    :id, :reused * l_now, :queue, :reference, :kind, {CREATED}, :priority, :max_attempts,
+    COALESCE(:at, l_now + :delay), l_now, l_now,
+    :headers, :payload_size, :payload);
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;
+/
+
+-- Batches inserted
+-- Runs after each block of an enqueue. Index: the primary key.
+SELECT id
+  FROM {task}
+ WHERE 1 = 0
+    {rows};
+
+-- Batches inserted row
+OR id = :id;

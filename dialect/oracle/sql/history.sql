@@ -1,0 +1,60 @@
+-- Record
+-- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+BEGIN
+  {rows}
+END;
+/
+
+-- Record row
+BEGIN
+  INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+  VALUES (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;
+/
+
+-- RecordLast
+-- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
+-- removed. Indexes: the primary keys of tasks and attempts.
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+SELECT t.id, t.fence, t.queue,
+       CASE t.state WHEN {CREATED} THEN t.attempt + 1
+                    ELSE t.attempt END,
+       CASE t.state WHEN {CREATED} THEN 'released'
+                    WHEN {COMPLETED} THEN 'completed'
+                    WHEN {ERROR} THEN 'failed'
+                    ELSE 'poisoned' END,
+       t.taken, t.updated, SUBSTR(t.holder, 1, INSTR(t.holder, '#', -1) - 1),
+       CASE WHEN :error_size IS NOT NULL THEN :error
+            WHEN t.state IN ({ERROR}, {POISON}) THEN t.result END
+  FROM {task} t
+ WHERE t.id = :id
+   AND t.taken IS NOT NULL
+   AND t.state <> {PROCESSING}
+   AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
+
+-- ExpireAttempts
+-- Runs in the cleaning. Index: att_ended.
+DELETE FROM {attempt}
+ WHERE queue = :queue
+   AND ended <= {now} - :age
+   AND ROWNUM <= :limit;
+
+-- Archive
+-- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys of
+-- tasks and of the archive.
+INSERT INTO {archive} (
+  {stored}, archived)
+SELECT {stored}, {now}
+  FROM {task} t
+ WHERE id IN ({rows})
+   AND {purgeable}
+   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id);
+
+-- Archive row
+:id;
+
+-- stored
+-- The columns of a row that Oracle does not compute.
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
+lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result;

@@ -1,0 +1,56 @@
+-- Movable
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM {task}
+ WHERE id IN ({rows})
+   AND {guard}
+ ORDER BY id
+   FOR UPDATE;
+
+-- Movable row
+:id;
+
+-- Movable purge
+-- Runs before "Move purge", whose arrays return nothing. Index: the primary key.
+SELECT id
+  FROM {task}
+ WHERE id IN ({rows})
+   AND {guard}
+ ORDER BY id
+   FOR UPDATE;
+
+-- Movable purge row
+:id;
+
+-- Move
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE {task}
+   SET {set}
+ WHERE id = :id
+   AND {guard};
+
+-- Move purge
+-- Runs after "Movable purge", as arrays. Index: the primary key.
+DELETE FROM {task}
+ WHERE id = :id
+   AND {guard};
+
+-- not_due
+due = NULL;
+
+-- due_now
+due = {now};
+
+-- no_lease
+-- A row without a lease that an operator's event left does not say how its last attempt ended.
+lease_until = NULL,
+taken = NULL;
+
+-- SetResult
+-- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+UPDATE {task}
+   SET result = :result,
+       result_size = :result_size
+ WHERE id = :id;

@@ -1,0 +1,100 @@
+-- Now
+{now};
+
+-- now
+-- Whole days since 1970, whose first day is the Julian day 2440588, and the seconds and microseconds of today. It is
+-- one value for a whole SQL statement. In PL/SQL each mention would be read anew, so blocks SELECT it once.
+((TO_NUMBER(TO_CHAR({utc}, 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR({utc}, 'SSSSSFF6')));
+
+-- utc
+-- It does not depend on the session's time zone.
+SYS_EXTRACT_UTC(SYSTIMESTAMP);
+
+-- Dual
+FROM dual;
+
+-- Limit
+FETCH FIRST :limit ROWS ONLY;
+
+-- Columns
+t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+CASE
+  WHEN t.state = {PROCESSING}
+  THEN {renewed}
+END AS lease_until,
+t.holder, t.created, t.updated, t.headers, t.result, t.result_size;
+
+-- Payload
+t.payload, t.payload_size;
+
+-- columns
+-- The columns of a row that is locked: nothing but the row itself is read.
+t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size;
+
+-- pair
+(:id, :fence);
+
+-- where_held
+-- A task under the fence of its lease, by the primary key.
+WHERE id = :id
+  AND fence = :fence
+  AND state = {PROCESSING};
+
+-- block_at_one_time
+-- Does something to each row at one time by the database's clock. Oracle runs a block's statements one by one.
+DECLARE
+  l_now NUMBER(19);
+BEGIN
+  SELECT {now} INTO l_now FROM dual;
+  {rows}
+END;
+/
+
+-- unpaused
+NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '{pause}' AND n.name = :queue);
+
+-- MigrationLock
+-- Runs before a migration, and waits 300 seconds at most. Without a grant on DBMS_LOCK the inner block does not
+-- compile, which is the error 6550. Then each statement of a migration may meet another process that runs the same one;
+-- it can be run again.
+-- with what = 'migration'
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  {lock_id};
+  EXECUTE IMMEDIATE 'BEGIN
+    IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN
+      RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time'');
+    END IF;
+  END;';
+EXCEPTION WHEN OTHERS THEN
+  IF SQLCODE <> -6550 THEN RAISE; END IF;
+END;
+/
+
+-- MigrationUnlock
+-- Runs after a migration.
+-- with what = 'migration'
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  {lock_id};
+  EXECUTE IMMEDIATE 'BEGIN
+    IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN
+      RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back'');
+    END IF;
+  END;';
+EXCEPTION WHEN OTHERS THEN
+  IF SQLCODE <> -6550 THEN RAISE; END IF;
+END;
+/
+
+-- lock_id
+-- The number of a lock of DBMS_LOCK: what it locks, the schema of the tables, and their prefix. The schema is the one
+-- that was configured, or else the session's: whoever reaches the same tables has the same lock. ALLOCATE_UNIQUE would
+-- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
+SELECT ORA_HASH({home} || ' {prefix} ' || {what}, 1073741823)
+  INTO l_id
+  FROM dual;

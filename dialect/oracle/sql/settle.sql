@@ -1,0 +1,69 @@
+-- Settle
+-- Runs for each batch of settlements, as arrays, after "Batches lock". Index: the primary key. Each expression sees the
+-- row as it was.
+UPDATE {task}
+   SET due = CASE
+         WHEN {spent_now} THEN NULL
+         ELSE COALESCE(:at, {now} + :after)
+       END,
+       state = CASE
+         WHEN {spent_now} AND COALESCE(:at, :after) IS NOT NULL
+         THEN {POISON}
+         ELSE :state
+       END,
+       attempt = attempt - :uncount,
+       lease_until = NULL,
+       updated = {now},
+       result_size = CASE
+         WHEN {keeps_result} THEN result_size
+         ELSE :result_size
+       END,
+       result = CASE
+         WHEN {keeps_result} THEN result
+         ELSE :result
+       END
+ {where_held};
+
+-- spent_now
+:state = {ERROR} AND attempt >= max_attempts;
+
+-- keeps_result
+:state = {CREATED} AND :result_size IS NULL;
+
+-- Remove
+-- Runs for queues that keep no finished tasks, as arrays, after "Batches lock". Index: the primary key.
+DELETE FROM {task}
+ {where_held};
+
+-- Batches lock
+-- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
+-- ids, so that two batches do not wait for each other in a circle.
+{settled}
+   AND t.state = {PROCESSING}
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- Batches lock row
+{pair};
+
+-- Batches settled
+-- Runs after Settle. Index: the primary key.
+{settled};
+
+-- Batches settled row
+{pair};
+
+-- settled
+SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state
+  FROM {task} t
+ WHERE (t.id, t.fence) IN ({rows});
+
+-- Unlocked
+-- Runs when a batch of settlements met a locked task. Index: the primary key.
+SELECT /*+ INDEX(t {prefix}task_pk) */ t.id
+  FROM {task} t
+ WHERE t.id IN ({rows})
+   FOR UPDATE SKIP LOCKED;
+
+-- Unlocked row
+:id;
