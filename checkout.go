@@ -13,22 +13,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) that runs from the database's
-// now: those with the lower priority number first, then those due longest. It takes over tasks whose lease has run out,
-// before the others, and moves those of them whose attempts are spent to POISON. If nothing is due it returns nil, nil;
-// Consumer.Checkout waits.
+// Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) from the database's now. Lower
+// priority numbers come first, then earlier due times. Before these it takes over tasks whose lease has expired; those
+// that have exhausted their attempts it moves to POISON. If nothing is due it returns nil, nil; Consumer.Checkout
+// waits.
 //
-// A client whose checkouts find due tasks looks for leases that have run out once in a second, and again at once while
-// a look brings n; a checkout that finds no due task looks each time, on PostgreSQL, MySQL and MariaDB once in a second
-// when it begins where an earlier one found that nothing is left before (docs/design.md).
+// Expired leases are searched for once a second while tasks are due, again at once after a search that fills n, and
+// whenever nothing is due. For exceptions see docs/design.md.
 //
-// It leases fewer than n when their payloads together exceed WithMaxCheckoutBytes, but at least one. So only a checkout
-// without tasks means that nothing else is due.
+// Checkout leases fewer than n tasks, but at least one, if their payloads would exceed WithMaxCheckoutBytes. Only a
+// checkout without tasks means that nothing else is due.
 //
-// Each task must be settled, or its lease extended, before the lease runs out; a task that nobody settles is handed out
-// again then. When a connection dies during the checkout, Checkout looks for some hundred milliseconds whether it got
-// the tasks, or moved any to POISON. ErrMayHaveHappened means that it could not find out, and that tasks may be held by
-// nobody until their leases run out.
+// Settle each task, or extend its lease, before the lease expires. Otherwise the task is handed out again. If a
+// connection is lost during the checkout, Checkout takes a few hundred milliseconds to determine which tasks it leased
+// or moved to POISON. ErrMayHaveHappened means that it could not: tasks may then have no holder until their leases
+// expire.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	tasks, exhausted, _, err := q.checkout(ctx, n, lease)
 	if len(exhausted) > 0 { // the caller does not see them
@@ -67,7 +66,7 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	return tasks, exhausted, got.More, nil
 }
 
-// tasks tells what was leased from what went to POISON instead.
+// tasks separates the leased tasks from those that went to POISON.
 func (q *Queue) tasks(rows []dialect.Row, until time.Time) (tasks, exhausted []Task) {
 	for _, r := range rows {
 		t := taskOf(r)
@@ -84,9 +83,9 @@ func (q *Queue) tasks(rows []dialect.Row, until time.Time) (tasks, exhausted []T
 	return tasks, exhausted
 }
 
-// checkoutToken names one checkout: its worker, or the client itself, then # and what no other checkout has, which is
-// the client's random part and a number. Tasks leased under a token are returned to the caller who lost the answer, so
-// a token used twice would give one task two holders.
+// checkoutToken returns the unique name of one checkout: the worker's or the client's id, then # with the client's
+// random part and a number. The tasks of a token are returned to the caller whose answer was lost, so a token used
+// twice would give one task two holders.
 func (c *Client) checkoutToken(worker string) string {
 	number := strconv.FormatUint(c.tokens.Add(1), 36)
 	if worker == "" || worker == c.id || strings.HasPrefix(worker, c.id+"/") {

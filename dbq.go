@@ -8,7 +8,7 @@
 //	q := c.Queue("mail")
 //	id, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("hello")})
 //
-// and elsewhere handle its tasks, with package worker or by hand:
+// Elsewhere handle its tasks, with package worker or by hand:
 //
 //	consumer := q.Consumer()
 //	tasks, err := consumer.Checkout(ctx, 10, time.Minute) // waits until tasks are due
@@ -16,27 +16,28 @@
 //
 // # Delivery
 //
-// A task is handed out at least once, to one worker at a time: Checkout gives a lease with a fence, a number that grows
-// with every change of owner. Every settling call carries the fence; a worker whose task was taken over gets
-// ErrLeaseLost and changes nothing. A task whose worker died is taken over by the checkout itself as soon as its lease
-// has run out. A task whose attempts are spent goes to POISON, also when each attempt ended in a crash. Work that must
-// not be done twice is completed in the same transaction as its effects: CompleteTx.
+// Delivery is at least once, to one worker at a time. Checkout leases a task with a fence, a number that grows with
+// every change of owner. Every settling call carries the fence. A worker whose task was taken over gets ErrLeaseLost
+// and changes nothing.
+//
+// If a worker dies, the next checkout takes its task over as soon as the lease has expired. A task that exhausts its
+// attempts, even by crashing its workers, goes to POISON. Work that must not be done twice is completed in the same
+// transaction as its effects: see CompleteTx.
 //
 // # Clocks
 //
-// The database's clock decides when a task is due and when a lease has run out. A worker's own clock is never compared
-// with it.
+// The database's clock decides when a task is due and when a lease expires. It is never compared with a worker's clock.
 //
 // # Errors
 //
-// Calls return *Error, which says what was done to what; errors.Is finds this package's sentinels and errors.As the
-// driver's error. When a connection dies during a commit, dbq looks what happened, and says ErrMayHaveHappened only
-// when that cannot be known.
+// Calls return *Error, which names the operation, the queue and the task. errors.Is finds this package's sentinels, and
+// errors.As finds the driver's error. If a connection is lost during a commit, dbq checks the outcome. It returns
+// ErrMayHaveHappened only if the outcome cannot be determined.
 //
 // # Strategies
 //
-// How tasks are checked out by several workers at once is the dialect's business; WithStrategy chooses another way than
-// the server's default.
+// A strategy is how several workers check out tasks at the same time. Each server has a default; WithStrategy selects
+// another.
 package dbq
 
 import (
@@ -74,9 +75,10 @@ func init() {
 	core.SetAccessor(func(client any) *core.Core { return &client.(*Client).core })
 }
 
-// Open opens the database that dsn names. The dialect for its scheme must be imported. It fails with ErrUnknownScheme,
-// ErrDSN, ErrUnavailable, ErrDenied, ErrOption, or when the tables are not as this version wants them: ErrNotMigrated,
-// ErrSchemaOld, ErrSchemaNew. No error shows the DSN's password. Close the client when done.
+// Open opens the database that dsn names. The dialect for its scheme must be imported. Close the client when done.
+//
+// Open returns ErrUnknownScheme, ErrDSN, ErrServer, ErrUnavailable, ErrDenied or ErrOption, and ErrNotMigrated,
+// ErrSchemaOld or ErrSchemaNew if the tables do not fit this version. No error shows the DSN's password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
@@ -91,12 +93,12 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// New makes a client on a pool that the caller owns and closes. It needs no registered dialect. Errors are those of
-// Open. A pgx pool is given as postgres.FromPool of dialect/postgres. On SQLite prefer Open, which keeps one writing
-// connection apart from the readers.
+// New makes a client on a pool that the caller owns and closes. It needs no registered dialect. It returns the errors
+// of Open. For a pgx pool use postgres.FromPool of dialect/postgres. On SQLite prefer Open, which separates the one
+// writing connection from the readers.
 func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*Client, error) {
 	if db == nil || d == nil {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: New wants a pool and a dialect", ErrOption)}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: New needs a pool and a dialect", ErrOption)}
 	}
 	return open(ctx, dialect.Pool{Write: db, Read: db}, d, "", opts)
 }
@@ -136,7 +138,7 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 	} else if !errors.Is(err, ErrUnknownScheme) {
 		class = dialect.ClassifyConn(err)
 	}
-	if class == dialect.Ambiguous { // nothing but questions were asked
+	if class == dialect.Ambiguous { // Open only reads
 		class = dialect.Unavailable
 	}
 	return &Error{Op: "open", Class: class, Err: redact.Scrub(errs.WithSentinel(class, err), dsn)}
@@ -154,14 +156,14 @@ func (c *Client) Close() error {
 	return c.store.Pool.Close()
 }
 
-// DB is a pool to begin transactions in for the Tx calls. For a client made by Open it is apart from the connections
-// that the client uses itself, and as large: pool_max_conns in the DSN, 16 by default. So transactions keep no worker
-// from renewing leases, however many are open and however long. Of a client made by New it is the pool that was given,
-// of which a running worker keeps half, and at most 4, for itself.
+// DB returns a pool in which to begin transactions for the Tx calls. For a client made by Open it is separate from the
+// connections that the client itself uses, and of the same size: pool_max_conns in the DSN, 16 by default. However many
+// transactions are open, workers can renew their leases. For a client made by New it is the given pool, of which a
+// running worker reserves half, and at most 4, for itself.
 //
-// On SQLite it is the one connection that writes. A transaction keeps all other writes of the client waiting. In a
-// goroutine that has one open, write by the Tx calls alone: another call waits for the transaction's end, which waits
-// for the call, until busy_timeout is over (ErrWriterBusy).
+// On SQLite it is the one writing connection, and a transaction blocks all other writes of the client. A goroutine that
+// has a transaction open must write by the Tx calls alone. Any other call waits for the transaction, which waits for
+// the call, until busy_timeout has passed (ErrWriterBusy).
 func (c *Client) DB() *sql.DB {
 	if c.store.Pool.Caller != nil {
 		return c.store.Pool.Caller

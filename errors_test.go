@@ -22,7 +22,8 @@ var inputErrors = []error{
 }
 
 var otherErrors = []error{
-	ErrUnknownScheme, ErrDSN, ErrNotMigrated, ErrSchemaOld, ErrSchemaNew, ErrClosed, ErrUnavailable, ErrConflict,
+	ErrUnknownScheme, ErrDSN, ErrServer, ErrNotMigrated, ErrSchemaOld, ErrSchemaNew, ErrClosed, ErrUnavailable,
+	ErrConflict,
 	ErrMayHaveHappened,
 	ErrDenied, ErrDuplicate, ErrLeaseLost, ErrNotFound, ErrWrongState,
 }

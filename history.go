@@ -16,20 +16,20 @@ const (
 	AttemptFailed    AttemptOutcome = "failed"
 	AttemptPoisoned  AttemptOutcome = "poisoned"
 	AttemptReleased  AttemptOutcome = "released"
-	AttemptCrashed   AttemptOutcome = "crashed" // its lease ran out, and the task was taken over
-	AttemptLapsed    AttemptOutcome = "lapsed"  // its lease ran out before it is known to have started: it does not count
+	AttemptCrashed   AttemptOutcome = "crashed" // its lease expired, and the task was taken over
+	AttemptLapsed    AttemptOutcome = "lapsed"  // its lease expired before it was marked as started; it does not count
 	AttemptRevoked   AttemptOutcome = "revoked" // by an operator
 )
 
-// History says which attempts the history has, beside the last one of each task, which is in the task's row: of a task
-// that had several attempts those before the last, and of a task that was removed the last one, too. A task that an
-// attempt completes and deletes leaves none of that attempt.
+// History selects which attempts are recorded. An existing task's last attempt is always kept in its row. History
+// governs the earlier ones and, once the task is removed, the last one too. An attempt that completes and deletes its
+// task is not recorded.
 //
-// An attempt that its worker did not end, since its lease ran out or an operator revoked it, is recorded in any case.
-// So is the last one of a task that an operator changes or purges.
+// An attempt that its worker did not end, because its lease expired or an operator revoked it, is always recorded. So
+// is the last one of a task that an operator changes or purges.
 type History string
 
-// The choices.
+// The values of History.
 const (
 	HistoryAll      History = "all"      // the default
 	HistoryFailures History = "failures" // without those that completed their task
@@ -49,7 +49,7 @@ type Attempt struct {
 	Error   string         `json:"error,omitempty"` // cut at MaxResult bytes
 }
 
-// takenOver is the attempt that a checkout found with its lease run out.
+// takenOver returns the attempt whose lease had expired when a checkout took the task over, or nil.
 func takenOver(r dialect.Row) *Attempt {
 	row := r.TakenOver()
 	if row == nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
-// Option changes how a client is opened. A refused value is ErrOption, and so is an option that is given twice, since
-// one of its values would be lost. WithObserver and WithHeaders may be given several times: each is called, in the
-// order given.
+// Option changes how a client is opened. An invalid value is ErrOption, and so is an option given twice. WithObserver
+// and WithHeaders may be given several times; all are called, in the order given.
 type Option func(*config) error
 
 // once is an option that may be given once.
@@ -54,14 +53,14 @@ type config struct {
 	given         map[string]bool // options that may be given once
 }
 
-// DefaultMaxAttempts is how often a task is tried when neither it nor the client says otherwise.
+// DefaultMaxAttempts is the limit of attempts if neither the task nor the client sets one.
 const DefaultMaxAttempts = 10
 
 // identifier is what every engine takes without quotes, short enough for the longest name behind it.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
 
-// WithPrefix puts a prefix before the names of dbq's tables. The default is "dbq_". It is 1 to 20 lower-case letters,
-// digits and underscores and begins with a letter.
+// WithPrefix sets the prefix of the names of dbq's tables: 1 to 20 lower-case letters, digits and underscores, the
+// first one a letter. The default is "dbq_".
 func WithPrefix(prefix string) Option {
 	return once("WithPrefix", func(c *config) error {
 		if !identifier.MatchString(prefix) {
@@ -72,8 +71,8 @@ func WithPrefix(prefix string) Option {
 	})
 }
 
-// WithSchema puts dbq's tables into a schema, which Migrate makes if it can. The default is the connection's own. It is
-// spelled like a prefix. SQLite has no schemas and refuses it.
+// WithSchema sets the schema of dbq's tables, spelled like a prefix. Migrate creates it if permitted. The default is
+// the connection's own schema. SQLite has no schemas and refuses the option.
 func WithSchema(schema string) Option {
 	return once("WithSchema", func(c *config) error {
 		if !identifier.MatchString(schema) {
@@ -84,13 +83,14 @@ func WithSchema(schema string) Option {
 	})
 }
 
-// WithStrategy checks out in another way than the server's default. One that the server cannot do is refused by Open.
+// WithStrategy selects another checkout strategy than the server's default. Open refuses one that the server does not
+// support.
 func WithStrategy(s dialect.Strategy) Option {
 	return once("WithStrategy", func(c *config) error { c.strategy = s; return nil })
 }
 
-// WithName is who the client says it is in the holder of a lease, for people to read. The default is program@host/pid.
-// Several clients may share a name; Info.ID tells them apart.
+// WithName sets the client's name, which appears in the holder of each lease. The default is program@host/pid. Several
+// clients may share a name; Info.ID distinguishes them.
 func WithName(name string) Option {
 	return once("WithName", func(c *config) error {
 		if err := limits.Text(name, 1, limits.MaxName, ErrOption, "client's name"); err != nil {
@@ -101,7 +101,8 @@ func WithName(name string) Option {
 	})
 }
 
-// WithMaxAttempts is how often a task that does not say is tried. The default is DefaultMaxAttempts.
+// WithMaxAttempts sets the limit of attempts for tasks that do not set NewTask.MaxAttempts. The default is
+// DefaultMaxAttempts.
 func WithMaxAttempts(n int) Option {
 	return once("WithMaxAttempts", func(c *config) error {
 		if n < 1 || n > MaxMaxAttempts {
@@ -112,9 +113,8 @@ func WithMaxAttempts(n int) Option {
 	})
 }
 
-// WithMaxPayload lowers the largest payload, in bytes, that this client enqueues. The default is what the server can
-// take. It does not bound what is read: a larger task, which another client enqueued, is handed out like any other; see
-// WithMaxCheckoutBytes.
+// WithMaxPayload limits the payloads that this client enqueues, in bytes. The default is the server's limit. Reading is
+// not limited: a larger task that another client enqueued is handed out like any other; see WithMaxCheckoutBytes.
 func WithMaxPayload(bytes int) Option {
 	return once("WithMaxPayload", func(c *config) error {
 		if bytes < 1 {
@@ -125,13 +125,13 @@ func WithMaxPayload(bytes int) Option {
 	})
 }
 
-// DefaultMaxCheckoutBytes is how many bytes of payload a checkout brings when the client does not say otherwise.
+// DefaultMaxCheckoutBytes is the default of WithMaxCheckoutBytes.
 const DefaultMaxCheckoutBytes = 32 << 20
 
-// WithMaxCheckoutBytes bounds the payloads that one checkout brings, in bytes together. A checkout then leases fewer
-// tasks than it may, the first of those that are due, and leaves the others to the next one. A task whose payload is
-// larger by itself comes alone, so that it is not stuck: the bound is then its size. Headers and results, of 4,000
-// bytes each at most, do not count. The default is DefaultMaxCheckoutBytes.
+// WithMaxCheckoutBytes limits the sum of the payloads of one checkout, in bytes. A checkout that reaches the limit
+// leases the first of the due tasks and leaves the others to the next one. A task whose payload alone exceeds the limit
+// is checked out by itself. Headers and results, of at most 4,000 bytes each, do not count. The default is
+// DefaultMaxCheckoutBytes.
 func WithMaxCheckoutBytes(bytes int) Option {
 	return once("WithMaxCheckoutBytes", func(c *config) error {
 		if bytes < 1 {
@@ -142,14 +142,15 @@ func WithMaxCheckoutBytes(bytes int) Option {
 	})
 }
 
-// WithMigrate brings the tables to this version when the client opens; see Migrate. The default is to refuse to open.
+// WithMigrate creates or updates the tables when the client opens; see Migrate. Without it, Open returns ErrNotMigrated
+// or ErrSchemaOld.
 func WithMigrate() Option {
 	return func(c *config) error { c.migrate = true; return nil }
 }
 
-// WithLogger is where the client, and workers on it, report what an operator should know; docs/worker.md lists the
-// lines. No line has a payload or a password. The default is slog.Default, as it is when the client opens;
-// slog.New(slog.DiscardHandler) is silent.
+// WithLogger sets the logger of the client and of its workers; docs/worker.md lists the lines. No line shows a payload
+// or a password. The default is slog.Default at the time the client opens. slog.New(slog.DiscardHandler) turns logging
+// off.
 func WithLogger(l *slog.Logger) Option {
 	return once("WithLogger", func(c *config) error {
 		if l == nil {
@@ -160,15 +161,15 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithoutNotify keeps the client from telling other processes that it enqueued, and from listening to what they tell;
-// workers then find tasks of other processes by polling alone. The default is to do both where the engine can
-// (PostgreSQL), which costs a connection while a worker runs, and a notification for each queue that is enqueued to, at
-// most 1000 a second. Nothing but latency depends on it.
+// WithoutNotify turns off notifications between processes: the client neither sends nor receives them. Workers then
+// find other processes' tasks by polling. Only latency depends on notifications. By default they are on where the
+// engine has them (PostgreSQL). They cost one connection while a worker runs, and one notification for each queue that
+// is enqueued to, at most 1000 a second.
 func WithoutNotify() Option {
 	return func(c *config) error { c.withoutNotify = true; return nil }
 }
 
-// WithClock is the wall clock that new ids are dated by, for tests. Nothing else depends on a client's clock.
+// WithClock sets the clock that dates new ids, for tests. Nothing else depends on a client's clock.
 func WithClock(now func() time.Time) Option {
 	return once("WithClock", func(c *config) error {
 		if now == nil {
@@ -203,7 +204,7 @@ func newConfig(dsn string, opts []Option) (config, error) {
 	return c, nil
 }
 
-// processName says which program runs, where, and under which process number.
+// processName returns program@host/pid.
 func processName() string {
 	host, err := os.Hostname()
 	if err != nil {

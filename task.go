@@ -26,14 +26,14 @@ const (
 
 // NewTask is a task to enqueue. The zero value is a task without payload that is due now.
 type NewTask struct {
-	// ID is the task's id; zero makes one. Only set it, to a NewID, to repeat an enqueue whose outcome is not known (see
-	// ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a task begin at
-	// the database's clock in microseconds, above those of an earlier task with this id; many of them are settled more
-	// slowly than tasks whose ids dbq made.
+	// ID is the task's id. Zero generates one. Set it, to a NewID, only to repeat an enqueue whose outcome is not known
+	// (see ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a task start
+	// at the database's clock in microseconds, above those of any earlier task with this id. Large batches of such tasks
+	// are settled more slowly.
 	ID uuid.UUID
-	// Kind says what sort of task it is, for the worker that takes it. Up to MaxKind characters.
+	// Kind is the name of the task's type, up to MaxKind characters. A worker's Mux chooses the handler by it.
 	Kind string
-	// Payload is the task's input, up to Info.MaxPayload bytes. Nil and empty are told apart.
+	// Payload is the task's input, up to Info.MaxPayload bytes. Nil and empty are distinct.
 	Payload []byte
 	// Reference is unique in the queue for as long as the task's row exists; "" is none. Up to MaxReference characters,
 	// compared byte by byte.
@@ -42,15 +42,15 @@ type NewTask struct {
 	Priority int
 	// RunAt is when the task is due at the earliest, in the database's time; zero is now.
 	RunAt time.Time
-	// Delay is the same counted from the database's now. Set RunAt or Delay, not both.
+	// Delay is how long after the database's now the task is due. Set RunAt or Delay, not both.
 	Delay time.Duration
-	// MaxAttempts is how often the task may be tried before it is POISON; 0 is the client's default.
+	// MaxAttempts is how many attempts the task has before it goes to POISON. Zero is the client's default.
 	MaxAttempts int
 	// Headers carry trace context and tags, up to MaxHeaders bytes as JSON.
 	Headers map[string]string
 }
 
-// Task is a task as the database has it. Times are the database's, in UTC.
+// Task is a task as it is stored. Times are the database's, in UTC.
 type Task struct {
 	ID          uuid.UUID `json:"id"`
 	Queue       string    `json:"queue"`
@@ -58,62 +58,62 @@ type Task struct {
 	Reference   string    `json:"reference,omitempty"`
 	State       State     `json:"state"`
 	Priority    int       `json:"priority"`
-	Attempt     int       `json:"attempt"` // attempts begun, this one included
+	Attempt     int       `json:"attempt"` // the current or last attempt, counted from 1
 	MaxAttempts int       `json:"max_attempts"`
-	// Lapses is how many leases of workers have run out before the attempt was known to have started. Such an attempt
-	// does not count, but for each hundredth, with which Lapses start over.
+	// Lapses is how many leases expired before the attempt was marked as started. Such an attempt does not count, except
+	// every hundredth, which resets Lapses.
 	Lapses  int               `json:"lapses,omitempty"`
 	Fence   int64             `json:"fence"` // grows with every change of owner
 	Payload []byte            `json:"payload,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
-	// Result is what the last settling call left: the result of a completion, or the text of an error.
+	// Result is the result of a completion, or the text of the last error.
 	Result []byte `json:"result,omitempty"`
-	// Due is from when somebody may take the task; zero when nobody may: in work, finished, or parked.
+	// Due is when the task becomes available. It is zero while the task is leased, ended or parked.
 	Due        time.Time `json:"due,omitzero"`
-	LeaseUntil time.Time `json:"lease_until,omitzero"` // in work: when the lease runs out
-	Holder     string    `json:"holder,omitempty"`     // who holds the lease, or held it last
+	LeaseUntil time.Time `json:"lease_until,omitzero"` // when the lease expires; zero unless PROCESSING
+	Holder     string    `json:"holder,omitempty"`     // the holder of the lease, or its last holder
 	Created    time.Time `json:"created"`
-	Updated    time.Time `json:"updated"` // when the task came into its state
+	Updated    time.Time `json:"updated"` // when the task entered its state
 
-	// Lease is the right to settle the task, and Waited how long the task had been due, by the database's clock; a task
-	// that was taken over did not wait. Only Checkout fills them.
+	// Lease is the right to settle the task. Waited is how long the task had been due, by the database's clock; it is zero
+	// for a task that was taken over. Only Checkout sets them.
 	Lease  Lease         `json:"-"`
 	Waited time.Duration `json:"-"`
-	// TakenOver is the attempt before this one, when its lease had run out and this checkout took the task over.
+	// TakenOver is the previous attempt, if its lease had expired and this checkout took the task over.
 	TakenOver *Attempt `json:"-"`
 }
 
-// Parked reports whether the task is in ERROR without a due time: nothing retries it until an operator acts.
+// Parked reports whether the task is in ERROR without a due time. It is not retried until an operator acts.
 func (t Task) Parked() bool { return t.State == StateError && t.Due.IsZero() }
 
-// Ended reports whether nothing more happens to the task by itself: COMPLETED, POISON or parked.
+// Ended reports whether the task is COMPLETED, POISON or parked: it is not handed out again by itself.
 func (t Task) Ended() bool {
 	return t.State == StateCompleted || t.State == StatePoison || t.Parked()
 }
 
-// Lease is the right to settle one task until it runs out. It is plain data and survives JSON, so it can be handed to
-// another process.
+// Lease is the exclusive right to settle one task until the lease expires. It is plain data and survives JSON, so it
+// can be passed to another process.
 type Lease struct {
 	Task  uuid.UUID `json:"task"`
 	Queue string    `json:"queue"`
-	// Fence is a number that only grows for a task id, with every checkout, also when the task is removed and its id
-	// enqueued again. Pass it on to other systems that should refuse a worker whose task was taken over.
+	// Fence only ever grows for a task id, with every change of owner, even if the task is removed and its id enqueued
+	// again. Pass it to other systems that should refuse a worker whose task was taken over.
 	Fence int64 `json:"fence"`
-	// Attempt is the attempt's number, from which Queue.Settle computes the backoff of a Failed.
+	// Attempt is the attempt's number. Queue.Settle computes the backoff of a Failed from it.
 	Attempt int `json:"attempt"`
-	// Until is this process's own estimate of the lease's end, never later than the database's. It carries Go's monotonic
-	// clock reading, so a clock that is set does not move it.
+	// Until is this process's estimate of the lease's end, never later than the database's. It has a monotonic clock
+	// reading, so setting the clock does not move it.
 	Until time.Time `json:"until"`
 
-	renewed bool // there is a renewal to remove when the lease ends
+	renewed bool // a renewal exists, which is removed when the attempt ends
 }
 
 func (l Lease) stored() store.Lease { return store.Lease{Task: l.Task, Fence: l.Fence} }
 
-// Tx is an open transaction of the caller's. What a call does in it is there when it commits and never was when it
-// rolls back. dbq neither commits nor retries it; a transaction that has ended is ErrTx.
+// Tx is an open transaction of the caller. The changes of a call in it are committed or rolled back with it. dbq
+// neither commits nor retries the transaction; one that has ended is ErrTx.
 //
-// A pool or a connection outside a transaction does not have these methods. What has them:
+// A pool or a connection outside a transaction does not have these methods. These types do:
 //
 //   - *sql.Tx and *sqlx.Tx; bun.Tx, whose *sql.Tx is used;
 //   - gorm's, as tx.Statement.ConnPool.(dbq.Tx) in a transaction of gorm on the database's own *sql.DB;
@@ -148,7 +148,7 @@ func taskOf(r dialect.Row) Task {
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}
 	if len(r.Headers) > 0 {
-		// Only dbq writes the column; a row edited by hand into something else is shown without headers.
+		// Only dbq writes the column. A row that was edited by hand and is not JSON is shown without headers.
 		_ = json.Unmarshal(r.Headers, &t.Headers)
 	}
 	return t

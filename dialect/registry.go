@@ -12,8 +12,11 @@ var (
 	// ErrUnknownScheme is returned by Open and Lookup for a DSN whose scheme no imported dialect has. Its text names the
 	// schemes that are there and, for a scheme dbq knows, the import that is missing.
 	ErrUnknownScheme = errors.New("unknown DSN scheme")
-	// ErrDSN is returned by Open for a DSN that cannot be used as it is. Its text says what to change.
+	// ErrDSN is returned by Open for a DSN that is malformed or that the dialect refuses. Its text says what to change.
 	ErrDSN = errors.New("unusable DSN")
+	// ErrServer is returned by Probe for a server that cannot be used as it is configured: it is too old, read-only, or
+	// has a setting that the dialect cannot work with. Its text says what to change.
+	ErrServer = errors.New("unusable server")
 )
 
 // homes are the packages of dbq's own dialects, for the hint about a missing import.

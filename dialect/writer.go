@@ -7,16 +7,16 @@ import (
 	"fmt"
 )
 
-// ErrWriterBusy is why a statement did not begin on an engine with one writing connection: somebody had it for longer
-// than Pool.Patience. Nothing happened.
+// ErrWriterBusy is returned on an engine with one writing connection if that was in use for longer than Pool.Patience.
+// Nothing was changed.
 var ErrWriterBusy = errors.New(
-	"the one connection that writes is in use: a call does not go on while its own caller has " +
-		"a transaction of Client.DB open; use the Tx call in that transaction (EnqueueTx, CompleteTx), or end it first",
+	"the only writing connection is in use; if this goroutine holds a transaction of Client.DB, " +
+		"use EnqueueTx or CompleteTx in it, or end it first",
 )
 
-// Writer is a connection of Write. Where there is one alone, it waits for it no longer than Patience.
+// Writer returns a connection of Write. If Write has only one, Writer waits for it for at most Patience.
 func (p Pool) Writer(ctx context.Context) (*sql.Conn, error) {
-	if p.Patience == 0 || p.Write.Stats().InUse == 0 { // it need not wait, so it need not watch the time
+	if p.Patience == 0 || p.Write.Stats().InUse == 0 { // no wait, so no timer
 		return p.Write.Conn(ctx)
 	}
 	patient, cancel := context.WithTimeout(ctx, p.Patience)

@@ -21,6 +21,7 @@ const (
 	exitNotMigrated  = 6
 	exitMayHappened  = 7
 	exitBroken       = 8
+	exitServer       = 9
 	exitInterrupted  = 130
 	exitCodesSection = `Exit codes:
   0    success
@@ -32,6 +33,7 @@ const (
   6    dbq's tables are missing or of another version: run dbq migrate
   7    the change may have happened: the connection was lost before the answer
   8    conform: the database breaks a promise
+  9    the server cannot be used as it is configured; the message says what to change
   130  interrupted`
 )
 
@@ -45,6 +47,7 @@ var codes = []struct {
 	{dbq.ErrWrongState, exitState}, {dbq.ErrLeaseLost, exitState}, {dbq.ErrDuplicate, exitState},
 	{dbq.ErrNotMigrated, exitNotMigrated}, {dbq.ErrSchemaOld, exitNotMigrated}, {dbq.ErrSchemaNew, exitNotMigrated},
 	{dbq.ErrInvalid, exitUsage}, {dbq.ErrUnknownScheme, exitUsage}, {dbq.ErrDSN, exitUsage},
+	{dbq.ErrServer, exitServer},
 	{dbq.ErrUnavailable, exitUnavailable}, {dbq.ErrDenied, exitUnavailable}, {dbq.ErrConflict, exitUnavailable},
 }
 
@@ -97,7 +100,7 @@ func cureOf(err error) string {
 	case errors.Is(err, dbq.ErrDenied):
 		return "check the user, the password and the rights in --dsn or DBQ_DSN"
 	case errors.Is(err, dbq.ErrMayHaveHappened):
-		return "look with `dbq list` before you repeat it"
+		return "check with `dbq list` before you repeat it"
 	}
 	return ""
 }

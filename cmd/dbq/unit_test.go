@@ -30,6 +30,7 @@ func TestExitCodeOfEachError(t *testing.T) {
 		{t.Context(), dbq.ErrWrongState, exitState},
 		{t.Context(), dbq.ErrUnavailable, exitUnavailable},
 		{t.Context(), dbq.ErrDenied, exitUnavailable},
+		{t.Context(), dbq.ErrServer, exitServer},
 		{t.Context(), dbq.ErrConflict, exitUnavailable},
 		{t.Context(), dbq.ErrNotMigrated, exitNotMigrated},
 		{t.Context(), dbq.ErrSchemaOld, exitNotMigrated},

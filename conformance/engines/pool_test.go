@@ -104,7 +104,7 @@ func callersPool(t *testing.T, dsn, parameters, refused string) {
 		if strings.HasPrefix(parameters, "binlog_format") && err == nil {
 			t.Skip("the server writes no binary log")
 		}
-		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), refused) {
+		if !errors.Is(err, dialect.ErrServer) || !strings.Contains(err.Error(), refused) {
 			t.Errorf("got %v, want an error that says %q", err, refused)
 		}
 		return

@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,15 +98,15 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	on := func(name string) bool { return isOn(vars, name) }
 	packet, err := strconv.Atoi(vars["max_allowed_packet"])
 	if err != nil {
-		return dialect.Server{}, unusable("the server does not report its max_allowed_packet")
+		return dialect.Server{}, misconfigured("the server does not report its max_allowed_packet")
 	}
 	switch {
 	case on("read_only"):
-		return dialect.Server{}, unusable("the server is read-only (a replica?): use the primary")
+		return dialect.Server{}, misconfigured("the server is read-only (a replica?): use the primary")
 	case packet < leastPacket:
-		return dialect.Server{}, unusable("max_allowed_packet is %d bytes: set it to 16M or more", packet)
+		return dialect.Server{}, misconfigured("max_allowed_packet is %d bytes: set it to 16M or more", packet)
 	case on("log_bin") && strings.EqualFold(vars["binlog_format"], "STATEMENT"):
-		return dialect.Server{}, unusable(
+		return dialect.Server{}, misconfigured(
 			"binlog_format is STATEMENT, which refuses the writes of READ COMMITTED: set it to ROW")
 	}
 	if err := checkSession(vars); err != nil {
@@ -131,9 +132,14 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 		s.Strategies = []dialect.Strategy{dialect.CAS}
 	}
 	if !atLeast(version, least) {
-		return dialect.Server{}, unusable("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", version)
+		return dialect.Server{}, misconfigured("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", version)
 	}
 	return s, nil
+}
+
+// misconfigured returns dialect.ErrServer with the reason.
+func misconfigured(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", dialect.ErrServer, fmt.Errorf(format, args...))
 }
 
 // checkSession refuses a caller's pool whose sessions would break dbq's promises. It accepts any time zone, isolation
@@ -142,20 +148,20 @@ func checkSession(vars map[string]string) error {
 	is := func(name string, bad ...string) bool { return slices.Contains(bad, strings.ToUpper(vars[name])) }
 	switch {
 	case is("autocommit", "OFF", "0"):
-		return unusable("the pool's sessions have autocommit off, so a query would leave a transaction open: " +
+		return misconfigured("autocommit is off, so every query would leave a transaction open: " +
 			"remove autocommit from the driver's DSN (or the server's init_connect)")
 	case is("transaction_read_only", "ON", "1"), is("tx_read_only", "ON", "1"):
-		return unusable("the pool's sessions are read-only: " +
+		return misconfigured("the pool's sessions are read-only: " +
 			"remove transaction_read_only (tx_read_only) from the driver's DSN")
 	case !strings.Contains(vars["sql_mode"], "STRICT_"):
-		return unusable("the pool's sessions have sql_mode '%s', which truncates values without an error: "+
+		return misconfigured("the pool's sessions have sql_mode '%s', which truncates values without an error: "+
 			"add sql_mode=%%27STRICT_ALL_TABLES%%27 to the driver's DSN", vars["sql_mode"])
 	case !is("character_set_client", "UTF8MB4"):
-		return unusable("the pool's sessions send text as %s, but dbq sends UTF-8: "+
+		return misconfigured("the pool's sessions send text as %s, but dbq sends UTF-8: "+
 			"use collation=utf8mb4_bin in the driver's DSN", vars["character_set_client"])
 	}
 	if name, value := causal(vars); name != "" {
-		return unusable("the pool's sessions on one node of this cluster may not see what was committed on another: "+
+		return misconfigured("the pool's sessions on one node of this cluster may not see what was committed on another: "+
 			"add %s=%s to the driver's DSN", name, value)
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestInspect(t *testing.T) {
 		maps.Copy(settings, c.more)
 		s, err := inspect(settings)
 		if c.refused != "" {
-			if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), c.refused) {
+			if !errors.Is(err, dialect.ErrServer) || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s %v: got %v, want %q", c.version, c.more, err, c.refused)
 			}
 			continue

@@ -55,7 +55,7 @@ func TestProbeRefusesAServerThatCannotKeepThePromises(t *testing.T) {
 		{good.version, "AL32UTF8", "BINARY", "PHYSICAL STANDBY", good.collation, true},
 		{good.version, "AL32UTF8", "BINARY", "PRIMARY", "BINARY_CI", true},
 	} {
-		if s, err := inspect(f); !errors.Is(err, dialect.ErrDSN) {
+		if s, err := inspect(f); !errors.Is(err, dialect.ErrServer) {
 			t.Errorf("%+v: got %+v, %v", f, s, err)
 		}
 	}

@@ -109,16 +109,16 @@ func inspect(f found) (dialect.Server, error) {
 	n, err := strconv.Atoi(major)
 	switch {
 	case err != nil || n < 19:
-		return dialect.Server{}, fmt.Errorf("%w: the server is too old (%q), dbq needs Oracle 19c", dialect.ErrDSN, f.version)
+		return dialect.Server{}, fmt.Errorf("%w: the server is too old (%q), dbq needs Oracle 19c", dialect.ErrServer, f.version)
 	case f.charset != "AL32UTF8":
-		return dialect.Server{}, fmt.Errorf("%w: the database's character set is %q, which cannot hold every text: dbq needs AL32UTF8", dialect.ErrDSN, f.charset)
+		return dialect.Server{}, fmt.Errorf("%w: the database's character set is %q, which cannot hold every text: dbq needs AL32UTF8", dialect.ErrServer, f.charset)
 	case f.comparison != "BINARY":
-		return dialect.Server{}, fmt.Errorf("%w: NLS_COMP is %q, which makes different references equal: set it to BINARY", dialect.ErrDSN, f.comparison)
+		return dialect.Server{}, fmt.Errorf("%w: NLS_COMP is %q, which makes different references equal: set it to BINARY", dialect.ErrServer, f.comparison)
 	case !slices.Contains(binary, f.collation):
 		return dialect.Server{}, fmt.Errorf("%w: the schema's default collation is %q, which makes different references equal: use a schema whose "+
-			"DEFAULT COLLATION is USING_NLS_COMP or BINARY", dialect.ErrDSN, f.collation)
+			"DEFAULT COLLATION is USING_NLS_COMP or BINARY", dialect.ErrServer, f.collation)
 	case f.role != "PRIMARY":
-		return dialect.Server{}, fmt.Errorf("%w: the database's role is %q: use the primary", dialect.ErrDSN, f.role)
+		return dialect.Server{}, fmt.Errorf("%w: the database's role is %q: use the primary", dialect.ErrServer, f.role)
 	}
 	s := dialect.Server{
 		LongLockWaits: true, // an UPDATE waits for as long as the lock lasts: there is no setting that bounds it

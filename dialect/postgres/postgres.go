@@ -56,12 +56,12 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	switch {
 	case number < 130000:
 		return dialect.Server{}, fmt.Errorf("%w: the server is too old, dbq needs PostgreSQL 13 or later: %s",
-			dialect.ErrDSN, version)
+			dialect.ErrServer, version)
 	case encoding != "UTF8":
-		return dialect.Server{}, fmt.Errorf("%w: the database's encoding is %s, dbq needs UTF8", dialect.ErrDSN, encoding)
+		return dialect.Server{}, fmt.Errorf("%w: the database's encoding is %s, dbq needs UTF8", dialect.ErrServer, encoding)
 	case readOnly == "on":
 		return dialect.Server{}, fmt.Errorf("%w: the server takes no writes (a standby?): use the primary, or "+
-			"target_session_attrs=read-write", dialect.ErrDSN)
+			"target_session_attrs=read-write", dialect.ErrServer)
 	}
 	s := dialect.Server{
 		Product: "PostgreSQL", Version: strings.Fields(version + " ? ?")[1],

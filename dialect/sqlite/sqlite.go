@@ -46,7 +46,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	}
 	// STRICT needs 3.37, unixepoch('subsec') 3.42.
 	if !atLeast(version, 3, 42) {
-		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrDSN, version)
+		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrServer, version)
 	}
 	return dialect.Server{
 		Product: "SQLite", Version: version, MaxPayload: maxPayload, Precision: time.Millisecond, NoSchemas: true,

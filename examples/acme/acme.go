@@ -58,7 +58,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	const probe = "SELECT sqlite_version(), unixepoch('subsec') IS NOT NULL"
 	err := db.QueryRowContext(ctx, probe).Scan(&server.Version, &clock)
 	if err == nil && !clock {
-		err = fmt.Errorf("%w: SQLite %s is too old, acme needs 3.42", dialect.ErrDSN, server.Version)
+		err = fmt.Errorf("%w: SQLite %s is too old, acme needs 3.42", dialect.ErrServer, server.Version)
 	}
 	return server, err
 }

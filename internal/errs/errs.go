@@ -13,8 +13,9 @@ import (
 var (
 	ErrUnknownScheme = dialect.ErrUnknownScheme
 	ErrDSN           = dialect.ErrDSN
+	ErrServer        = dialect.ErrServer
 	ErrNoDatabase    = dialect.ErrNoDatabase
-	ErrNotMigrated   = errors.New("dbq's tables are not there: run `dbq migrate`, or open with dbq.WithMigrate()")
+	ErrNotMigrated   = errors.New("dbq's tables do not exist: run `dbq migrate`, or open with dbq.WithMigrate()")
 	ErrSchemaOld     = errors.New(
 		"dbq's tables are of an older version: run `dbq migrate`, or open with dbq.WithMigrate()",
 	)
@@ -48,10 +49,10 @@ func (lockedError) Error() string {
 
 func (lockedError) Is(target error) bool { return target == ErrConflict }
 
-// ErrInvalid is what every error below is (errors.Is): the input was refused before any SQL, and nothing happened.
+// ErrInvalid matches every error about input. The input was refused before any SQL ran.
 var ErrInvalid = errors.New("invalid input")
 
-// Errors about input. Each is ErrInvalid too.
+// Errors about input. Each matches ErrInvalid too.
 var (
 	ErrQueueName   = invalid("invalid queue name")
 	ErrReference   = invalid("invalid reference")
@@ -70,25 +71,25 @@ var (
 	ErrTx          = invalid(sqlrun.ErrTx.Error())
 )
 
-// InvalidError is input that was refused before any SQL.
+// InvalidError is an error about input that was refused before any SQL ran.
 type InvalidError struct {
 	Text  string
-	Of    error // the sentinel that it says more about, or nil
+	Of    error // the sentinel that it matches beside ErrInvalid, or nil
 	Cause error // or nil
 }
 
 func invalid(text string) error { return &InvalidError{Text: text} }
 
-// Error is its text.
+// Error returns the text.
 func (e *InvalidError) Error() string { return e.Text }
 
 // Unwrap returns the cause.
 func (e *InvalidError) Unwrap() error { return e.Cause }
 
-// Is reports that it is ErrInvalid, and the sentinel that it says more about.
+// Is reports whether err is ErrInvalid or the sentinel in Of.
 func (e *InvalidError) Is(err error) bool { return err == ErrInvalid || e.Of != nil && err == e.Of }
 
-// sentinels are what a class of database error becomes for the caller.
+// sentinels maps the class of a database error to the error that the caller sees.
 var sentinels = map[dialect.Class]error{
 	dialect.Duplicate:   ErrDuplicate,
 	dialect.Conflict:    ErrConflict,
@@ -99,10 +100,10 @@ var sentinels = map[dialect.Class]error{
 	dialect.Invalid:     ErrInvalid,
 }
 
-// WithSentinel puts the sentinel of a class in front of err, unless it is there.
+// WithSentinel puts the sentinel of a class in front of err, unless err matches it already.
 func WithSentinel(class dialect.Class, err error) error {
 	if s, ok := sentinels[class]; ok && !errors.Is(err, s) {
-		if errors.Is(err, ErrNoDatabase) || errors.Is(err, ErrWriterBusy) { // it says enough
+		if errors.Is(err, ErrNoDatabase) || errors.Is(err, ErrWriterBusy) { // its text suffices
 			return &alsoError{err, s}
 		}
 		return fmt.Errorf("%w: %w", s, err)
@@ -110,7 +111,7 @@ func WithSentinel(class dialect.Class, err error) error {
 	return err
 }
 
-// alsoError is an error that is another one too, without its text.
+// alsoError is an error that also matches another one, whose text it does not show.
 type alsoError struct {
 	error
 	also error
