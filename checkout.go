@@ -55,7 +55,7 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	if err != nil {
 		return nil, nil, false, c.wrap("checkout", q.name, uuid.Nil, err)
 	}
-	got, err := c.store.Checkout(ctx, store.CheckoutRequest{
+	got, err := c.store.Checkout(ctx, store.CheckoutParams{
 		Queue: q.name, Max: n, Lease: lease, Started: q.worker == "",
 		Token: func() string { return c.checkoutToken(q.worker) },
 	})

@@ -95,7 +95,7 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 }
 
 // newRows checks tasks, and completes them by ids and the client's defaults.
-func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.NewTask, error) {
+func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, error) {
 	if err := limits.QueueName(q.name); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.NewTask, err
 		return nil, limits.Count(len(ts), MaxBulk)
 	}
 	limit, added := q.c.store.MaxPayload, q.c.added(ctx)
-	rows := make([]store.NewTask, len(ts))
+	rows := make([]store.InsertRow, len(ts))
 	for i, t := range ts {
 		t.addHeaders(added)
 		headers, err := t.check(limit)
@@ -113,7 +113,7 @@ func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.NewTask, err
 		if err != nil {
 			return nil, err
 		}
-		rows[i] = store.NewTask{
+		rows[i] = store.InsertRow{
 			ID: t.ID, GivenID: t.ID != uuid.Nil, Kind: t.Kind, Payload: t.Payload, Reference: t.Reference,
 			Priority: t.Priority, MaxAttempts: t.MaxAttempts, Headers: headers, RunAt: t.RunAt, Delay: t.Delay,
 		}

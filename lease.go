@@ -58,8 +58,8 @@ func partition(ls []Lease, valid []bool) (yes, no []Lease) {
 	return yes, no
 }
 
-func storedLeases(ls []Lease) []store.Lease {
-	out := make([]store.Lease, len(ls))
+func storedLeases(ls []Lease) []store.LeaseKey {
+	out := make([]store.LeaseKey, len(ls))
 	for i, l := range ls {
 		out[i] = l.stored()
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
-// Event is a call that changed tasks or tried to, for metrics. Package worker has events of its own for what handlers
-// do.
-type Event struct {
+// Call is a call that changed tasks or tried to, as WithObserver reports it. What workers and their handlers do is a
+// worker.Observation.
+type Call struct {
 	Op    string        // "enqueue", "checkout", "extend", "settle", or an operator's event
 	Queue string        // "" where the call is not about one queue, or was refused with ErrQueueName
-	Tasks int           // that the call was for, and for "checkout" that it leased
-	Took  time.Duration // with all repetitions
-	Err   error         // nil when it went well
+	Tasks int           // how many the call was for; for "checkout", how many it leased
+	Took  time.Duration // including retries
+	Err   error         // nil on success
 }
 
-// WithObserver adds a function that is called with every call that changes tasks, when it ends. It runs on the caller's
-// goroutine and must return at once. Several observers are called in the order given.
-func WithObserver(observe func(Event)) Option {
+// WithObserver adds a function that is told of every call that changes tasks, when the call ends. It runs on the
+// caller's goroutine and must return at once. Several observers are called in the order given.
+func WithObserver(observe func(Call)) Option {
 	return func(c *config) error {
 		if observe == nil {
 			return fmt.Errorf("%w: a nil observer", ErrOption)
@@ -52,9 +52,9 @@ func (c *Client) observed(op, queue string, tasks int, start time.Time, err erro
 	if queue != "" && limits.QueueName(queue) != nil { // refused names may be many, and no text at all
 		queue = ""
 	}
-	e := Event{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err}
+	call := Call{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err}
 	for _, observe := range c.cfg.observe {
-		observe(e)
+		observe(call)
 	}
 }
 

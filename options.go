@@ -47,7 +47,7 @@ type config struct {
 	logger  *slog.Logger
 
 	withoutNotify bool
-	observe       []func(Event)
+	observe       []func(Call)
 	headers       []func(ctx context.Context) map[string]string
 	clock         func() time.Time
 	given         map[string]bool // options that may be given once

@@ -113,7 +113,7 @@ func TestObserversAndHeadersAreChained(t *testing.T) {
 	t.Parallel()
 	var calls []string
 	observe := func(name string) Option {
-		return WithObserver(func(e Event) { calls = append(calls, name+" "+e.Op) })
+		return WithObserver(func(e Call) { calls = append(calls, name+" "+e.Op) })
 	}
 	headers := func(h map[string]string) Option {
 		return WithHeaders(func(context.Context) map[string]string { return h })

@@ -199,12 +199,12 @@ func (o Outcome) bounded() Outcome {
 }
 
 // settlement returns the outcome as the store takes it. Only a Failed without a backoff needs the attempt's number.
-func (o Outcome) settlement(l Lease, again bool) store.Settlement {
+func (o Outcome) settlement(l Lease, again bool) store.SettleRow {
 	if o.end == failed {
 		o = o.WithBackoff(defaultBackoff(l.Attempt))
 	}
-	s := store.Settlement{
-		Lease: l.stored(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
+	s := store.SettleRow{
+		LeaseKey: l.stored(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
 		Result: o.result, Again: again, Renewed: l.renewed,
 	}
 	switch o.end {

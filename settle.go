@@ -51,7 +51,7 @@ func (q *Queue) SettleTx(ctx context.Context, tx Tx, l Lease, o Outcome) error {
 	var out []Settled
 	ss, err := q.settlements([]Settlement{s})
 	if err == nil {
-		var outcomes []store.Settled
+		var outcomes []store.SettleResult
 		if outcomes, err = q.c.store.SettleTx(ctx, tx, ss); err == nil {
 			out = []Settled{Settled(outcomes[0])}
 		}
@@ -101,14 +101,14 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 }
 
 // settlements checks settlements and returns them as the store takes them.
-func (q *Queue) settlements(ss []Settlement) ([]store.Settlement, error) {
+func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 	if err := limits.QueueName(q.name); err != nil {
 		return nil, err
 	}
 	if len(ss) > MaxBulk {
 		return nil, limits.Count(len(ss), MaxBulk)
 	}
-	out := make([]store.Settlement, len(ss))
+	out := make([]store.SettleRow, len(ss))
 	for i := range ss {
 		s := &ss[i]
 		if err := q.checkLease(s.Lease); err != nil {
@@ -137,7 +137,7 @@ func (q *Queue) checkLease(l Lease) error {
 }
 
 // dueAgain returns when the tasks that were released or failed are due, as far as this process's clock can tell.
-func dueAgain(ss []store.Settlement, out []Settled) (due wake.Due) {
+func dueAgain(ss []store.SettleRow, out []Settled) (due wake.Due) {
 	for i := range ss {
 		s, to := &ss[i], out[i].State
 		switch {

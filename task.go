@@ -108,7 +108,7 @@ type Lease struct {
 	renewed bool // a renewal exists, which is removed when the attempt ends
 }
 
-func (l Lease) stored() store.Lease { return store.Lease{Task: l.Task, Fence: l.Fence} }
+func (l Lease) stored() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
 
 // Tx is an open transaction of the caller. The changes of a call in it are committed or rolled back with it. dbq
 // neither commits nor retries the transaction; one that has ended is ErrTx.

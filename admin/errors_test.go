@@ -41,7 +41,7 @@ func TestErrorsNameTheCall(t *testing.T) {
 		`configure of queue "mail"`: {ops.ConfigureQueue(ctx, "mail", negative), dbq.ErrOption},
 		`pause of queue "mail"`:     {ops.PauseQueue(ctx, "mail", long), dbq.ErrOption},
 		`resume of queue "mail"`:    {ops.ResumeQueue(ctx, "mail", admin.By("")), dbq.ErrOption},
-		"command":                   {ops.CommandWorker(ctx, "nobody", admin.CommandStop), dbq.ErrNotFound},
+		"command":                   {ops.CommandWorker(ctx, "nobody", dbq.CommandStop), dbq.ErrNotFound},
 		`clean of queue "mail"`:     {second(ops.Clean(ctx, "mail", dbq.Retention{Poison: -1})), dbq.ErrOption},
 	} {
 		if !errors.Is(got.err, got.want) || !strings.HasPrefix(got.err.Error(), "dbq: "+op) {
@@ -68,7 +68,7 @@ func TestClosedClientRefusesEachCall(t *testing.T) {
 		"configure":  ops.ConfigureQueue(ctx, "q", func(*admin.QueueSettings) {}),
 		"pause":      ops.PauseQueue(ctx, "q"),
 		"resume":     ops.ResumeQueue(ctx, "q"),
-		"command":    ops.CommandWorker(ctx, "w", admin.CommandStop),
+		"command":    ops.CommandWorker(ctx, "w", dbq.CommandStop),
 		"clean":      second(ops.Clean(ctx, "q", dbq.Retention{Completed: 1})),
 		"purge":      ops.Operate(ctx, admin.Purge, id),
 		"purge many": second(ops.OperateMany(ctx, admin.Purge, admin.Filter{Limit: 1})),

@@ -84,7 +84,7 @@ func (s QueueSettings) stored() control.Settings {
 	return control.Settings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: control.Duration(s.Poll), Lease: control.Duration(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: string(s.History),
-		Retention: control.Retention{
+		RetentionJSON: control.RetentionJSON{
 			Completed: control.Duration(r.Completed), Poison: control.Duration(r.Poison),
 			Parked: control.Duration(r.Parked), Attempts: control.Duration(r.Attempts), Archive: r.Archive,
 		},
@@ -94,6 +94,6 @@ func (s QueueSettings) stored() control.Settings {
 func settingsOf(s control.Settings) QueueSettings {
 	return QueueSettings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
-		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.Retention.Store()),
+		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.RetentionJSON.Store()),
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq"
 )
 
 // WorkerInfo is what a worker reports about itself. No task depends on it: a task belongs to the holder of its lease.
@@ -26,16 +26,6 @@ type WorkerInfo struct {
 	Alive bool      `json:"alive"`
 }
 
-// Command is what an operator tells one worker to do.
-type Command = control.Command
-
-// The commands.
-const (
-	CommandPause  Command = control.Pause  // take no more tasks
-	CommandResume Command = control.Resume // take tasks again
-	CommandStop   Command = control.Stop   // finish the running tasks, and end
-)
-
 // Workers lists the workers that reported within the last day, ordered by id. Those that are not Alive were killed, or
 // cannot reach the database.
 func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
@@ -50,6 +40,6 @@ func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
 // CommandWorker sends a worker a command. The worker obeys it at once if it runs in this process or the database
 // notifies (PostgreSQL), and otherwise with its next report; see worker.Worker.Check. A worker that is not alive is
 // dbq.ErrNotFound. A command that the worker does not fetch within 10 minutes expires; a later one replaces it.
-func (a *Admin) CommandWorker(ctx context.Context, id string, command Command) error {
-	return a.core.Control.SendCommand(ctx, id, command)
+func (a *Admin) CommandWorker(ctx context.Context, id string, command dbq.Command) error {
+	return a.core.Control.SendCommand(ctx, id, string(command))
 }

@@ -187,8 +187,8 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 	}()
 	w := worker.Worker{
 		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history, Batch: d.batch,
-		Observe: func(e worker.Event) {
-			if e.Kind == worker.Polled && e.N == 0 {
+		Observe: func(e worker.Observation) {
+			if e.Kind == worker.CheckedOut && e.N == 0 {
 				d.empty.Add(1)
 			}
 		},

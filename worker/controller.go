@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/wake"
 )
@@ -71,9 +72,9 @@ func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool
 	if err == nil {
 		c.apply(set)
 		c.describe(&me)
-		var command control.Command
+		var command string
 		if command, err = c.shared.Heartbeat(once, me, missedReports*c.cfg.Check); command != "" {
-			c.obey(command)
+			c.obey(dbq.Command(command))
 			obeyed = true
 		}
 	}
@@ -115,16 +116,16 @@ func (c *controller) apply(set control.Settings) {
 	c.executors.resize(from.concurrency, to.concurrency)
 }
 
-func (c *controller) obey(command control.Command) {
-	c.observe(Event{Kind: Commanded, Command: command})
+func (c *controller) obey(command dbq.Command) {
+	c.observe(Observation{Kind: Commanded, Command: command})
 	switch command {
-	case control.Pause:
+	case dbq.CommandPause:
 		c.pause.operator.Pause()
 		c.log.each(linePaused, "by", byOperator)
-	case control.Resume:
+	case dbq.CommandResume:
 		c.pause.operator.Resume()
 		c.log.each(lineResumed, "by", byOperator)
-	case control.Stop:
+	case dbq.CommandStop:
 		c.log.each(lineOrdered)
 		c.draining.Store(true)
 		c.stop()

@@ -94,8 +94,8 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	q := open(t)
 	var handled atomic.Int64
 	ended := make(chan error, 1)
-	var obeyed []admin.Command // until ended
-	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Observe: func(e worker.Event) {
+	var obeyed []dbq.Command // until ended
+	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Observe: func(e worker.Observation) {
 		if e.Kind == worker.Commanded {
 			obeyed = append(obeyed, e.Command)
 		}
@@ -113,7 +113,7 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 		}
 		return ws[0].State
 	}
-	order := func(o admin.Command) {
+	order := func(o dbq.Command) {
 		t.Helper()
 		if err := admin.New(q.Client()).CommandWorker(t.Context(), "the worker", o); err != nil {
 			t.Fatal(err)
@@ -125,11 +125,11 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	if handled.Load() != 0 {
 		t.Error("a worker that begins paused took a task")
 	}
-	order(admin.CommandResume)
+	order(dbq.CommandResume)
 	eventually(t, "the worker runs", func() bool {
 		return state() == "running" && get(t, q, first).State == dbq.StateCompleted
 	})
-	order(admin.CommandPause)
+	order(dbq.CommandPause)
 	eventually(t, "the worker is paused", func() bool { return state() == "paused" })
 	before := handled.Load()
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
@@ -137,9 +137,9 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	if handled.Load() != before || get(t, q, id).State != dbq.StateCreated {
 		t.Error("a paused worker took a task")
 	}
-	order(admin.CommandResume)
+	order(dbq.CommandResume)
 	eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
-	order(admin.CommandStop)
+	order(dbq.CommandStop)
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -148,7 +148,7 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the worker did not stop")
 	}
-	want := []admin.Command{admin.CommandResume, admin.CommandPause, admin.CommandResume, admin.CommandStop}
+	want := []dbq.Command{dbq.CommandResume, dbq.CommandPause, dbq.CommandResume, dbq.CommandStop}
 	if !slices.Equal(obeyed, want) {
 		t.Errorf("it obeyed %v, want %v", obeyed, want)
 	}
@@ -171,7 +171,7 @@ func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
 		ws, err := admin.New(theirs.Client()).Workers(t.Context())
 		return err == nil && len(ws) == 1 && ws[0].Concurrency == 3
 	})
-	if err := admin.New(theirs.Client()).CommandWorker(t.Context(), "w", admin.CommandStop); err != nil {
+	if err := admin.New(theirs.Client()).CommandWorker(t.Context(), "w", dbq.CommandStop); err != nil {
 		t.Fatal(err)
 	}
 	select {

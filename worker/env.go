@@ -29,14 +29,14 @@ func (e *env) perCall() int {
 	return 1
 }
 
-// observed reports whether events are wanted. An event is large, so code that makes one for each task checks this
+// observed reports whether observations are wanted. One is large, so code that makes one for each task checks this
 // first.
 func (e *env) observed() bool { return e.cfg.Observe != nil }
 
-func (e *env) observe(event Event) {
+func (e *env) observe(o Observation) {
 	if e.observed() {
-		event.Queue = e.cfg.Queue.Name()
-		e.cfg.Observe(event)
+		o.Queue = e.cfg.Queue.Name()
+		e.cfg.Observe(o)
 	}
 }
 

@@ -80,11 +80,11 @@ func ExampleWorker_registry() {
 	for _, i := range workers {
 		fmt.Println(i.ID, "on", i.Queue, "is", i.State)
 	}
-	if err := ops.CommandWorker(ctx, "web-3", admin.CommandResume); err != nil {
+	if err := ops.CommandWorker(ctx, "web-3", dbq.CommandResume); err != nil {
 		log.Fatal(err)
 	}
 	<-handled
-	if err := ops.CommandWorker(ctx, "web-3", admin.CommandStop); err != nil {
+	if err := ops.CommandWorker(ctx, "web-3", dbq.CommandStop); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("it ended with", <-ended)

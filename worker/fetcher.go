@@ -133,13 +133,13 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 		f.settler.release(&left[i], 0)
 	}
 	if ctx.Err() == nil {
-		f.observe(Event{Kind: Polled, N: len(tasks), Duration: time.Since(start), Err: err})
+		f.observe(Observation{Kind: CheckedOut, N: len(tasks), Duration: time.Since(start), Err: err})
 	}
 	return found, out.More, err
 }
 
 // accept takes in what a checkout returned.
-func (f *fetcher) accept(out leasing.CheckedOut) []leased {
+func (f *fetcher) accept(out leasing.Batch) []leased {
 	f.results.takenOver(out.Tasks)
 	f.results.exhausted(out.Exhausted)
 	return f.leases.add(out.Tasks)
@@ -148,7 +148,7 @@ func (f *fetcher) accept(out leasing.CheckedOut) []leased {
 // lease is a checkout. Where one transaction writes at a time, as on SQLite, a renewal can wait for longer than its
 // lease, and so can a checkout. Whichever comes first must not be the checkout: it would take over what its own worker
 // is still at. So there it ends before the first of the worker's leases does, and finds nothing while one is overdue.
-func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out leasing.CheckedOut, err error) {
+func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out leasing.Batch, err error) {
 	q := leasing.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false
 	if q.Client().Info().Server.OneWriter {
@@ -165,7 +165,7 @@ func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out
 	out, err = leasing.Checkout(inTime, q, want, lease)
 	cut := errors.Is(err, context.DeadlineExceeded) && inTime.Err() != nil && ctx.Err() == nil
 	if cut && !errors.Is(err, dbq.ErrMayHaveHappened) {
-		return leasing.CheckedOut{}, nil
+		return leasing.Batch{}, nil
 	}
 	return out, err
 }

@@ -39,7 +39,7 @@ func TestFetcherIsWokenWhenACheckoutFindsNothing(t *testing.T) {
 	var f *fetcher
 	f = newRunOf(t, Worker{Queue: newQueue(t), Batch: 10, PollMax: time.Hour,
 		Handler: Func(func(context.Context, dbq.Task) error { return nil }),
-		Observe: func(Event) { // the tasks that the checkout asked for are still to come
+		Observe: func(Observation) { // the tasks that the checkout asked for are still to come
 			go func() {
 				want, _ := f.waitDemand(t.Context())
 				waiting <- want

@@ -242,10 +242,10 @@ func TestEveryTaskIsStartedEndedAndRecordedForTheObserver(t *testing.T) {
 	const n = 50
 	enqueue(t, q, n, dbq.NewTask{})
 	var mu sync.Mutex
-	seen := map[worker.EventKind]int{}
+	seen := map[worker.ObservationKind]int{}
 	runEmpty(t, worker.Worker{Queue: q,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
-		Observe: func(e worker.Event) {
+		Observe: func(e worker.Observation) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[e.Kind]++
@@ -254,7 +254,7 @@ func TestEveryTaskIsStartedEndedAndRecordedForTheObserver(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 		}})
-	if seen[worker.Started] != n || seen[worker.Ended] != n || seen[worker.Recorded] != n || seen[worker.Polled] < 1 {
+	if seen[worker.Started] != n || seen[worker.Ended] != n || seen[worker.Recorded] != n || seen[worker.CheckedOut] < 1 {
 		t.Errorf("got %v, want %d of each", seen, n)
 	}
 }

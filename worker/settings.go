@@ -18,7 +18,7 @@ type settings struct {
 
 // resolve returns the settings of a worker: what operators have set for its queue, and its own fields for the rest.
 func resolve(w *Worker, s control.Settings) *settings {
-	set, own := s.Retention, w.Retention
+	set, own := s.RetentionJSON, w.Retention
 	return &settings{
 		concurrency: cmp.Or(s.Concurrency, w.Concurrency),
 		batch:       max(cmp.Or(s.Batch, w.Batch), w.BatchSize),

@@ -29,8 +29,8 @@ func TestSlowTasksAreShared(t *testing.T) {
 		leased := atomic.Int64{}
 		both.Go(func() {
 			runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Unlisted: true,
-				Observe: func(e worker.Event) {
-					if e.Kind == worker.Polled {
+				Observe: func(e worker.Observation) {
+					if e.Kind == worker.CheckedOut {
 						most[i].Store(max(most[i].Load(), leased.Add(int64(e.N))))
 					}
 				},

@@ -137,11 +137,11 @@ func TestIdleWorkerAsksLessThanOnceASecond(t *testing.T) {
 	// It begins with the pauses that it comes to by itself.
 	w := worker.Worker{Queue: q, PollMin: 2 * time.Second, PollMax: 2 * time.Second,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
-		Observe: func(e worker.Event) {
+		Observe: func(e worker.Observation) {
 			switch e.Kind {
-			case worker.Polled:
+			case worker.CheckedOut:
 				checkouts.Add(1)
-			case worker.Asked:
+			case worker.Queried:
 				questions.Add(1)
 			}
 		}}

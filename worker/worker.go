@@ -64,9 +64,9 @@ type Worker struct {
 	// and Run waits for the calls at most Grace after that. Calls that did not get their turn by then, and calls beyond
 	// 10,000 that are waiting, are dropped, and the log says how many. The default is no call.
 	OnPoison func(ctx context.Context, t dbq.Task, err error)
-	// Observe receives what the worker does, as events. It is called from many goroutines and must return at once. The
+	// Observe receives what the worker does. It is called from many goroutines and must return at once. The
 	// default is no call.
-	Observe func(e Event)
+	Observe func(o Observation)
 	// Switch pauses the worker from within the program. The default is none.
 	Switch *Switch
 	// Backoff returns the pause before attempt+1 of a task that failed. The default is

@@ -65,7 +65,7 @@ func (w *demoWorker) run(ctx context.Context) error {
 		Queue: c.Queue(demoQueue), Handler: w, Concurrency: w.concurrency, Lease: demoLease, DrainTimeout: 2 * time.Second,
 		PollMin: 5 * time.Millisecond, PollMax: 100 * time.Millisecond, Logger: newLogger(w.app),
 		// The demo counts what the database granted to workers, and not only what it says in the end.
-		Observe: func(e worker.Event) {
+		Observe: func(e worker.Observation) {
 			if e.Kind != worker.Recorded || e.Err != nil || e.State != dbq.StateCompleted {
 				return
 			}

@@ -135,11 +135,11 @@ func (f *workFlags) run(ctx context.Context, c *dbq.Client, w worker.Worker) err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var refused atomic.Int32 // checkouts in a row that the database denied
-	w.Observe = func(e worker.Event) {
+	w.Observe = func(e worker.Observation) {
 		switch {
-		case e.Command == admin.CommandStop:
+		case e.Command == dbq.CommandStop:
 			stopped.Store(true)
-		case e.Kind != worker.Polled:
+		case e.Kind != worker.CheckedOut:
 		case !errors.Is(e.Err, dbq.ErrDenied):
 			refused.Store(0)
 		case refused.Add(1) == deniedMost:

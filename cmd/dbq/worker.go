@@ -20,12 +20,12 @@ seconds (or its --check).`,
 		Example: `  dbq worker list
   dbq worker stop web-3/mail`,
 	}, newWorkerList(a),
-		newWorkerCommand(a, admin.CommandPause, "Stop one worker from taking more tasks"),
-		newWorkerCommand(a, admin.CommandResume, "Let a paused worker take tasks again"),
-		newWorkerCommand(a, admin.CommandStop, "Let one worker finish its running tasks and exit"))
+		newWorkerCommand(a, dbq.CommandPause, "Stop one worker from taking more tasks"),
+		newWorkerCommand(a, dbq.CommandResume, "Let a paused worker take tasks again"),
+		newWorkerCommand(a, dbq.CommandStop, "Let one worker finish its running tasks and exit"))
 }
 
-func newWorkerCommand(a *app, command admin.Command, short string) *cobra.Command {
+func newWorkerCommand(a *app, command dbq.Command, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:               string(command) + " WORKER",
 		Short:             short,

@@ -263,22 +263,22 @@ func fleetCommands(t *test) {
 	c := t.open()
 	ops := admin.New(c)
 	w := control.Worker{ID: "w", State: "running"}
-	heartbeat := func() admin.Command {
+	heartbeat := func() dbq.Command {
 		command, err := core.Of(c).Control.Heartbeat(t.ctx, w, long)
 		t.must(err)
-		return command
+		return dbq.Command(command)
 	}
 	if got := heartbeat(); got != "" {
 		t.Errorf("got the command %q, which was not sent", got)
 	}
-	t.must(ops.CommandWorker(t.ctx, "w", admin.CommandPause))
-	t.must(admin.New(t.open()).CommandWorker(t.ctx, "w", admin.CommandStop))
-	if got := heartbeat(); got != admin.CommandStop {
-		t.Errorf("got the command %q, want the later one, %q", got, admin.CommandStop)
+	t.must(ops.CommandWorker(t.ctx, "w", dbq.CommandPause))
+	t.must(admin.New(t.open()).CommandWorker(t.ctx, "w", dbq.CommandStop))
+	if got := heartbeat(); got != dbq.CommandStop {
+		t.Errorf("got the command %q, want the later one, %q", got, dbq.CommandStop)
 	}
 	if got := heartbeat(); got != "" {
 		t.Errorf("got the command %q once more", got)
 	}
-	t.wantErr("a command for an unknown worker", ops.CommandWorker(t.ctx, "nobody", admin.CommandStop), dbq.ErrNotFound)
+	t.wantErr("a command for an unknown worker", ops.CommandWorker(t.ctx, "nobody", dbq.CommandStop), dbq.ErrNotFound)
 	t.wantErr("an unknown command", ops.CommandWorker(t.ctx, "w", "dance"), dbq.ErrOption)
 }

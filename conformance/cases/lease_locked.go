@@ -104,8 +104,8 @@ func endByNumber(task dbq.Task) dbq.Outcome {
 }
 
 // countLost returns an observer that counts lost leases.
-func countLost(n *atomic.Int64) func(worker.Event) {
-	return func(e worker.Event) {
+func countLost(n *atomic.Int64) func(worker.Observation) {
+	return func(e worker.Observation) {
 		if e.Kind == worker.LeaseLost {
 			n.Add(1)
 		}
@@ -120,7 +120,7 @@ func lockedStart(t *test) {
 		_, err := other.ExecContext(t.ctx, "UPDATE "+t.Prefix+"task SET kind = kind WHERE reference = '0'")
 		return err
 	})
-	c := t.open(dbq.WithObserver(func(call dbq.Event) {
+	c := t.open(dbq.WithObserver(func(call dbq.Call) {
 		if call.Op == "checkout" && call.Tasks > 0 {
 			if err := lock(); err != nil {
 				t.Errorf("lock a task: %v", err)

@@ -291,7 +291,7 @@ func wakeOperators(t *test) {
 		if !receives(w.C(), patience) {
 			t.Errorf("not woken by settings from %s", name)
 		}
-		t.must(ops.CommandWorker(t.ctx, "w", admin.CommandPause))
+		t.must(ops.CommandWorker(t.ctx, "w", dbq.CommandPause))
 		if !receives(w.C(), patience) {
 			t.Errorf("not woken by a command from %s", name)
 		}

@@ -28,11 +28,11 @@ func (t *test) idleWorkers(qs ...*dbq.Queue) *idleWorkers {
 				h.started.Add(1)
 				return nil
 			}),
-			Observe: func(e worker.Event) {
+			Observe: func(e worker.Observation) {
 				switch e.Kind {
-				case worker.Polled:
+				case worker.CheckedOut:
 					h.checkouts.Add(1)
-				case worker.Asked:
+				case worker.Queried:
 					h.questions.Add(1)
 				}
 			}}

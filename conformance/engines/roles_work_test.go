@@ -224,5 +224,5 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { return ops.ResumeQueue(ctx, "q") },
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 7 }) },
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 8 }) },
-		func() error { return ops.CommandWorker(ctx, "w", admin.CommandPause) })
+		func() error { return ops.CommandWorker(ctx, "w", dbq.CommandPause) })
 }

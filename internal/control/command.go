@@ -9,14 +9,11 @@ import (
 	"github.com/dbq-go/dbq/internal/errs"
 )
 
-// Command is what an operator tells one worker to do.
-type Command string
-
-// The commands.
+// The commands; see dbq.Command.
 const (
-	Pause  Command = "pause"  // take no more tasks
-	Resume Command = "resume" // take tasks again
-	Stop   Command = "stop"   // finish the running tasks, and end
+	CommandPause  = "pause"
+	CommandResume = "resume"
+	CommandStop   = "stop"
 )
 
 // commandTTL is how long a command waits for its worker.
@@ -27,13 +24,14 @@ const commandTaken = "taken"
 
 // SendCommand sends a worker a command, which its next heartbeat returns, and wakes it for that. A worker that is not
 // alive is ErrNotFound. A command that is not taken within 10 minutes expires; a later one replaces it.
-func (c *Control) SendCommand(ctx context.Context, id string, command Command) error {
+func (c *Control) SendCommand(ctx context.Context, id, command string) error {
 	return c.wrap("command", "", c.sendCommand(ctx, id, command))
 }
 
-func (c *Control) sendCommand(ctx context.Context, id string, command Command) error {
-	if command != Pause && command != Resume && command != Stop {
-		return fmt.Errorf("%w: command %q; use %s, %s or %s", errs.ErrOption, command, Pause, Resume, Stop)
+func (c *Control) sendCommand(ctx context.Context, id, command string) error {
+	if command != CommandPause && command != CommandResume && command != CommandStop {
+		return fmt.Errorf("%w: command %q; use %s, %s or %s",
+			errs.ErrOption, command, CommandPause, CommandResume, CommandStop)
 	}
 	r, exists, err := c.store.GetKV(ctx, kindWorker, id)
 	switch {
@@ -42,7 +40,7 @@ func (c *Control) sendCommand(ctx context.Context, id string, command Command) e
 	case !exists || r.Expired():
 		return fmt.Errorf("%w: no worker %q is alive", errs.ErrNotFound, id)
 	}
-	if err := c.store.PutKV(ctx, kindCommand, id, string(command), commandTTL); err != nil {
+	if err := c.store.PutKV(ctx, kindCommand, id, command, commandTTL); err != nil {
 		return err
 	}
 	var w Worker
@@ -53,7 +51,7 @@ func (c *Control) sendCommand(ctx context.Context, id string, command Command) e
 }
 
 // takeCommand returns the command that waits for a worker, once.
-func (c *Control) takeCommand(ctx context.Context, id string) (Command, error) {
+func (c *Control) takeCommand(ctx context.Context, id string) (string, error) {
 	r, exists, err := c.store.GetKV(ctx, kindCommand, id)
 	if err != nil || !exists || r.Expired() || r.Value == commandTaken {
 		return "", err
@@ -63,5 +61,5 @@ func (c *Control) takeCommand(ctx context.Context, id string) (Command, error) {
 	if err != nil || !taken {
 		return "", err
 	}
-	return Command(r.Value), nil
+	return r.Value, nil
 }

@@ -22,11 +22,11 @@ type Settings struct {
 	Lease       Duration `json:"lease,omitzero"`
 	MaxAttempts int      `json:"max_attempts,omitempty"`
 	History     string   `json:"history,omitempty"`
-	Retention
+	RetentionJSON
 }
 
-// Retention is how long what has ended is kept.
-type Retention struct {
+// RetentionJSON is a dbq.Retention as the settings have it.
+type RetentionJSON struct {
 	Completed Duration `json:"keep_completed,omitzero"`
 	Poison    Duration `json:"keep_poison,omitzero"`
 	Parked    Duration `json:"keep_parked,omitzero"`
@@ -125,12 +125,12 @@ func (s *Settings) check() error {
 			return err
 		}
 	}
-	return s.Retention.Store().Check()
+	return s.RetentionJSON.Store().Check()
 }
 
 // Store returns r as package store takes it.
-func (r Retention) Store() store.Retention {
-	return store.Retention{
+func (r RetentionJSON) Store() store.CleanPolicy {
+	return store.CleanPolicy{
 		Completed: time.Duration(r.Completed), Poison: time.Duration(r.Poison), Parked: time.Duration(r.Parked),
 		Attempts: time.Duration(r.Attempts), Archive: r.Archive,
 	}

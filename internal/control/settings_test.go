@@ -14,9 +14,9 @@ import (
 func TestSettingsAreStoredAsFlatJSON(t *testing.T) {
 	t.Parallel()
 	set := Settings{
-		Concurrency: 20,
-		Lease:       Duration(90 * time.Second),
-		Retention:   Retention{Poison: Forever, Archive: true},
+		Concurrency:   20,
+		Lease:         Duration(90 * time.Second),
+		RetentionJSON: RetentionJSON{Poison: Forever, Archive: true},
 	}
 	b, err := json.Marshal(set)
 	want := `{"concurrency":20,"lease":"1m30s","keep_poison":"forever","archive":true}`
@@ -46,15 +46,16 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"nothing", Settings{}, nil},
 		{"the largest", Settings{Concurrency: limits.MaxCheckout, Batch: limits.MaxCheckout, Poll: Duration(limits.MaxLease),
 			Lease: Duration(limits.MaxLease), MaxAttempts: limits.MaxMaxAttempts, History: "none",
-			Retention: Retention{Completed: Duration(limits.MaxDelay), Parked: Forever}}, nil},
+			RetentionJSON: RetentionJSON{Completed: Duration(limits.MaxDelay), Parked: Forever}}, nil},
 		{"concurrency", Settings{Concurrency: limits.MaxCheckout + 1}, errs.ErrOption},
 		{"batch", Settings{Batch: -1}, errs.ErrOption},
 		{"poll", Settings{Poll: Duration(limits.MaxLease) + 1}, errs.ErrOption},
 		{"lease", Settings{Lease: Duration(limits.MaxLease) + 1}, errs.ErrLeaseTime},
 		{"attempts", Settings{MaxAttempts: limits.MaxMaxAttempts + 1}, errs.ErrMaxAttempts},
 		{"history", Settings{History: "some"}, errs.ErrOption},
-		{"retention", Settings{Retention: Retention{Attempts: Duration(limits.MaxDelay) + 1}}, errs.ErrOption},
-		{"retention with a lease", Settings{Lease: Duration(time.Hour), Retention: Retention{Poison: -1}}, errs.ErrOption},
+		{"retention", Settings{RetentionJSON: RetentionJSON{Attempts: Duration(limits.MaxDelay) + 1}}, errs.ErrOption},
+		{"retention with a lease", Settings{Lease: Duration(time.Hour), RetentionJSON: RetentionJSON{Poison: -1}},
+			errs.ErrOption},
 	} {
 		if err := c.set.check(); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, err, c.want)

@@ -38,12 +38,12 @@ const (
 
 // Heartbeat reports that a worker is alive for the next ttl, and returns the command that an operator has sent it, or
 // "". Each command is returned once. Call it well before ttl is over.
-func (c *Control) Heartbeat(ctx context.Context, w Worker, ttl time.Duration) (Command, error) {
+func (c *Control) Heartbeat(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
 	command, err := c.heartbeat(ctx, w, ttl)
 	return command, c.wrap("heartbeat", w.Queue, err)
 }
 
-func (c *Control) heartbeat(ctx context.Context, w Worker, ttl time.Duration) (Command, error) {
+func (c *Control) heartbeat(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
 	if err := limits.Text(w.ID, 1, limits.MaxReference, errs.ErrOption, "worker's id"); err != nil {
 		return "", err
 	}

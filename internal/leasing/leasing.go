@@ -25,8 +25,8 @@ func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
 	return core.Of(q.Client()).ForWorker(q, id).(*dbq.Queue)
 }
 
-// CheckedOut is what a checkout returned.
-type CheckedOut struct {
+// Batch is what a checkout returned.
+type Batch struct {
 	// Tasks are leased, in the order in which they are to be handled.
 	Tasks []dbq.Task
 	// Exhausted are tasks that the checkout moved to POISON because the lease of their last attempt ran out. They count
@@ -39,9 +39,9 @@ type CheckedOut struct {
 
 // Checkout is Queue.Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it
 // short.
-func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (CheckedOut, error) {
+func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (Batch, error) {
 	tasks, exhausted, more, err := core.Of(q.Client()).Checkout(ctx, q, n, lease)
-	return CheckedOut{tasks.([]dbq.Task), exhausted.([]dbq.Task), more}, err
+	return Batch{tasks.([]dbq.Task), exhausted.([]dbq.Task), more}, err
 }
 
 // MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows. It
@@ -154,10 +154,10 @@ func check(ls []dbq.Lease) error {
 	return limits.Count(len(ls), dbq.MaxBulk)
 }
 
-func storedOne(l dbq.Lease) store.Lease { return store.Lease{Task: l.Task, Fence: l.Fence} }
+func storedOne(l dbq.Lease) store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
 
-func stored(ls []dbq.Lease) []store.Lease {
-	out := make([]store.Lease, len(ls))
+func stored(ls []dbq.Lease) []store.LeaseKey {
+	out := make([]store.LeaseKey, len(ls))
 	for i, l := range ls {
 		out[i] = storedOne(l)
 	}

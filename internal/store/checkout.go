@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// CheckoutRequest is what a checkout is to lease. It is checked already.
-type CheckoutRequest struct {
+// CheckoutParams is what a checkout is to lease. It is checked already.
+type CheckoutParams struct {
 	Queue string
 	Max   int           // tasks at most
 	Lease time.Duration // from the database's now
@@ -21,8 +21,8 @@ type CheckoutRequest struct {
 	Started bool
 }
 
-// CheckedOut is the outcome of a checkout.
-type CheckedOut struct {
+// CheckoutResult is the outcome of a checkout.
+type CheckoutResult struct {
 	Rows  []dialect.Row // what it leased, and what it moved to POISON
 	Until time.Time     // this process's own estimate of the leases' end, never later than the database's
 	More  bool          // due tasks may have been left because of the payloads' size
@@ -30,7 +30,7 @@ type CheckedOut struct {
 
 // Checkout leases due tasks of a queue, and moves those to POISON whose attempts are spent. When the answer is lost, it
 // searches for what it holds for some hundred milliseconds, and returns ErrMayHaveHappened if it finds nothing.
-func (s *Store) Checkout(ctx context.Context, r CheckoutRequest) (out CheckedOut, err error) {
+func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
 	var lost error // why the outcome cannot be known
 	limit := s.checkoutLimits.of(r.Queue, r.Max)
 	err = s.Repeat(ctx, func() (bool, error) {
@@ -56,7 +56,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutRequest) (out CheckedOut
 		err = MaybeHappened(true, lost)
 	}
 	if err != nil {
-		return CheckedOut{}, err
+		return CheckoutResult{}, err
 	}
 	if slices.ContainsFunc(out.Rows, wasTakenOver) {
 		s.expireRenewalsAfterTakeover(ctx, r.Lease)

@@ -17,8 +17,8 @@ import (
 // Forever is the retention of what is never removed.
 const Forever = time.Duration(math.MaxInt64)
 
-// Retention is how long what has ended is kept. Zero leaves the kind alone, as Forever does.
-type Retention struct {
+// CleanPolicy is how long what has ended is kept. Zero leaves the kind alone, as Forever does.
+type CleanPolicy struct {
 	Completed time.Duration
 	Poison    time.Duration
 	Parked    time.Duration
@@ -27,12 +27,12 @@ type Retention struct {
 }
 
 // Removes reports whether anything is removed or archived.
-func (r Retention) Removes() bool {
+func (r CleanPolicy) Removes() bool {
 	return ends(r.Completed) || ends(r.Poison) || ends(r.Parked) || ends(r.Attempts)
 }
 
 // Check refuses times that are negative, or longer than limits.MaxDelay but not Forever: ErrOption.
-func (r Retention) Check() error {
+func (r CleanPolicy) Check() error {
 	for _, d := range []time.Duration{r.Completed, r.Poison, r.Parked, r.Attempts} {
 		if d < 0 || ends(d) && d > limits.MaxDelay {
 			return fmt.Errorf("%w: a retention of %v, it must be up to %v, or Forever", errs.ErrOption, d, limits.MaxDelay)
@@ -58,7 +58,7 @@ const (
 // in short transactions. The history keeps the last attempts of tasks that are removed, if h has such attempts and they
 // are not old enough to be removed, too; tasks in the archive have theirs with them. On an error, Cleaned counts what
 // was removed before; the next call continues there.
-func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
+func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h History) (done Cleaned, err error) {
 	for _, part := range []struct {
 		keep   time.Duration
 		filter Filter

@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewTask is a task to insert, checked and complete.
-type NewTask struct {
+// InsertRow is a task to insert, checked and complete.
+type InsertRow struct {
 	ID          uuid.UUID
 	GivenID     bool // the caller gave the id, so there may have been a task with this id before
 	Kind        string
@@ -41,7 +41,7 @@ const insertBytes = 8 << 20
 // Insert adds tasks to a queue in one transaction: all of them or, on an error, none. It returns their outcomes in the
 // order of tasks, which it then sorts. When the answer is lost, it searches for the tasks for some hundred
 // milliseconds, and returns ErrMayHaveHappened if it cannot tell. It never inserts again after that.
-func (s *Store) Insert(ctx context.Context, queue string, tasks []NewTask) (out []Inserted, err error) {
+func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
 	b := s.newInsertBatch(queue, tasks)
 	run, autocommit := s.Tx, false
 	if len(b.chunks) == 1 {
@@ -74,7 +74,7 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []NewTask) (out 
 }
 
 // InsertTx is Insert in the caller's transaction, without any repetition.
-func (s *Store) InsertTx(ctx context.Context, tx any, queue string, tasks []NewTask) ([]Inserted, error) {
+func (s *Store) InsertTx(ctx context.Context, tx any, queue string, tasks []InsertRow) ([]Inserted, error) {
 	conn, err := s.TxConn(tx)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ type insertBatch struct {
 	ids    []uuid.UUID  // in the caller's order
 	refs   []string     // in the caller's order; nil when no task has one
 	given  []uuid.UUID  // those of ids that the caller gave
-	rows   []NewTask    // sorted
+	rows   []InsertRow  // sorted
 	chunks [][2]int     // from, to: the rows of one statement
 	only   dialect.Args // what a single statement binds, once it is made; nil for several
 
@@ -99,7 +99,7 @@ type insertBatch struct {
 	added    map[uuid.UUID]bool // else what they added
 }
 
-func (s *Store) newInsertBatch(queue string, rows []NewTask) *insertBatch {
+func (s *Store) newInsertBatch(queue string, rows []InsertRow) *insertBatch {
 	b := &insertBatch{s: s, queue: queue, rows: rows, ids: make([]uuid.UUID, len(rows))}
 	for i := range rows {
 		r := &rows[i]
@@ -114,7 +114,7 @@ func (s *Store) newInsertBatch(queue string, rows []NewTask) *insertBatch {
 			b.refs[i] = r.Reference
 		}
 	}
-	slices.SortStableFunc(rows, func(x, y NewTask) int {
+	slices.SortStableFunc(rows, func(x, y InsertRow) int {
 		if x.Reference == "" && y.Reference == "" {
 			return slices.Compare(x.ID[:], y.ID[:])
 		}
@@ -125,7 +125,7 @@ func (s *Store) newInsertBatch(queue string, rows []NewTask) *insertBatch {
 }
 
 // insertChunks cuts rows into those of one statement each.
-func (s *Store) insertChunks(rows []NewTask) (chunks [][2]int) {
+func (s *Store) insertChunks(rows []InsertRow) (chunks [][2]int) {
 	most := min(insertBytes, s.MaxPayload)
 	from, bytes := 0, 0
 	for i := range rows {
@@ -245,7 +245,7 @@ func (b *insertBatch) reference(i int) string {
 
 // args are the values of rows. now, if not nil, is when those without a time of their own are due; else that is the
 // statement's own time.
-func (b *insertBatch) args(rows []NewTask, now *int64) dialect.Args {
+func (b *insertBatch) args(rows []InsertRow, now *int64) dialect.Args {
 	n := len(rows)
 	id, ref, kind := make(dialect.Col[uuid.UUID], n), make(dialect.Col[*string], n), make(dialect.Col[string], n)
 	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
@@ -273,7 +273,7 @@ func (b *insertBatch) args(rows []NewTask, now *int64) dialect.Args {
 }
 
 // dueAt is when a row is due, or nil when the statement's own time decides; see args.
-func (r *NewTask) dueAt(now *int64) *int64 {
+func (r *InsertRow) dueAt(now *int64) *int64 {
 	at := micros(r.RunAt)
 	if at == nil && now != nil {
 		due := *now + r.Delay.Microseconds()

@@ -13,20 +13,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lease is a task under one fence. A worker may lease a task anew whose earlier lease it has not given up yet.
-type Lease struct {
+// LeaseKey is a task under one fence. A worker may lease a task anew whose earlier lease it has not given up yet.
+type LeaseKey struct {
 	Task  uuid.UUID
 	Fence int64
 }
 
 // HeldBy reports whether a task's row, as Peek reads it, is in work under the lease.
-func (l Lease) HeldBy(r dialect.Row) bool {
+func (l LeaseKey) HeldBy(r dialect.Row) bool {
 	return r.ID == l.Task && r.Fence == l.Fence && r.State == state.Processing
 }
 
 // ExtendLeases sets leases to end a time from the database's now. valid says of each whether it was still valid, and
 // until is this process's own estimate of the new end, never later than the database's. It is cut off when ctx ends.
-func (s *Store) ExtendLeases(ctx context.Context, ls []Lease, d time.Duration) (
+func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, d time.Duration) (
 	valid []bool, until time.Time, err error,
 ) {
 	valid, err = s.onLeases(ctx, dialect.Extend, dialect.Args{"lease": d.Microseconds()}, ls, func() {
@@ -40,14 +40,14 @@ func (s *Store) ExtendLeases(ctx context.Context, ls []Lease, d time.Duration) (
 
 // MarkStarted marks the attempts of leases as started, and says of each lease whether it was still valid. It is cut off
 // when ctx ends.
-func (s *Store) MarkStarted(ctx context.Context, ls []Lease) (valid []bool, err error) {
+func (s *Store) MarkStarted(ctx context.Context, ls []LeaseKey) (valid []bool, err error) {
 	return s.onLeases(ctx, dialect.Start, nil, ls, func() {})
 }
 
 // onLeases does an operation to the tasks of leases, and says of each whether it found the task in work under the
 // fence. It ends with ctx, so it must do no harm to repeat the batch. try is called before each try.
 func (s *Store) onLeases(
-	ctx context.Context, op dialect.Op, more dialect.Args, ls []Lease, try func(),
+	ctx context.Context, op dialect.Op, more dialect.Args, ls []LeaseKey, try func(),
 ) ([]bool, error) {
 	args, n := leaseArgs(ls)
 	maps.Copy(args, more)
@@ -61,9 +61,9 @@ func (s *Store) onLeases(
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[Lease]bool, len(changed.Rows))
+	found := make(map[LeaseKey]bool, len(changed.Rows))
 	for _, r := range changed.Rows {
-		found[Lease{r.ID, r.Fence}] = true
+		found[LeaseKey{r.ID, r.Fence}] = true
 	}
 	valid := make([]bool, len(ls))
 	for i, l := range ls {
@@ -74,9 +74,9 @@ func (s *Store) onLeases(
 
 // leaseArgs are the ids and fences of leases, each once and in the order of the ids, so that two renewals never
 // deadlock.
-func leaseArgs(ls []Lease) (args dialect.Args, n int) {
+func leaseArgs(ls []LeaseKey) (args dialect.Args, n int) {
 	sorted := slices.Clone(ls)
-	slices.SortFunc(sorted, func(x, y Lease) int {
+	slices.SortFunc(sorted, func(x, y LeaseKey) int {
 		return cmp.Or(slices.Compare(x.Task[:], y.Task[:]), cmp.Compare(x.Fence, y.Fence))
 	})
 	sorted = slices.Compact(sorted)
@@ -129,7 +129,7 @@ func (s *Store) expireRenewals(ctx context.Context) {
 }
 
 // removeRenewals removes the renewals of leases that were settled, best effort.
-func (s *Store) removeRenewals(ctx context.Context, ls []Lease) {
+func (s *Store) removeRenewals(ctx context.Context, ls []LeaseKey) {
 	if len(ls) == 0 || !s.RecordsRenewals() {
 		return
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Settlement is how one attempt ends. It is checked already.
-type Settlement struct {
-	Lease
+// SettleRow is how one attempt ends. It is checked already.
+type SettleRow struct {
+	LeaseKey
 	Until  time.Time // this process's own estimate of the lease's end
 	Event  state.Event
 	Remove bool           // the task is removed
@@ -30,8 +30,8 @@ type Settlement struct {
 	Renewed bool
 }
 
-// Settled is the outcome of one Settlement.
-type Settled struct {
+// SettleResult is the outcome of one SettleRow.
+type SettleResult struct {
 	State state.State // where the task is now; state.None when it was removed
 	Err   error       // nil, ErrLeaseLost, ErrLocked or ErrMayHaveHappened
 }
@@ -39,10 +39,10 @@ type Settled struct {
 // settleBatch is one call that settles. Its statements take their rows by id, so that two batches never deadlock.
 type settleBatch struct {
 	s     *Store
-	ss    []Settlement
-	index map[Lease]int // of ss; of a lease that comes twice in one call, the first
+	ss    []SettleRow
+	index map[LeaseKey]int // of ss; of a lease that comes twice in one call, the first
 	steps []settleStep
-	out   []Settled
+	out   []SettleResult
 
 	wait       bool         // it waits for rows that other transactions have locked
 	skipLocked bool         // this try passes them by
@@ -59,7 +59,7 @@ type settleStep struct {
 // Settle ends attempts in one transaction, and returns the outcome of each, in order. With wait it waits for rows that
 // other transactions have locked as long as ctx allows; else it passes them by as ErrLocked after a moment. On an error
 // nothing was settled, or it is ErrMayHaveHappened.
-func (s *Store) Settle(ctx context.Context, ss []Settlement, wait bool) ([]Settled, error) {
+func (s *Store) Settle(ctx context.Context, ss []SettleRow, wait bool) ([]SettleResult, error) {
 	b := s.newSettleBatch(ss, wait)
 	if err := b.write(ctx); err != nil {
 		return nil, err
@@ -69,21 +69,21 @@ func (s *Store) Settle(ctx context.Context, ss []Settlement, wait bool) ([]Settl
 }
 
 // renewed are the leases that were extended before and have ended.
-func (b *settleBatch) renewed() (ls []Lease) {
+func (b *settleBatch) renewed() (ls []LeaseKey) {
 	for i := range b.ss {
 		if b.ss[i].Renewed && b.out[i].Err == nil {
-			ls = append(ls, b.ss[i].Lease)
+			ls = append(ls, b.ss[i].LeaseKey)
 		}
 	}
 	return ls
 }
 
-func (s *Store) newSettleBatch(ss []Settlement, wait bool) *settleBatch {
-	b := &settleBatch{s: s, ss: ss, wait: wait, index: make(map[Lease]int, len(ss))}
+func (s *Store) newSettleBatch(ss []SettleRow, wait bool) *settleBatch {
+	b := &settleBatch{s: s, ss: ss, wait: wait, index: make(map[LeaseKey]int, len(ss))}
 	for i := range ss {
 		// Which of two for one lease an engine would do is its own choice: only the first is sent.
-		if _, duplicate := b.index[ss[i].Lease]; !duplicate {
-			b.index[ss[i].Lease] = i
+		if _, duplicate := b.index[ss[i].LeaseKey]; !duplicate {
+			b.index[ss[i].LeaseKey] = i
 		}
 	}
 	b.steps = b.stepsOf(func(i int) bool { return !b.duplicate(i) })
@@ -91,7 +91,7 @@ func (s *Store) newSettleBatch(ss []Settlement, wait bool) *settleBatch {
 }
 
 // duplicate reports whether the lease of ss[i] came before in the same call.
-func (b *settleBatch) duplicate(i int) bool { return b.index[b.ss[i].Lease] != i }
+func (b *settleBatch) duplicate(i int) bool { return b.index[b.ss[i].LeaseKey] != i }
 
 // stepsOf are the steps that settle some of ss.
 func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
@@ -122,10 +122,10 @@ func (b *settleBatch) sort(index []int) {
 }
 
 // run settles on conn. again is set when an earlier try may have happened: then a row that is where it should be under
-// the lease's fence was settled by that one. For a Settlement with Again an earlier call may have.
+// the lease's fence was settled by that one. For a SettleRow with Again an earlier call may have.
 func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) error {
 	steps := b.steps
-	b.out, b.locked = make([]Settled, len(b.ss)), nil
+	b.out, b.locked = make([]SettleResult, len(b.ss)), nil
 	if b.skipLocked {
 		var err error
 		if steps, err = b.unlocked(ctx, conn); err != nil {
@@ -163,7 +163,7 @@ func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settle
 	}
 	if changed.All {
 		for _, i := range step.index {
-			b.out[i] = Settled{State: b.ss[i].target()}
+			b.out[i] = SettleResult{State: b.ss[i].target()}
 		}
 	}
 	for _, r := range changed.Rows {
@@ -171,7 +171,7 @@ func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settle
 		if step.op == dialect.Remove {
 			to = state.None
 		}
-		b.out[b.index[Lease{r.ID, r.Fence}]] = Settled{State: to}
+		b.out[b.index[LeaseKey{r.ID, r.Fence}]] = SettleResult{State: to}
 	}
 	return nil
 }
@@ -194,25 +194,25 @@ func (b *settleBatch) resolve(ctx context.Context, conn dialect.Conn, missing []
 }
 
 // resolve is the outcome of a settlement that found no row under its lease, by the task's row now.
-func (x *Settlement) resolve(row dialect.Row, exists bool) Settled {
+func (x *SettleRow) resolve(row dialect.Row, exists bool) SettleResult {
 	complete, ours := x.Event == state.Complete, exists && row.Fence == x.Fence
 	switch {
 	case (x.Remove || complete) && !exists && time.Now().Before(x.Until):
-		return Settled{State: state.None} // while the lease lasts, nobody but its holder could have removed it
+		return SettleResult{State: state.None} // while the lease lasts, nobody but its holder could have removed it
 	case x.Remove && !exists:
-		return Settled{Err: errs.ErrMayHaveHappened}
+		return SettleResult{Err: errs.ErrMayHaveHappened}
 	case ours && !x.Remove && (row.State == x.target() || x.Event == state.Fail && row.State == state.Poison):
-		return Settled{State: row.State}
+		return SettleResult{State: row.State}
 	case ours && complete && row.State != state.Processing:
-		return Settled{State: row.State} // the lease's holder has ended the attempt in another way
+		return SettleResult{State: row.State} // the lease's holder has ended the attempt in another way
 	case !complete || !x.Remove && !exists:
-		return Settled{Err: errs.ErrMayHaveHappened} // it may have been done, and the task has gone on from there
+		return SettleResult{Err: errs.ErrMayHaveHappened} // it may have been done, and the task has gone on from there
 	}
-	return Settled{Err: errs.ErrLeaseLost}
+	return SettleResult{Err: errs.ErrLeaseLost}
 }
 
 // target is the state that the settlement leads to, unless the attempts are spent.
-func (x *Settlement) target() state.State {
+func (x *SettleRow) target() state.State {
 	if x.Remove {
 		return state.None
 	}

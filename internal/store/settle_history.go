@@ -12,14 +12,14 @@ import (
 
 // isFollowed reports whether another attempt may follow the one that the settlement ends, so that the task's row does
 // not keep it, and the history is to have it.
-func (x *Settlement) isFollowed() bool {
+func (x *SettleRow) isFollowed() bool {
 	again := x.Event == state.Release || x.Event == state.Fail && (x.After != nil || !x.At.IsZero())
 	return again && !x.Unrecorded
 }
 
 // records reports whether the batch may add attempts to the history.
 func (b *settleBatch) records() bool {
-	return slices.ContainsFunc(b.ss, func(x Settlement) bool { return x.isFollowed() })
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.isFollowed() })
 }
 
 // record adds those attempts to the history that the batch has ended on conn and that are followed by others. One whose

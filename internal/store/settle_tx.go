@@ -12,7 +12,7 @@ import (
 
 // SettleTx is Settle in the caller's transaction, without any repetition. It waits for locked rows as the transaction's
 // own settings say.
-func (s *Store) SettleTx(ctx context.Context, tx any, ss []Settlement) ([]Settled, error) {
+func (s *Store) SettleTx(ctx context.Context, tx any, ss []SettleRow) ([]SettleResult, error) {
 	conn, err := s.TxConn(tx)
 	if err != nil {
 		return nil, err
@@ -25,14 +25,14 @@ func (s *Store) SettleTx(ctx context.Context, tx any, ss []Settlement) ([]Settle
 }
 
 // LeasedTx reports whether a task is in work under a lease, as the caller's transaction sees it.
-func (s *Store) LeasedTx(ctx context.Context, tx any, l Lease) (bool, error) {
+func (s *Store) LeasedTx(ctx context.Context, tx any, l LeaseKey) (bool, error) {
 	_, row, err := s.peekTx(ctx, tx, l)
 	return l.HeldBy(row), err
 }
 
 // SetResultTx replaces the result of a task that the caller's transaction has completed under a lease. ErrLeaseLost
 // means that it has not.
-func (s *Store) SetResultTx(ctx context.Context, tx any, l Lease, result []byte) error {
+func (s *Store) SetResultTx(ctx context.Context, tx any, l LeaseKey, result []byte) error {
 	conn, row, err := s.peekTx(ctx, tx, l)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Store) SetResultTx(ctx context.Context, tx any, l Lease, result []byte)
 }
 
 // peekTx reads the task of a lease as the caller's transaction sees it; the zero row is none.
-func (s *Store) peekTx(ctx context.Context, tx any, l Lease) (conn dialect.Conn, row dialect.Row, err error) {
+func (s *Store) peekTx(ctx context.Context, tx any, l LeaseKey) (conn dialect.Conn, row dialect.Row, err error) {
 	if conn, err = s.TxConn(tx); err != nil {
 		return nil, row, err
 	}

@@ -76,7 +76,7 @@ func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 }
 
 // Call counts a call of a client. Pass it to dbq.WithObserver.
-func (m *Metrics) Call(e dbq.Event) {
+func (m *Metrics) Call(e dbq.Call) {
 	outcome := "ok"
 	var failed *dbq.Error
 	switch {
@@ -94,16 +94,16 @@ func (m *Metrics) Call(e dbq.Event) {
 }
 
 // Work counts an event of a worker. Set worker.Worker.Observe to it.
-func (m *Metrics) Work(e worker.Event) {
+func (m *Metrics) Work(e worker.Observation) {
 	queue := m.queueLabel(e.Queue)
 	switch e.Kind {
-	case worker.Polled:
+	case worker.CheckedOut:
 		result := "tasks"
 		if e.N == 0 {
 			result = "empty"
 		}
 		m.polled(queue, result, e.Err)
-	case worker.Asked:
+	case worker.Queried:
 		m.polled(queue, "idle", e.Err)
 	case worker.Started:
 		m.waited.WithLabelValues(queue).Observe(e.Duration.Seconds())
