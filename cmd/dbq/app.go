@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
@@ -26,11 +28,18 @@ type app struct {
 	began bool // a command's own code has run: later errors are not mistakes in the command line
 }
 
-// runE is the RunE of a command.
-type runE = func(cmd *cobra.Command, args []string) error
+// runFunc is what a command does.
+type runFunc = func(ctx context.Context, args []string) error
 
-// verb makes a function the RunE of a command.
-func (a *app) verb(f func(ctx context.Context, args []string) error) runE {
+// command makes the command of a page of help.txt.
+func (a *app) command(name string, args cobra.PositionalArgs, f runFunc) *cobra.Command {
+	cmd := page(name)
+	cmd.Args, cmd.RunE = args, a.runE(f)
+	return cmd
+}
+
+// runE makes a function the RunE of a command.
+func (a *app) runE(f runFunc) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		a.colour = wantsColour(a.out)
@@ -41,16 +50,63 @@ func (a *app) verb(f func(ctx context.Context, args []string) error) runE {
 	}
 }
 
-// withClient is verb for a command that needs an open database.
-func (a *app) withClient(f func(ctx context.Context, c *dbq.Client, args []string) error) runE {
-	return a.verb(func(ctx context.Context, args []string) error {
-		c, err := a.open(ctx)
-		if err != nil {
-			return err
+//go:embed help.txt
+var helpText string
+
+// page makes a command without code from its page of help.txt. name is the command's path, such as "dbq queue pause".
+func page(name string) *cobra.Command {
+	for _, text := range strings.Split(helpText, "\n# ")[1:] {
+		head, body, _ := strings.Cut(text, "\n\n")
+		usage, short, _ := strings.Cut(head, "\n")
+		rest, found := strings.CutPrefix(usage+" ", name+" ")
+		if !found || rest != "" && rest[0] >= 'a' { // another command, or one below this one
+			continue
 		}
-		defer c.Close()
-		return f(ctx, c, args)
-	})
+		long, examples, _ := strings.Cut("\n"+body, "\nExamples:\n")
+		return &cobra.Command{
+			Use:     strings.TrimSpace(name[strings.LastIndex(name, " ")+1:] + " " + rest),
+			Short:   strings.TrimSpace(short),
+			Long:    strings.TrimSpace(long),
+			Example: strings.TrimRight(examples, "\n"),
+		}
+	}
+	panic("help.txt has no page on " + name)
+}
+
+// withClient makes a function that needs an open database the code of a command.
+func (a *app) withClient(f func(ctx context.Context, c *dbq.Client, args []string) error) runFunc {
+	return func(ctx context.Context, args []string) error {
+		return a.use(ctx, false, func(c *dbq.Client) error { return f(ctx, c, args) })
+	}
+}
+
+// use opens the database for f.
+func (a *app) use(ctx context.Context, create bool, f func(*dbq.Client) error) error {
+	c, err := a.open(ctx, create)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
+// open opens a database that has the tables. With create, for the commands that a newcomer starts with, it makes the
+// default SQLite file and its tables; in any other database an operator makes them, with dbq migrate.
+func (a *app) open(ctx context.Context, create bool, opts ...dbq.Option) (*dbq.Client, error) {
+	t, err := a.target()
+	if create = create && t.isDefault; create {
+		opts = append(opts, dbq.WithMigrate())
+	} else if err == nil {
+		err = t.mustExist()
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := dbq.Open(ctx, t.dsn, append(opts, a.options()...)...)
+	if err == nil {
+		a.caution(t.note)
+	}
+	return c, err
 }
 
 // options are the client's options from the global flags.
@@ -67,33 +123,4 @@ func (a *app) options() []dbq.Option {
 		opts = append(opts, dbq.WithStrategy(dialect.Strategy(a.strategy)))
 	}
 	return opts
-}
-
-// open opens a database that has the tables.
-func (a *app) open(ctx context.Context, more ...dbq.Option) (*dbq.Client, error) {
-	t, err := a.target()
-	if err == nil {
-		err = t.mustExist()
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := dbq.Open(ctx, t.dsn, append(a.options(), more...)...)
-	if err == nil {
-		a.caution(t.note)
-	}
-	return c, err
-}
-
-// openOrMake is open for the commands that a newcomer starts with: it creates the default SQLite file and its tables.
-// In any other database an operator creates the tables, with dbq migrate.
-func (a *app) openOrMake(ctx context.Context, more ...dbq.Option) (*dbq.Client, error) {
-	t, err := a.target()
-	if err != nil {
-		return nil, err
-	}
-	if t.isDefault {
-		return dbq.Open(ctx, t.dsn, append(a.options(), append(more, dbq.WithMigrate())...)...)
-	}
-	return a.open(ctx, more...)
 }

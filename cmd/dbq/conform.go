@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,24 +15,6 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/spf13/cobra"
 )
-
-const conformLong = `Check whether this database keeps dbq's promises: run the conformance suite on it, under each
-strategy, and report.
-
-It makes tables of its own, under prefixes that begin with what it prints first, and drops them, also after an
-interrupt. Other tables are not touched; the load is that of a busy minute, with large payloads, many
-connections and, where the DSN names a host and a port, connections that are cut. The user in the DSN must be
-allowed to create tables and views.
-
-Without a DSN it uses a SQLite file in a temporary folder. A SQLite file that does not exist is created, and
-removed afterwards.
-
-Progress goes to stderr, on a terminal in one line. The report goes to stdout as text; --report FORMAT writes
-another one there, --report FORMAT=FILE one to a file, as often as needed. The formats are text, json, junit
-(XML for CI systems) and markdown. --json is --report json. No report is written after an interrupt.
-
-Each report lists the cases that were skipped with the reason; they neither pass nor fail. Exit code 0 when no
-case failed, 8 when one did.`
 
 type conformFlags struct {
 	strategies []string
@@ -44,23 +28,14 @@ type conformFlags struct {
 
 func newConform(a *app) *cobra.Command {
 	var f conformFlags
-	cmd := &cobra.Command{
-		Use:   "conform",
-		Short: "Check whether a database keeps the promises, and report",
-		Long:  conformLong,
-		Example: `  dbq conform --dsn postgres://app@db.example/app
-  dbq conform --dsn sqlite:/mnt/data/try.db --run Contention -v
-  dbq conform --strategy cas --strategy advisory --report junit=conform.xml --report markdown=conform.md`,
-		Args: noArgs(""),
-		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.conform(ctx, f) }),
-	}
+	cmd := a.command("dbq conform", noArgs(""), func(ctx context.Context, _ []string) error { return a.conform(ctx, f) })
 	l := cmd.Flags()
 	l.StringArrayVar(&f.strategies, "strategy", nil,
 		"a checkout `STRATEGY`, repeatable (default each one that the server supports)")
 	l.StringVar(&f.match, "run", "", "only the cases whose group/name matches this `REGEXP`")
 	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
-	l.IntVar(&f.load, "load", 1, "multiply the work of the contention cases by `N`")
-	l.IntVar(&f.parallel, "parallel", 0, "run `N` cases at once (default 6, on SQLite 1)")
+	l.Var(intWithin(&f.load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
+	l.Var(intWithin(&f.parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
 	l.Uint64Var(&f.seed, "seed", 0, "of the random choices, to repeat those of a report (default from the clock)")
 	l.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each case")
 	return cmd
@@ -120,13 +95,7 @@ func (f conformFlags) harness() (h conformance.Harness, err error) {
 			return h, usagef("--run: %v", err)
 		}
 	}
-	if err := between("load", f.load, 1, 1000); err != nil {
-		return h, err
-	}
-	if f.parallel == 0 { // the default
-		return h, nil
-	}
-	return h, between("parallel", f.parallel, 1, 100)
+	return h, nil
 }
 
 // check runs the suite and reports its progress.
@@ -202,4 +171,71 @@ func conformVerdict(rep conformance.Report) error {
 
 func joinStrategies(list []dialect.Strategy) string {
 	return strings.Trim(fmt.Sprint(list), "[]")
+}
+
+// reportFormats are the ways to write a report, by their names.
+var reportFormats = map[string]func(conformance.Report, io.Writer) error{
+	"text":     conformance.Report.WriteText,
+	"json":     conformance.Report.WriteJSON,
+	"junit":    conformance.Report.WriteJUnit,
+	"markdown": conformance.Report.WriteMarkdown,
+}
+
+// reportTarget is a report that was asked for.
+type reportTarget struct {
+	format string
+	file   string // "" is stdout
+}
+
+// reportTargets reads --report, and sees to it that something goes to stdout. Mistakes are told before anything is run.
+func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
+	if a.json {
+		texts = append(texts, "json")
+	}
+	onStdout := 0
+	for _, text := range texts {
+		format, file, named := strings.Cut(text, "=")
+		if reportFormats[format] == nil {
+			return nil, usagef("--report %s: the formats are text, json, junit and markdown, as in --report junit=FILE", text)
+		}
+		if named && file == "" {
+			return nil, usagef("--report %s: it names no file", text)
+		}
+		if folder := filepath.Dir(file); named {
+			if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+				return nil, usagef("--report %s: %q is not a folder", text, folder)
+			}
+		} else {
+			onStdout++
+		}
+		out = append(out, reportTarget{format, file})
+	}
+	switch onStdout {
+	case 0:
+		out = append(out, reportTarget{format: "text"})
+	case 1:
+	default:
+		return nil, usagef("only one report can go to stdout: write --report FORMAT=FILE")
+	}
+	return out, nil
+}
+
+// write writes the report, to a file as a whole or not at all.
+func (t reportTarget) write(stdout io.Writer, rep conformance.Report) error {
+	var b bytes.Buffer
+	if err := reportFormats[t.format](rep, &b); err != nil {
+		return err
+	}
+	if t.format == "text" || t.format == "markdown" {
+		text := visibleLines(b.String())
+		b.Reset()
+		b.WriteString(text)
+	} else if t.format == "json" {
+		b = *bytes.NewBuffer(visibleJSON(b.Bytes()))
+	}
+	if t.file == "" {
+		_, err := stdout.Write(b.Bytes())
+		return err
+	}
+	return os.WriteFile(t.file, b.Bytes(), 0o644)
 }

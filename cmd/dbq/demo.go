@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -23,23 +24,6 @@ const (
 	demoBatch = 1000
 )
 
-const demoLong = `See what the queue is for: hash the files of a folder with several worker processes, kill one of them
-in the middle, and check that nothing was lost and nothing done twice.
-
-It hashes the files one after the other, puts each of them on a queue, starts workers that hash them again
-(SHA-256, with a lease of %v), and sends one worker SIGKILL when a third of the work is done. The others take
-over what it held as soon as the leases have expired. In the end each result is compared with the plain hash,
-and each completion that a worker was granted is counted.
-
-The work and the crash are real. Two things are arranged: workers pause a little at each file, so that there is
-something to see, and the worker to be killed keeps its first file in hand, so that the kill is certain to leave
-unfinished work behind.
-
-The queue is a SQLite file in a temporary folder. With --dsn it is that database, in tables of its own that are
-dropped in the end. DBQ_DSN is not used: a demo should not go to a database by accident.
-
-Exit code 0 when all is equal, 1 when not. With --json it prints one document.`
-
 type demoFlags struct {
 	dir     string
 	workers int
@@ -48,29 +32,16 @@ type demoFlags struct {
 
 func newDemo(a *app) *cobra.Command {
 	var f demoFlags
-	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "See it work: files hashed by three workers, one of them killed",
-		Long:  fmt.Sprintf(demoLong, demoLease),
-		Example: `  dbq demo
-  dbq demo --dir ~/src --workers 5
-  dbq demo --dsn postgres://app@localhost/app`,
-		Args: noArgs(""),
-		RunE: a.verb(func(ctx context.Context, _ []string) error {
-			switch {
-			case f.workers < 2 || f.workers > 50:
-				return usagef("--workers %d: it must be between 2 (one is killed) and 50", f.workers)
-			case f.files < 1 || f.files > 100_000:
-				return usagef("--files %d: it must be between 1 and 100000", f.files)
-			case a.prefix != "":
-				return usagef("the demo makes tables under a prefix of its own: leave out --prefix")
-			}
-			return (&demo{app: a, flags: f, show: newProgress(a.err)}).run(ctx)
-		}),
-	}
+	cmd := a.command("dbq demo", noArgs(""), func(ctx context.Context, _ []string) error {
+		if a.prefix != "" {
+			return usagef("the demo makes tables under a prefix of its own: leave out --prefix")
+		}
+		return (&demo{app: a, flags: f, show: newProgress(a.err), completed: map[uuid.UUID]int{}}).run(ctx)
+	})
+	cmd.Long = fmt.Sprintf(cmd.Long, demoLease)
 	cmd.Flags().StringVar(&f.dir, "dir", ".", "the `FOLDER` whose files are hashed")
-	cmd.Flags().IntVar(&f.workers, "workers", 3, "`N` worker processes")
-	cmd.Flags().IntVar(&f.files, "files", 5000, "take `N` files at most")
+	cmd.Flags().Var(intWithin(&f.workers, 3, 2, 50), "workers", "`N` worker processes, of which one is killed")
+	cmd.Flags().Var(intWithin(&f.files, 5000, 1, 100_000), "files", "take `N` files at most")
 	return cmd
 }
 
@@ -80,10 +51,9 @@ type demo struct {
 	flags demoFlags
 	show  *progress
 
-	temp        string // its folder
-	completions string // the file to which workers write each completion that they were granted
-	c           *dbq.Client
-	place       string // where the queue is, for the reader
+	temp  string // its folder
+	c     *dbq.Client
+	place string // where the queue is, for the reader
 
 	files fileSet
 	plain []hashed    // of each file, hashed one after the other
@@ -91,6 +61,9 @@ type demo struct {
 
 	workers []*demoProcess
 	held    map[uuid.UUID]int64 // the tasks that the killed worker held, and their fences
+
+	mu        sync.Mutex
+	completed map[uuid.UUID]int // how many completions the database granted to workers, by task
 }
 
 // run hashes the files, has workers hash them, kills one, and compares.
@@ -110,23 +83,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}()
 	defer d.stopWorkers()
 
-	if d.files, err = findFiles(ctx, d.flags, d.ownFiles()); err != nil {
+	if err := d.chooseFiles(ctx); err != nil {
 		return err
 	}
-	if len(d.files.paths) == 0 {
-		d.show.line("%s has no files: using %d made up ones", d.files.dir, sampleFiles)
-		if d.files, err = makeFiles(filepath.Join(d.temp, "files")); err != nil {
-			return err
-		}
+	if err := d.hashAll(ctx); err != nil {
+		return err
 	}
-	d.show.line("%s of %s, %s", plural(len(d.files.paths), "file"), d.files.dir, d.place)
-	for _, note := range d.files.notes {
-		d.show.line("  %s", note)
-	}
-	for _, step := range []func(context.Context) error{d.hashAll, d.enqueueAll} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	if err := d.enqueueAll(ctx); err != nil {
+		return err
 	}
 	began := time.Now()
 	if err := d.runWorkers(ctx); err != nil {
@@ -155,7 +119,6 @@ func (d *demo) openQueue(ctx context.Context) error {
 	}
 	id := dbq.NewID()
 	d.prefix = fmt.Sprintf("demo_%x_", id[10:])
-	d.completions = filepath.Join(d.temp, "completions")
 	t, err := d.target()
 	if err != nil {
 		return err
@@ -178,15 +141,30 @@ func (d *demo) dropTables(ctx context.Context) error {
 	return errors.Join(err, d.c.Close(), dbq.DropTables(ctx, t.dsn, d.options()...))
 }
 
-// ownFiles are the files of the demo itself, which change while it runs.
-func (d *demo) ownFiles() []string {
-	own := []string{d.temp}
-	if t, err := d.target(); err == nil && t.file != "" {
+// chooseFiles finds the files to hash, without those of the demo itself, which change while it runs.
+func (d *demo) chooseFiles(ctx context.Context) error {
+	own := []string{filepath.Base(d.temp)}
+	t, err := d.target()
+	if err == nil && t.file != "" {
 		for _, suffix := range sqliteSuffixes {
-			own = append(own, t.file+suffix)
+			own = append(own, filepath.Base(t.file)+suffix)
 		}
 	}
-	return own
+	if err == nil {
+		d.files, err = findFiles(ctx, d.flags, own)
+	}
+	if err == nil && len(d.files.paths) == 0 {
+		d.show.line("%s has no files: using %d that the demo makes up", d.files.dir, sampleFiles)
+		d.files, err = makeFiles(filepath.Join(d.temp, "files"))
+	}
+	if err != nil {
+		return err
+	}
+	d.show.line("%s of %s, %s", plural(len(d.files.paths), "file"), d.files.dir, d.place)
+	for _, note := range d.files.notes {
+		d.show.line("  %s", note)
+	}
+	return nil
 }
 
 // hashAll hashes the files one after the other.

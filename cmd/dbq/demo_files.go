@@ -25,7 +25,7 @@ type fileSet struct {
 	notes []string // what was left out
 }
 
-// findFiles collects regular files in the order of their names, without .git and the demo's own.
+// findFiles collects regular files in the order of their names, without .git and what has one of the names in own.
 func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) {
 	dir, err := filepath.Abs(f.dir)
 	if err == nil {
@@ -38,7 +38,6 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		return fileSet{}, usagef("--dir %s is not a folder", f.dir)
 	}
 	s := fileSet{dir: dir}
-	skip := realPaths(own)
 	var bytes int64
 	unreadable, large := 0, 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -50,9 +49,9 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		case err != nil:
 			unreadable++
 			return nil
-		case e.IsDir() && (e.Name() == ".git" || slices.Contains(skip, path)):
+		case e.IsDir() && (e.Name() == ".git" || slices.Contains(own, e.Name())):
 			return fs.SkipDir
-		case !e.Type().IsRegular() || slices.Contains(skip, path):
+		case !e.Type().IsRegular() || slices.Contains(own, e.Name()):
 			return nil
 		case len(s.paths) == f.files:
 			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are taken (--files)", f.files))
@@ -79,23 +78,6 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 			plural(large, "file"), demoBytes>>20))
 	}
 	return s, err
-}
-
-// realPaths are the paths as a walk of a real folder meets them.
-func realPaths(paths []string) []string {
-	var out []string
-	for _, p := range paths {
-		p, err := filepath.Abs(p)
-		if err != nil {
-			continue
-		}
-		// The file may not be there yet; its folder is.
-		if folder, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
-			p = filepath.Join(folder, filepath.Base(p))
-		}
-		out = append(out, p)
-	}
-	return out
 }
 
 // makeFiles makes something to hash where there is nothing.

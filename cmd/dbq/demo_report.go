@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/dbq-go/dbq"
@@ -66,8 +65,10 @@ func (d *demo) compare(ctx context.Context) (demoReport, error) {
 			r.Different++
 		}
 	}
-	if r.Doubled, err = countDoubled(d.completions); err != nil {
-		return r, err
+	for _, times := range d.completed {
+		if times > 1 {
+			r.Doubled++
+		}
 	}
 	r.Equal = r.Different == 0 && r.Lost == 0
 	r.OK = r.Equal && r.Doubled == 0 && r.Held > 0 && r.TakenOver == r.Held
@@ -93,26 +94,6 @@ func (d *demo) ended(ctx context.Context) (map[uuid.UUID]dbq.Task, error) {
 			return out, nil
 		}
 	}
-}
-
-// countDoubled counts the tasks of which workers were granted more than one completion.
-func countDoubled(completions string) (doubled int, err error) {
-	text, err := os.ReadFile(completions)
-	if err != nil {
-		return 0, err
-	}
-	times := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		var id string
-		var fence int64
-		if _, err := fmt.Sscan(line, &id, &fence); err != nil {
-			return 0, fmt.Errorf("the workers' completions cannot be read: %q: %w", line, err)
-		}
-		if times[id]++; times[id] == 2 {
-			doubled++
-		}
-	}
-	return doubled, nil
 }
 
 func (a *app) printReport(r demoReport) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/google/uuid"
 )
 
 // tree makes a folder of files, some with names that want care.
@@ -266,8 +267,7 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	d := &demo{c: c, flags: demoFlags{workers: 2}, completions: filepath.Join(temp, "completions"),
-		show: newProgress(newWatched())}
+	d := &demo{c: c, flags: demoFlags{workers: 2}, completed: map[uuid.UUID]int{}, show: newProgress(newWatched())}
 	d.files = fileSet{dir: temp, paths: []string{"equal", "different", "lost", "doubled", "gone", "changed"}}
 	for _, name := range d.files.paths {
 		if name != "gone" {
@@ -284,7 +284,6 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 	if err != nil || len(tasks) != 6 {
 		t.Fatal(len(tasks), err)
 	}
-	granted := ""
 	for _, task := range tasks {
 		name := string(task.Payload)
 		got := hashFile(temp, name)
@@ -297,17 +296,14 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 		case "lost":
 			continue
 		case "doubled":
-			granted += fmt.Sprintf("%s %d\n", task.ID, 7)
+			d.hear(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, 7))
 		}
-		granted += fmt.Sprintf("%s %d\n", task.ID, task.Fence)
+		d.hear(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, task.Fence))
 		if err := q.Settle(ctx, task.Lease, end); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(temp, "changed"), []byte("now something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(d.completions, []byte(granted), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r, err := d.compare(ctx)

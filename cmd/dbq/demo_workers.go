@@ -11,13 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 )
 
 // demoProcess is one worker process of the demo.
@@ -26,10 +29,16 @@ type demoProcess struct {
 	name   string
 	cmd    *exec.Cmd
 	stdin  io.Closer
-	stdout *bufio.Reader
 	stderr tailBuffer
-	ended  chan struct{} // closed when it has ended
+	holds  chan demoTask // what it says that it holds
+	ended  chan struct{} // closed when it has ended, and all that it said was read
 	killed bool
+}
+
+// demoTask is a task with the fence of a lease.
+type demoTask struct {
+	id    uuid.UUID
+	fence int64
 }
 
 // runWorkers starts the workers, kills the first one in the middle, and returns when every task has ended.
@@ -87,25 +96,30 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 	if err != nil {
 		return nil, err
 	}
-	p := &demoProcess{number: number, name: fmt.Sprintf("demo worker %d", number), ended: make(chan struct{})}
+	p := &demoProcess{number: number, name: fmt.Sprintf("demo worker %d", number),
+		holds: make(chan demoTask, 1), ended: make(chan struct{})}
 	concurrency, pause := pace(len(d.tasks), d.flags.workers)
 	p.cmd = exec.Command(self, slices.Concat([]string{"demo-worker", "--dir", d.files.dir, "--name", p.name,
-		"--completions", d.completions, "--concurrency", strconv.Itoa(concurrency), "--pause", pause.String(),
+		"--concurrency", strconv.Itoa(concurrency), "--pause", pause.String(),
 		"--prefix", d.prefix, "--schema", d.schema, "--strategy", d.strategy}, more)...)
 	p.cmd.Env = append(os.Environ(), "DBQ_DSN="+d.dsn)
 	p.cmd.Stderr = &p.stderr
 	ownGroup(p.cmd) // Ctrl-C is for the demo, which stops its workers
-	stdout, stdoutWriter := io.Pipe()
-	p.stdout, p.cmd.Stdout = bufio.NewReader(stdout), stdoutWriter
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
+	stdout, err := p.cmd.StdoutPipe()
+	if err == nil {
+		p.stdin, err = p.cmd.StdinPipe()
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
 		return nil, err
 	}
 	go func() {
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			d.hear(p, lines.Text())
+		}
 		_ = p.cmd.Wait() // failure reports how it ended
-		stdoutWriter.Close()
 		close(p.ended)
 	}()
 	d.workers = append(d.workers, p)
@@ -113,28 +127,35 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 	return p, ctx.Err()
 }
 
+// hear reads a line of a worker: it holds a task, or was granted the completion of one.
+func (d *demo) hear(p *demoProcess, line string) {
+	var what, id string
+	var t demoTask
+	if _, err := fmt.Sscan(line, &what, &id, &t.fence); err != nil {
+		return
+	}
+	t.id = uuid.MustParse(id)
+	if what == demoHolds {
+		p.holds <- t
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.completed[t.id]++
+}
+
 // awaitHold waits until the first worker has reported the task that it holds.
 func (d *demo) awaitHold(ctx context.Context, p *demoProcess) error {
-	line := make(chan string, 1)
-	go func() {
-		text, _ := p.stdout.ReadString('\n') // without a line the process has ended
-		line <- text
-	}()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(demoStuck):
 		return failedf("worker %d took no task within %v", p.number, demoStuck)
-	case text := <-line:
-		var id string
-		var fence int64
-		if _, err := fmt.Sscanf(text, "holds %s %d\n", &id, &fence); err != nil {
-			<-p.ended
-			return p.failure()
-		}
-		task, err := uuid.Parse(id)
-		d.held = map[uuid.UUID]int64{task: fence}
-		return err
+	case <-p.ended:
+		return p.failure()
+	case t := <-p.holds:
+		d.held = map[uuid.UUID]int64{t.id: t.fence}
+		return nil
 	}
 }
 
@@ -205,10 +226,105 @@ func (d *demo) stopWorkers() {
 		case <-p.ended:
 		case <-late:
 			late = time.After(0)
-			if err := p.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
-				<-p.ended
-			}
+			_ = p.cmd.Process.Kill() // it may have ended meanwhile
+			<-p.ended
 		}
 	}
 	d.workers = nil
+}
+
+// What a worker says on its stdout begins with one of these words; a task's id and fence follow.
+const (
+	demoHolds     = "holds"
+	demoCompleted = "completed"
+)
+
+// demoWorker is one of the demo's workers, in a process of its own.
+type demoWorker struct {
+	*app
+	dir, name   string
+	concurrency int
+	pause       time.Duration
+	holdFirst   bool // keep the first task until the process is killed
+
+	first    sync.Once
+	stopping <-chan struct{}
+}
+
+// newDemoWorker is the command by which the demo starts its workers.
+func newDemoWorker(a *app) *cobra.Command {
+	w := &demoWorker{app: a}
+	cmd := &cobra.Command{Use: "demo-worker", Hidden: true, Args: noArgs("")}
+	cmd.RunE = a.runE(func(ctx context.Context, _ []string) error { return w.run(ctx) })
+	l := cmd.Flags()
+	l.StringVar(&w.dir, "dir", "", "")
+	l.StringVar(&w.name, "name", "", "")
+	l.IntVar(&w.concurrency, "concurrency", 2, "")
+	durationVar(l, &w.pause, "pause", 0, "")
+	l.BoolVar(&w.holdFirst, "hold-first", false, "")
+	return cmd
+}
+
+func (w *demoWorker) run(ctx context.Context) error {
+	c, err := w.open(ctx, false, dbq.WithName(w.name))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// The demo holds the other end of stdin: a worker does not outlive it, even one that was killed.
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		_, _ = io.Copy(io.Discard, w.in)
+		stop(nil)
+	}()
+	w.stopping = ctx.Done()
+	run := worker.Worker{
+		Queue: c.Queue(demoQueue), Handler: w, Concurrency: w.concurrency, Lease: demoLease, DrainTimeout: 2 * time.Second,
+		PollMin: 5 * time.Millisecond, PollMax: 100 * time.Millisecond, Logger: newLogger(w.app),
+		// The demo counts what the database granted to workers, and not only what it says in the end.
+		Observe: func(e worker.Observation) {
+			if e.Kind != worker.Recorded || e.Err != nil || e.State != dbq.StateCompleted {
+				return
+			}
+			if err := w.say("%s %s %d", demoCompleted, e.Task.ID, e.Task.Fence); err != nil {
+				stop(err)
+			}
+		},
+	}
+	err = run.Run(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// HandleTask completes a task with the hash of the file that it names. A file that cannot be read is POISON: another
+// attempt would not help.
+func (w *demoWorker) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
+	hold := false
+	if w.holdFirst {
+		w.first.Do(func() { hold = true })
+	}
+	if hold {
+		if err := w.say("%s %s %d", demoHolds, t.ID, t.Fence); err != nil {
+			return dbq.Failed(err)
+		}
+		select { // it is killed, unless it is told to stop
+		case <-w.stopping:
+			return dbq.RetryIn(0, errors.New("the demo was stopped"))
+		case <-ctx.Done():
+			return dbq.Failed(ctx.Err())
+		}
+	}
+	select {
+	case <-time.After(w.pause):
+	case <-ctx.Done():
+		return dbq.Failed(ctx.Err())
+	}
+	got := hashFile(w.dir, string(t.Payload))
+	if got.err != nil {
+		return dbq.Poisoned(got.err)
+	}
+	return dbq.Completed([]byte(got.sum))
 }

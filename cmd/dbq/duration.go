@@ -82,47 +82,67 @@ func formatDuration(d time.Duration) string {
 	return b.String()
 }
 
-// durationFlag is a duration as the value of a flag.
-type durationFlag time.Duration
+// span is a duration for people, as formatDuration writes it and rounded down to about two units.
+func span(d time.Duration) string {
+	if d < time.Millisecond {
+		return "0ms"
+	}
+	unit := day
+	for _, u := range []struct{ under, unit time.Duration }{
+		{10 * day, time.Hour}, {day, time.Minute}, {time.Hour, time.Second}, {10 * time.Second, 100 * time.Millisecond},
+		{time.Second, time.Millisecond},
+	} {
+		if d < u.under {
+			unit = u.unit
+		}
+	}
+	return formatDuration(d.Truncate(unit))
+}
 
-func (d *durationFlag) String() string { return formatDuration(time.Duration(*d)) }
-func (*durationFlag) Type() string     { return "duration" }
+// durationFlag is a duration as the value of a flag. Every duration on the command line is read by it.
+type durationFlag struct {
+	to          *time.Duration
+	least, most time.Duration // its limits; a most of 0 is none
+	orForever   bool          // "forever" is dbq.Forever
+}
+
+const forever = "forever"
+
+// durationVar adds a flag for a duration.
+func durationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) *durationFlag {
+	*to = value
+	d := &durationFlag{to: to}
+	f.Var(d, name, usage)
+	return d
+}
+
+// within sets the limits.
+func (d *durationFlag) within(least, most time.Duration) { d.least, d.most = least, most }
+
+func (*durationFlag) Type() string { return "duration" }
+
+func (d *durationFlag) String() string {
+	if d.orForever && *d.to == dbq.Forever {
+		return forever
+	}
+	return formatDuration(*d.to)
+}
 
 // Set reads it.
 func (d *durationFlag) Set(text string) error {
-	v, err := parseDuration(text)
-	if err == nil {
-		*d = durationFlag(v)
-	}
-	return err
-}
-
-// durationVar adds a flag for a duration. Every duration on the command line is read by it.
-func durationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
-	*to = value
-	f.Var((*durationFlag)(to), name, usage)
-}
-
-// forever is how dbq.Forever is written.
-const forever = "forever"
-
-// keepFlag is a duration, or forever.
-type keepFlag time.Duration
-
-func (k *keepFlag) String() string {
-	if time.Duration(*k) == dbq.Forever {
-		return forever
-	}
-	return formatDuration(time.Duration(*k))
-}
-
-func (*keepFlag) Type() string { return "duration" }
-
-// Set reads it.
-func (k *keepFlag) Set(text string) error {
-	if text == forever {
-		*k = keepFlag(dbq.Forever)
+	if d.orForever && text == forever {
+		*d.to = dbq.Forever
 		return nil
 	}
-	return (*durationFlag)(k).Set(text)
+	v, err := parseDuration(text)
+	switch {
+	case err != nil:
+		return err
+	case d.most > 0 && (v < d.least || v > d.most):
+		return fmt.Errorf("it must be between %s and %s", formatDuration(d.least), formatDuration(d.most))
+	case v < d.least:
+		return fmt.Errorf("it must be at least %s", formatDuration(d.least))
+	}
+	*d.to = v
+	return nil
 }

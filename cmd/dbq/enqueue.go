@@ -1,17 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // enqueueFlags are the flags of enqueue. For lines they are what a line does not say.
@@ -23,38 +29,26 @@ type enqueueFlags struct {
 	lines                      bool
 }
 
-const enqueueLong = `Put one task on a queue and print its id, or many from JSON lines.
-
-A reference is unique in its queue for as long as the task exists. Enqueueing it again is refused with exit
-code 4, so an enqueue with a reference is safe to repeat.
-
-With --lines, each line of stdin (or of --file) is a task; flags say what a line leaves out:
-
-  {"queue": "mail", "kind": "welcome", "payload": {"to": 42}, "reference": "user-42", "priority": 0,
-   "delay": "5m", "max_attempts": 3, "headers": {"trace": "abc"}}
-
-Each field may be left out. A payload that is a JSON string is its text, and any other JSON value is itself;
-bytes go into payload_base64. run_at (RFC 3339) may stand instead of delay, and id is a UUID of version 7.
-A reference that is taken is counted and is not an error. Lines are enqueued in batches; when one is refused,
-those before it are enqueued, and the error says how many. With --json each task is answered with a line
-{"line":1,"id":"…","duplicate":false}.
-
-By default it uses ./dbq.db, which it creates when missing.`
-
 func newEnqueue(a *app) *cobra.Command {
 	var f enqueueFlags
-	cmd := &cobra.Command{
-		Use:   "enqueue --queue QUEUE [--payload TEXT | --payload-file FILE | --lines]",
-		Short: "Put one task on a queue, or many from JSON lines",
-		Long:  enqueueLong,
-		Example: `  dbq enqueue --queue mail --payload 'hello'
-  dbq enqueue --queue resize --kind jpeg --payload-file photo.jpg --reference photo-17
-  date | dbq enqueue --queue mail --payload-file - --delay 5m --max-attempts 3
-  seq 1000 | sed 's/.*/{"payload": "&"}/' | dbq enqueue --queue numbers --lines`,
-		Args: noArgs("give the payload as --payload TEXT"),
-	}
+	var l *pflag.FlagSet
+	cmd := a.command("dbq enqueue", noArgs("give the payload as --payload TEXT"),
+		func(ctx context.Context, _ []string) error {
+			err := cmp.Or(clash(l, "payload", "payload-file", "lines"), clash(l, "payload", "payload-file", "file"),
+				clash(l, "delay", "run-at"), f.readHeaders())
+			if err != nil {
+				return err
+			}
+			if f.delay != 0 {
+				f.line.Delay = formatDuration(f.delay)
+			}
+			if f.lines || f.file != "" {
+				return a.enqueueLines(ctx, f)
+			}
+			return a.enqueueOne(ctx, f, l.Changed("payload"))
+		})
 	a.addQueueFlag(cmd, &f.line.Queue, "the queue's `NAME`")
-	l := cmd.Flags()
+	l = cmd.Flags()
 	l.StringVar(&f.line.Kind, "kind", "", "the task's `KIND`, which handlers are chosen by")
 	l.StringVar(&f.payload, "payload", "", "the payload as `TEXT`")
 	l.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
@@ -66,20 +60,6 @@ func newEnqueue(a *app) *cobra.Command {
 	l.StringArrayVar(&f.headers, "header", nil, "a header as `KEY=VALUE`; repeatable")
 	l.BoolVar(&f.lines, "lines", false, "read many tasks from stdin, one JSON object on each line")
 	l.StringVar(&f.file, "file", "", "read many tasks from `FILE` instead of stdin (- is stdin)")
-	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error {
-		err := cmp.Or(clash(l, "payload", "payload-file", "lines"), clash(l, "payload", "payload-file", "file"),
-			clash(l, "delay", "run-at"), f.readHeaders())
-		if err != nil {
-			return err
-		}
-		if f.delay != 0 {
-			f.line.Delay = formatDuration(f.delay)
-		}
-		if f.lines || f.file != "" {
-			return a.enqueueLines(ctx, f)
-		}
-		return a.enqueueOne(ctx, f, l.Changed("payload"))
-	})
 	return cmd
 }
 
@@ -115,20 +95,113 @@ func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) e
 	if err != nil {
 		return usagef("cannot read the payload: %w", err)
 	}
-	c, err := a.openOrMake(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	t.ID = dbq.NewID() // known in advance, so that an enqueue that may have happened can be looked up
-	id, err := c.Queue(f.line.Queue).Enqueue(ctx, t)
-	switch {
-	case errors.Is(err, dbq.ErrMayHaveHappened):
-		return fmt.Errorf("%w: see `dbq show %s`", err, t.ID)
-	case err != nil:
-		return err
-	case a.json:
-		return a.printJSON(map[string]any{"id": id})
+	return a.use(ctx, true, func(c *dbq.Client) error {
+		id, err := c.Queue(f.line.Queue).Enqueue(ctx, t)
+		switch {
+		case errors.Is(err, dbq.ErrMayHaveHappened):
+			return fmt.Errorf("%w: see `dbq show %s`", err, t.ID)
+		case err != nil:
+			return err
+		}
+		return a.result(map[string]any{"id": id}, "%s", id)
+	})
+}
+
+// taskLine is a task as a JSON line, or flags, spell it.
+type taskLine struct {
+	ID            string            `json:"id"`
+	Queue         string            `json:"queue"`
+	Kind          string            `json:"kind"`
+	Payload       json.RawMessage   `json:"payload"`
+	PayloadBase64 *string           `json:"payload_base64"`
+	Reference     string            `json:"reference"`
+	Priority      int               `json:"priority"`
+	Delay         string            `json:"delay"`
+	RunAt         string            `json:"run_at"`
+	MaxAttempts   int               `json:"max_attempts"`
+	Headers       map[string]string `json:"headers"`
+}
+
+// parseTaskLine reads one line over what the flags said.
+func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, err error) {
+	l := taskLine{Queue: flags.Queue, Kind: flags.Kind, Priority: flags.Priority, MaxAttempts: flags.MaxAttempts}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return "", t, usagef("%s", jsonMistake(err))
 	}
-	return a.say("%s", id)
+	if _, err := dec.Token(); err != io.EOF {
+		return "", t, usagef("something follows the JSON object")
+	}
+	if l.Queue == "" {
+		return "", t, usagef("no queue: give the line one, or all of them by --queue")
+	}
+	t, err = l.task(flags)
+	return l.Queue, t, err
+}
+
+// jsonMistake says what is wrong with a line, in the line's own words.
+func jsonMistake(err error) string {
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the JSON object ends too early"
+	case errors.As(err, &wrongType) && wrongType.Field == "":
+		return "it is a JSON " + wrongType.Value + ", not an object"
+	case errors.As(err, &wrongType):
+		return fmt.Sprintf("%s cannot be a JSON %s", wrongType.Field, wrongType.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// task makes the task, with flags for what lines take only when they do not say anything of the kind.
+func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
+	t := dbq.NewTask{Kind: l.Kind, Reference: l.Reference, Priority: l.Priority, MaxAttempts: l.MaxAttempts}
+	if l.Delay == "" && l.RunAt == "" {
+		l.Delay, l.RunAt = flags.Delay, flags.RunAt
+	}
+	var err error
+	if l.ID != "" {
+		if t.ID, err = uuid.Parse(l.ID); err != nil {
+			return t, usagef("the id %q is not a UUID", l.ID)
+		}
+	}
+	if l.Delay != "" {
+		if t.Delay, err = parseDuration(l.Delay); err != nil {
+			return t, usagef("the delay %q: %w", l.Delay, err)
+		}
+	}
+	if l.RunAt != "" {
+		if t.RunAt, err = time.Parse(time.RFC3339, l.RunAt); err != nil {
+			return t, usagef("the time %q is not like 2030-01-31T08:00:00Z", l.RunAt)
+		}
+	}
+	if t.Headers = maps.Clone(flags.Headers); t.Headers == nil {
+		t.Headers = l.Headers
+	} else {
+		maps.Copy(t.Headers, l.Headers)
+	}
+	t.Payload, err = l.payload()
+	return t, err
+}
+
+func (l taskLine) payload() ([]byte, error) {
+	switch {
+	case l.Payload != nil && l.PayloadBase64 != nil:
+		return nil, usagef("both payload and payload_base64")
+	case l.PayloadBase64 != nil:
+		b, err := base64.StdEncoding.DecodeString(*l.PayloadBase64)
+		if err != nil {
+			return nil, usagef("payload_base64 is not base64: %w", err)
+		}
+		return b, nil
+	case l.Payload == nil || string(l.Payload) == "null":
+		return nil, nil
+	case l.Payload[0] == '"':
+		var text string
+		err := json.Unmarshal(l.Payload, &text)
+		return []byte(text), err
+	}
+	return l.Payload, nil
 }

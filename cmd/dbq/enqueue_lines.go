@@ -91,31 +91,27 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 		defer file.Close()
 		in = file
 	}
-	c, err := a.openOrMake(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	e := &lineEnqueuer{a: a, c: c, flags: f.line, show: newProgress(a.err)}
-	start := time.Now()
-	err = e.run(ctx, readLines(ctx, in))
-	e.show.end()
-	done := plural(e.added, "task") + " enqueued"
-	if e.duplicates > 0 {
-		done += fmt.Sprintf(", %d there already", e.duplicates)
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &interrupted{done}
-	}
-	if err != nil {
-		return fmt.Errorf("%w; until then: %s", err, done)
-	}
-	done += fmt.Sprintf(" in %v", time.Since(start).Round(time.Millisecond))
-	if a.json { // stdout is for the answers
-		a.note("%s", done)
-		return nil
-	}
-	return a.say("%s", done)
+	return a.use(ctx, true, func(c *dbq.Client) error {
+		e := &lineEnqueuer{a: a, c: c, flags: f.line, show: newProgress(a.err)}
+		start := time.Now()
+		err := e.run(ctx, readLines(ctx, in))
+		e.show.end()
+		done := plural(e.added, "task") + " enqueued"
+		if e.duplicates > 0 {
+			done += fmt.Sprintf(", %d there already", e.duplicates)
+		}
+		switch {
+		case ctx.Err() != nil && errors.Is(err, context.Canceled):
+			return &interrupted{done}
+		case err != nil:
+			return fmt.Errorf("%w; until then: %s", err, done)
+		}
+		done += fmt.Sprintf(" in %v", time.Since(start).Round(time.Millisecond))
+		if a.json { // stdout is for the answers
+			a.note("%s", done)
+		}
+		return a.result(nil, "%s", done)
+	})
 }
 
 // run enqueues the lines. When one is refused, those before it are enqueued.

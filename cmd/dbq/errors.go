@@ -4,51 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
-// The exit codes, as dbq help lists them.
+// The exit codes.
 const (
-	exitOK           = 0
-	exitFailed       = 1
-	exitUsage        = 2
-	exitNotFound     = 3
-	exitState        = 4
-	exitUnavailable  = 5
-	exitNotMigrated  = 6
-	exitMayHappened  = 7
-	exitBroken       = 8
-	exitServer       = 9
-	exitInterrupted  = 130
-	exitCodesSection = `Exit codes:
-  0    success
-  1    a task failed, a check failed, or an unexpected error occurred
-  2    the command line or an input was refused; nothing was changed
-  3    there is no such task, worker or queue
-  4    the task's state does not allow it, its lease is lost, or its reference is taken
-  5    the database does not exist, cannot be reached, or refuses access
-  6    dbq's tables are missing or of another version: run dbq migrate
-  7    the change may have happened: the connection was lost before the answer
-  8    conform: the database breaks a promise
-  9    the server cannot be used as it is configured; the message says what to change
-  130  interrupted`
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitState       = 4
+	exitUnavailable = 5
+	exitNotMigrated = 6
+	exitMayHappened = 7
+	exitBroken      = 8
+	exitServer      = 9
+	exitInterrupted = 130
 )
 
-// codes are the exit codes of errors. The first match counts.
-var codes = []struct {
-	err  error
-	code int
+// exitCodes are the exit codes as dbq help lists them, and the errors that they are for.
+var exitCodes = []struct {
+	code    int
+	meaning string
+	errs    []error
 }{
-	{dbq.ErrMayHaveHappened, exitMayHappened},
-	{dbq.ErrNotFound, exitNotFound},
-	{dbq.ErrWrongState, exitState}, {dbq.ErrLeaseLost, exitState}, {dbq.ErrDuplicate, exitState},
-	{dbq.ErrNotMigrated, exitNotMigrated}, {dbq.ErrSchemaOld, exitNotMigrated}, {dbq.ErrSchemaNew, exitNotMigrated},
-	{dbq.ErrInvalid, exitUsage}, {dbq.ErrUnknownScheme, exitUsage}, {dbq.ErrDSN, exitUsage},
-	{dbq.ErrServer, exitServer},
-	{dbq.ErrUnavailable, exitUnavailable}, {dbq.ErrDenied, exitUnavailable}, {dbq.ErrConflict, exitUnavailable},
+	{exitOK, "success", nil},
+	{exitFailed, "a task failed, a check failed, or an unexpected error occurred", nil},
+	{exitUsage, "the command line or an input was refused; nothing was changed",
+		[]error{dbq.ErrInvalid, dbq.ErrUnknownScheme, dbq.ErrDSN}},
+	{exitNotFound, "there is no such task, worker or queue", []error{dbq.ErrNotFound}},
+	{exitState, "the task's state does not allow it, its lease is lost, or its reference is taken",
+		[]error{dbq.ErrWrongState, dbq.ErrLeaseLost, dbq.ErrDuplicate}},
+	{exitUnavailable, "the database does not exist, cannot be reached, or refuses access",
+		[]error{dbq.ErrUnavailable, dbq.ErrDenied, dbq.ErrConflict}},
+	{exitNotMigrated, "dbq's tables are missing or of another version: run dbq migrate",
+		[]error{dbq.ErrNotMigrated, dbq.ErrSchemaOld, dbq.ErrSchemaNew}},
+	{exitMayHappened, "the change may have happened: the connection was lost before the answer", nil},
+	{exitBroken, "conform: the database breaks a promise", nil},
+	{exitServer, "the server cannot be used as it is configured; the message says what to change", nil},
+	{exitInterrupted, "interrupted", nil},
+}
+
+// exitCodesSection is the list of the exit codes in dbq help.
+func exitCodesSection() string {
+	text := "Exit codes:"
+	for _, c := range exitCodes {
+		text += fmt.Sprintf("\n  %-4d %s", c.code, c.meaning)
+	}
+	return text
 }
 
 // exitError is an error with an exit code of its own.
@@ -72,15 +79,19 @@ func failedf(format string, args ...any) error {
 
 // exitCode is the code for an error. Before a command's own code has begun, errors are cobra's about the command line.
 func exitCode(ctx context.Context, err error, began bool) int {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, dbq.ErrMayHaveHappened) {
-		return exitInterrupted
-	}
 	var own *exitError
-	if errors.As(err, &own) {
+	switch {
+	case errors.Is(err, dbq.ErrMayHaveHappened): // whatever the cause
+		return exitMayHappened
+	case errors.Is(err, dbq.ErrServer): // it may be unavailable, too
+		return exitServer
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &own):
 		return own.code
 	}
-	for _, c := range codes {
-		if errors.Is(err, c.err) {
+	for _, c := range exitCodes {
+		if slices.ContainsFunc(c.errs, func(e error) bool { return errors.Is(err, e) }) {
 			return c.code
 		}
 	}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,11 +42,17 @@ func oneArg(what string) cobra.PositionalArgs {
 
 // oneID refuses all but one task's id.
 func oneID(cmd *cobra.Command, args []string) error {
-	if err := oneArg("task id")(cmd, args); err != nil {
-		return err
+	return cmp.Or(oneArg("task id")(cmd, args), taskIDs(cmd, args))
+}
+
+// taskIDs refuses arguments that are no tasks' ids.
+func taskIDs(_ *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if _, err := parseID(arg); err != nil {
+			return err
+		}
 	}
-	_, err := parseID(args[0])
-	return err
+	return nil
 }
 
 // parseID reads a task's id.
@@ -56,7 +65,8 @@ func parseID(text string) (uuid.UUID, error) {
 }
 
 // parent makes a command that only has others below it.
-func parent(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+func parent(name string, children ...*cobra.Command) *cobra.Command {
+	cmd := page(name)
 	var names []string
 	for _, c := range children {
 		names = append(names, c.Name())
@@ -86,21 +96,29 @@ func clash(flags *pflag.FlagSet, names ...string) error {
 	return nil
 }
 
-// between refuses a flag's number that is out of its limits.
-func between(flag string, n, least, most int) error {
-	if n < least || n > most {
-		return usagef("--%s %d: it must be between %d and %d", flag, n, least, most)
+// intFlag is a number within limits as the value of a flag.
+type intFlag struct {
+	to          *int
+	least, most int
+}
+
+func (f *intFlag) String() string { return strconv.Itoa(*f.to) }
+func (*intFlag) Type() string     { return "int" }
+
+// Set reads it.
+func (f *intFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < f.least || n > f.most {
+		return fmt.Errorf("it must be a number between %d and %d", f.least, f.most)
 	}
+	*f.to = n
 	return nil
 }
 
-// durationBetween refuses a flag's duration that is out of its limits.
-func durationBetween(flag string, d, least, most time.Duration) error {
-	if d < least || d > most {
-		return usagef("--%s %s: it must be between %s and %s",
-			flag, formatDuration(d), formatDuration(least), formatDuration(most))
-	}
-	return nil
+// intWithin is an intFlag with its default and its limits.
+func intWithin(to *int, value, least, most int) *intFlag {
+	*to = value
+	return &intFlag{to, least, most}
 }
 
 // filterFlags select tasks, for list and the operators' commands.
@@ -144,7 +162,7 @@ func (f *filterFlags) filter() (admin.Filter, error) {
 		}
 		out.States = append(out.States, s)
 	}
-	return out, between("limit", f.Limit, 1, dbq.MaxBulk)
+	return out, nil
 }
 
 // addQueueFlag adds --queue, which completes the names of queues.
@@ -171,7 +189,7 @@ func (a *app) completeBy(names func(context.Context, *dbq.Client) ([]string, err
 		if a.readDSNFile() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, err := a.open(ctx)
+		c, err := a.open(ctx, false)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -1,17 +1,21 @@
 // Command dbq is the task queue's command line: it enqueues and inspects tasks, does what an operator does, runs
-// programs as workers, and shows with dbq demo what the queue is for. Each command has a file of its name.
+// programs as workers, and shows with dbq demo what the queue is for. A command is in the file of its name, or of its
+// group's, and its help is a page of help.txt.
 package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/state"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() {
@@ -40,51 +44,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-const rootLong = `dbq is a durable task queue that lives in the database you already run.
-
-Try it, with nothing to set up:
-  dbq demo                                      three workers, one killed: no task is lost or done twice
-
-Use a queue in a file, ./dbq.db:
-  dbq enqueue --queue mail --payload hello      adds a task and prints its id
-  dbq work --queue mail -- sh -c 'cat; sleep 1' runs a program for each task, with the payload on stdin
-  dbq stats                                     counts the tasks of each queue by state
-  dbq list --queue mail                         lists tasks, the newest first; then: dbq show ID
-
-Use a queue on a server:
-  export DBQ_DSN=postgres://app@db.example/app
-  dbq conform                                   checks that the server passes dbq's conformance suite
-  dbq migrate                                   creates the tables, or upgrades them to this version
-  dbq stats --watch                             shows the counts again every two seconds
-  dbq list --state poison                       lists the tasks that wait for an operator
-  dbq reenqueue --queue mail --state poison     tries them again
-
-The database comes from --dsn or --dsn-file, else from DBQ_DSN, else it is ./dbq.db. A plain path is a SQLite
-file. "enqueue" and "work" create ./dbq.db when it is missing; for any other database, run "dbq migrate" first.
-A DSN in --dsn is visible in the list of processes: use --dsn-file or DBQ_DSN for one that has a password.
-
-Durations are numbers with units, the largest first: 250ms, 90s, 1h30m, 7d, 2w.
-
-With --json, results are JSON on stdout: one document, or one on each line where the command's help says so.
-An error is always one line on stderr. Colours appear on terminals only; NO_COLOR=1 turns them off.
-
-` + exitCodesSection
-
 // Help lists the commands in newRoot's order, and the state table's. Cobra keeps this for all commands of a process,
 // so it is set once: several roots may be made at the same time.
 func init() { cobra.EnableCommandSorting = false }
 
 func newRoot(a *app) *cobra.Command {
-	root := &cobra.Command{
-		Use:     "dbq",
-		Short:   "A durable task queue in the database you already run",
-		Long:    rootLong,
-		Version: readVersion().String(),
-		// Errors are one line, written by run.
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := page("dbq")
+	root.Long += "\n\n" + exitCodesSection()
+	root.Version = readVersion().Version
 	root.SetVersionTemplate("dbq {{.Version}}\n")
+	root.SilenceErrors, root.SilenceUsage = true, true // run writes errors, each in one line
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		bad := (*pflag.InvalidValueError)(nil)
+		if !errors.As(err, &bad) {
+			return err
+		}
+		cause := bad.Unwrap()
+		if number := (*strconv.NumError)(nil); errors.As(cause, &number) {
+			cause = errors.New("it is not a number")
+		}
+		return usagef("--%s %s: %w", bad.GetFlag().Name, bad.GetValue(), cause)
+	})
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	f := root.PersistentFlags()
 	f.StringVar(&a.dsn, "dsn", "",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 
@@ -13,46 +14,31 @@ import (
 func newMigrate(a *app) *cobra.Command {
 	var print bool
 	var dialectName string
-	cmd := &cobra.Command{
-		Use:   "migrate",
-		Short: "Create dbq's tables, or upgrade them to this version",
-		Long: `Create dbq's tables, or upgrade them to this version. Data is kept. Tables that are current are left alone.
-Several processes may run it at once: one migrates and the others wait.
-
---print prints the SQL for an empty database instead, for DBA review. It needs no server.`,
-		Example: `  dbq migrate
-  dbq migrate --dsn postgres://app@db.example/app --schema jobs
-  dbq migrate --print --dialect postgres > dbq.sql`,
-		Args: noArgs("name the database by --dsn"),
-		RunE: a.verb(func(ctx context.Context, _ []string) error {
-			t, err := a.target()
-			if err != nil {
-				return err
-			}
-			if dialectName != "" && !print {
-				return usagef("--dialect is for --print; the database's own dialect comes from its DSN")
-			}
-			if print {
-				return a.printMigration(t, dialectName)
-			}
-			from, to, err := dbq.Migrate(ctx, t.dsn, a.options()...)
-			if err != nil {
-				return err
-			}
-			a.caution(t.note)
-			name := dialect.TargetOf(t.dsn)
-			if a.json {
-				return a.printJSON(map[string]any{"database": name, "from": from, "to": to})
-			}
-			switch from {
-			case to:
-				return a.say("%s is at version %d already", name, to)
-			case 0:
-				return a.say("made dbq's tables in %s, version %d", name, to)
-			}
-			return a.say("brought dbq's tables in %s from version %d to %d", name, from, to)
-		}),
-	}
+	cmd := a.command("dbq migrate", noArgs("name the database by --dsn"), func(ctx context.Context, _ []string) error {
+		t, err := a.target()
+		switch {
+		case err != nil:
+			return err
+		case print:
+			return a.printMigration(t, dialectName)
+		case dialectName != "":
+			return usagef("--dialect is for --print; the database's own dialect comes from its DSN")
+		}
+		from, to, err := dbq.Migrate(ctx, t.dsn, a.options()...)
+		if err != nil {
+			return err
+		}
+		a.caution(t.note)
+		name := dialect.TargetOf(t.dsn)
+		text := fmt.Sprintf("upgraded dbq's tables in %s from version %d to %d", name, from, to)
+		switch from {
+		case to:
+			text = fmt.Sprintf("%s is at version %d already", name, to)
+		case 0:
+			text = fmt.Sprintf("made dbq's tables in %s, version %d", name, to)
+		}
+		return a.result(map[string]any{"database": name, "from": from, "to": to}, "%s", text)
+	})
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
 	cmd.Flags().StringVar(&dialectName, "dialect", "",
 		"with --print: whose SQL, such as postgres, mysql, oracle or sqlite (default the DSN's)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 // operatorVerb is what the state table does not say about an operator's event.
 type operatorVerb struct {
+	does    string
 	past    string
 	note    string // what an operator should know
 	example string
@@ -26,53 +28,51 @@ type operatorVerb struct {
 }
 
 var operatorVerbs = map[state.Event]operatorVerb{
-	state.Reject: {past: "rejected", example: "dbq reject --queue mail --kind newsletter",
-		note: "`dbq reenqueue` lets it run after all."},
-	state.Revoke: {past: "revoked", example: "dbq revoke --queue mail --older-than 1h",
+	state.Reject: {does: "Park tasks before they run", past: "rejected",
+		example: "dbq reject --queue mail --kind newsletter", note: "`dbq reenqueue` lets it run after all."},
+	state.Revoke: {does: "Take leases away and park the tasks", past: "revoked",
+		example: "dbq revoke --queue mail --older-than 1h",
 		note: "The worker's program is killed within 2 seconds, on PostgreSQL at once. " +
 			"`dbq reenqueue` lets the task run again."},
-	state.Reenqueue: {past: "reenqueued", example: "dbq reenqueue --queue mail --state poison",
-		note: "Use it once the cause of a failure is gone."},
-	state.Quarantine: {past: "quarantined", example: "dbq quarantine --parked --older-than 24h",
-		aliases: []string{"poison"}, note: "It takes tasks in ERROR; `dbq poison` is the same. " +
-			"(A worker's program poisons its own task by exit code 65.)"},
-	state.Restore: {past: "restored", example: "dbq restore --queue mail",
-		note: "Nothing retries it by itself there; `dbq reenqueue` does."},
-	state.Purge: {past: "purged", example: "dbq purge --state completed --older-than 30d --yes", confirm: true,
-		note: "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
-}
-
-// operation is a run of an operator's command.
-type operation struct {
-	*app
-	event      state.Event
-	past       string
-	by, reason string
+	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts", past: "reenqueued",
+		example: "dbq reenqueue --queue mail --state poison", note: "Use it once the cause of a failure is gone."},
+	state.Quarantine: {does: "End the retries of failed tasks", past: "quarantined",
+		example: "dbq quarantine --parked --older-than 24h", aliases: []string{"poison"},
+		note: "`dbq poison` is the same. (A worker's program poisons its own task by exit code 65.)"},
+	state.Restore: {does: "Park poisoned tasks for inspection", past: "restored", example: "dbq restore --queue mail",
+		note: "Nothing retries it there; `dbq reenqueue` does."},
+	state.Purge: {does: "Remove finished and parked tasks", past: "purged", confirm: true,
+		example: "dbq purge --state completed --older-than 30d --yes",
+		note:    "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
 }
 
 func newOperate(a *app, t state.Transition) *cobra.Command {
 	v := operatorVerbs[t.Event]
+	op := operation{app: a, event: t.Event, past: v.past}
 	var f filterFlags
 	var all, yes bool
-	op := operation{app: a, event: t.Event, past: v.past}
 	cmd := &cobra.Command{
 		Use:     string(t.Event) + " [ID...] [FILTER]",
 		Aliases: v.aliases,
-		Short:   fmt.Sprintf("%s (%s)", strings.TrimSuffix(t.Doc, "."), path(t)),
-		Long: fmt.Sprintf(`%s (%s) %s
+		Short:   fmt.Sprintf("%s (%s)", v.does, path(t)),
+		Long: fmt.Sprintf(`%s (%s).
+%s
+%s
 
 Name tasks by id, or select them by filter flags; "dbq list" with the same flags shows them first. A filter
-takes only tasks whose state allows it. One that leaves nothing out needs --all.
+takes only tasks whose state allows it. To select every task that the command may take, give --all.
 
 With --json it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused.`,
-			t.Doc, path(t), v.note, t.Event),
+			v.does, path(t), t.Doc, v.note, t.Event),
 		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", t.Event, v.example),
-		RunE: a.verb(func(ctx context.Context, args []string) error {
-			if len(args) > 0 && (all || f.narrows()) {
+		Args:    taskIDs,
+		RunE: a.runE(func(ctx context.Context, ids []string) error {
+			switch {
+			case len(ids) == 0:
+			case all || f.narrows():
 				return usagef("name tasks by id or by filter flags, not both")
-			}
-			if len(args) > 0 {
-				return op.onIDs(ctx, args)
+			default:
+				return a.use(ctx, false, func(c *dbq.Client) error { return op.onIDs(ctx, c, ids) })
 			}
 			filter, err := f.operatorFilter(t, all)
 			if err == nil && v.confirm && !yes {
@@ -81,15 +81,15 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 			if err != nil {
 				return err
 			}
-			return op.onFilter(ctx, filter)
+			return a.use(ctx, false, func(c *dbq.Client) error { return op.onFilter(ctx, c, filter) })
 		}),
 	}
 	f.add(a, cmd, t.FromStates())
 	l := cmd.Flags()
-	l.IntVar(&f.Limit, "limit", dbq.MaxBulk, "tasks that a filter takes at most")
+	l.Var(intWithin(&f.Limit, dbq.MaxBulk, 1, dbq.MaxBulk), "limit", "change at most `N` tasks that a filter selects")
 	l.BoolVar(&all, "all", false, "take every task whose state allows it, in every queue")
-	l.StringVar(&op.reason, "reason", "", "why, kept with the task")
-	l.StringVar(&op.by, "by", operatorName(), "who, kept with the task")
+	l.StringVar(&op.reason, "reason", "", "`WHY`, kept with the task")
+	l.StringVar(&op.by, "by", operatorName(), "`WHO`, kept with the task")
 	l.Lookup("by").DefValue = "user@host"
 	if v.confirm {
 		l.BoolVar(&yes, "yes", false, "do not ask")
@@ -142,6 +142,14 @@ func (a *app) confirm(question string) error {
 	return nil
 }
 
+// operation is a run of an operator's command.
+type operation struct {
+	*app
+	event      state.Event
+	past       string
+	by, reason string
+}
+
 // operated is the result as --json shows it.
 type operated struct {
 	Event   state.Event `json:"event"`
@@ -154,37 +162,26 @@ type refusal struct {
 	Error string    `json:"error"`
 }
 
-func (op *operation) onIDs(ctx context.Context, args []string) error {
-	ids := make([]uuid.UUID, len(args))
-	for i, arg := range args {
-		var err error
-		if ids[i], err = parseID(arg); err != nil {
-			return err
-		}
-	}
-	c, err := op.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) error {
 	out := operated{Event: op.event}
 	var first error
-	for _, id := range ids {
+	for _, text := range ids {
+		id := uuid.MustParse(text)
 		err := admin.New(c).Operate(ctx, op.event, id, admin.By(op.by), admin.Reason(op.reason))
 		if err == nil {
 			out.Changed++
 			continue
 		}
 		out.Failed = append(out.Failed, refusal{id, oneLine(err.Error())})
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if code := exitCode(ctx, err, true); code != exitNotFound && code != exitState {
 			break // it is not about this task
 		}
 	}
-	if err := op.print(out); err != nil {
-		return err
+	if op.json || first == nil || out.Changed > 0 { // else the error says it all
+		if err := op.result(out, "%s %s", plural(out.Changed, "task"), op.past); err != nil {
+			return err
+		}
 	}
 	if first != nil && len(ids) > 1 {
 		return fmt.Errorf("%w (%d of %d tasks %s)", first, out.Changed, len(ids), op.past)
@@ -192,12 +189,7 @@ func (op *operation) onIDs(ctx context.Context, args []string) error {
 	return first
 }
 
-func (op *operation) onFilter(ctx context.Context, f admin.Filter) error {
-	c, err := op.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter) error {
 	changed, err := admin.New(c).OperateMany(ctx, op.event, f, admin.By(op.by), admin.Reason(op.reason))
 	if err != nil && changed > 0 {
 		return fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), op.past)
@@ -208,17 +200,7 @@ func (op *operation) onFilter(ctx context.Context, f admin.Filter) error {
 	if changed == f.Limit {
 		op.note("there may be more: the limit of %d was reached, run it again for the rest", f.Limit)
 	}
-	return op.print(operated{Event: op.event, Changed: changed})
-}
-
-func (op *operation) print(o operated) error {
-	if op.json {
-		return op.printJSON(o)
-	}
-	if o.Changed == 0 && len(o.Failed) > 0 {
-		return nil // the error says it all
-	}
-	return op.say("%s %s", plural(o.Changed, "task"), op.past)
+	return op.result(operated{Event: op.event, Changed: changed}, "%s %s", plural(changed, "task"), op.past)
 }
 
 // sourceStates are the states that an event starts from, as text.

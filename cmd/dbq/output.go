@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/spf13/cobra"
 )
 
 // say prints a line of the result.
@@ -20,12 +22,16 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// done reports a success to a person. A script learns it from the exit code.
-func (a *app) done(format string, args ...any) error {
-	if a.json {
+// result prints what a command did: a line for people, or with --json a document. Without one a script learns it from
+// the exit code.
+func (a *app) result(doc any, format string, args ...any) error {
+	switch {
+	case !a.json:
+		return a.say(format, args...)
+	case doc == nil:
 		return nil
 	}
-	return a.say(format, args...)
+	return a.printJSON(doc)
 }
 
 // note prints a line for people on stderr. It is not part of the result.
@@ -52,6 +58,19 @@ type listing[T any] struct {
 	rightFrom int      // columns from here on are numbers
 	row       func(item T, now time.Time) []string
 	json      func(T) any
+}
+
+// watch prints the list that fetch returns, once or again and again.
+func (l listing[T]) watch(
+	ctx context.Context, a *app, c *dbq.Client, every time.Duration, fetch func() ([]T, error),
+) error {
+	return a.watch(ctx, every, func() error {
+		items, err := fetch()
+		if err != nil {
+			return err
+		}
+		return l.print(ctx, a, c, items)
+	})
 }
 
 func (l listing[T]) print(ctx context.Context, a *app, c *dbq.Client, items []T) error {
@@ -210,4 +229,101 @@ func oneLine(text string) string {
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+const (
+	watchDefault = 2 * time.Second
+	watchLeast   = 100 * time.Millisecond
+)
+
+// addWatch adds --watch, alone or as --watch=TIME.
+func addWatch(cmd *cobra.Command, every *time.Duration) {
+	text := formatDuration(watchDefault)
+	f := durationVar(cmd.Flags(), every, "watch", 0, "show it again every `TIME` until Ctrl-C (--watch alone: "+text+")")
+	f.least = watchLeast
+	cmd.Flags().Lookup("watch").NoOptDefVal = text
+}
+
+// watch shows something once, or again and again until ctx ends. On a terminal it stays in one place. It goes on when
+// the database cannot be reached for a while.
+func (a *app) watch(ctx context.Context, every time.Duration, show func() error) error {
+	if every == 0 {
+		return show()
+	}
+	out := a.out
+	defer func() { a.out = out }()
+	for {
+		var page bytes.Buffer
+		a.out = &page
+		err := show()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, dbq.ErrUnavailable):
+			return err
+		}
+		if isTerminal(out) {
+			fmt.Fprint(out, "\x1b[H\x1b[2J") // to the upper left, and clear
+		}
+		if err != nil {
+			a.note("dbq: %s", oneLine(err.Error()))
+		}
+		if _, err := io.Copy(out, &page); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+// progress reports how far work has come: on a terminal in one line that is rewritten, elsewhere now and then a line.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	last     time.Time
+	shown    bool
+}
+
+const (
+	terminalEvery = 100 * time.Millisecond
+	lineEvery     = 5 * time.Second
+)
+
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, terminal: isTerminal(w), last: time.Now()}
+}
+
+// update shows where work is, unless it did so a moment ago.
+func (p *progress) update(format string, args ...any) {
+	every := lineEvery
+	if p.terminal {
+		every = terminalEvery
+	}
+	if time.Since(p.last) < every {
+		return
+	}
+	p.last = time.Now()
+	if p.terminal {
+		p.shown = true
+		fmt.Fprint(p.w, "\r\x1b[K"+visible(fmt.Sprintf(format, args...)))
+		return
+	}
+	fmt.Fprintln(p.w, visible(fmt.Sprintf(format, args...)))
+}
+
+// line writes a line that stays.
+func (p *progress) line(format string, args ...any) {
+	p.end()
+	fmt.Fprintln(p.w, visible(fmt.Sprintf(format, args...)))
+}
+
+// end clears the updating line.
+func (p *progress) end() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
 }

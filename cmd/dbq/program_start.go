@@ -4,9 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dbq-go/dbq"
 )
 
 // payloadFile is a file without a name that holds a payload, to be a program's stdin. It is complete before the program
@@ -83,3 +89,78 @@ func (s *starter) start(cmd *exec.Cmd) error {
 
 // stop ends the thread, and with it, on Linux, programs that still run.
 func (s *starter) stop() { close(s.done) }
+
+// environment is what of dbq's own environment its programs get.
+type environment struct {
+	all  bool     // everything
+	also []string // names that are passed although they belong to the database
+}
+
+// check refuses names that are none.
+func (e environment) check() error {
+	for _, name := range e.also {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return usagef("--env %q: give the name of a variable, such as --env PGHOST", name)
+		}
+	}
+	return nil
+}
+
+// inherited is dbq's environment without what leads into its database: a program must not need it, and could print it.
+func (e environment) inherited(dsn string) []string {
+	all := os.Environ()
+	if e.all {
+		return all
+	}
+	return slices.DeleteFunc(all, func(kv string) bool {
+		name, value, _ := strings.Cut(kv, "=")
+		return !slices.Contains(e.also, name) && (opensDatabase(name) || holds(value, dsn))
+	})
+}
+
+// holds reports whether a variable's value has the DSN in it. A file's path has no password and may be as short as a
+// piece of PATH: it is looked for as a word of its own.
+func holds(value, dsn string) bool {
+	switch {
+	case dsn == "":
+		return false
+	case isFile(dsn):
+		return slices.Contains(strings.Fields(value), dsn)
+	}
+	return strings.Contains(value, dsn)
+}
+
+// opensDatabase reports whether a variable is a setting of dbq or of a database's client.
+func opensDatabase(name string) bool {
+	name = strings.ToUpper(name)
+	for _, prefix := range []string{"DBQ_", "PG", "MYSQL_", "MARIADB_", "ORACLE_", "TNS_", "TWO_TASK"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// taskEnv is what the program's environment says about the task.
+func taskEnv(t dbq.Task) []string {
+	env := []string{
+		"DBQ_TASK_ID=" + t.ID.String(), "DBQ_QUEUE=" + t.Queue, "DBQ_KIND=" + t.Kind, "DBQ_REFERENCE=" + t.Reference,
+		"DBQ_ATTEMPT=" + strconv.Itoa(t.Attempt), "DBQ_MAX_ATTEMPTS=" + strconv.Itoa(t.MaxAttempts),
+		"DBQ_FENCE=" + strconv.FormatInt(t.Fence, 10),
+	}
+	taken := map[string]bool{}
+	for _, k := range slices.Sorted(maps.Keys(t.Headers)) {
+		name := strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return '_'
+		}, strings.ToUpper(k))
+		for n, base := 2, name; taken[name]; n++ { // a-b and a_b
+			name = base + "_" + strconv.Itoa(n)
+		}
+		taken[name] = true
+		env = append(env, "DBQ_HEADER_"+name+"="+strings.ReplaceAll(t.Headers[k], "\x00", ""))
+	}
+	return env
+}

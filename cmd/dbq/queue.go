@@ -2,106 +2,79 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func newQueue(a *app) *cobra.Command {
-	verbs := []*cobra.Command{newQueuePause(a), newQueueResume(a), newQueueSet(a), newQueueClean(a)}
-	for _, cmd := range verbs {
-		cmd.Args = oneArg("queue's name")
-		cmd.ValidArgsFunction = firstArg(a.completeBy(queueNames))
-	}
-	return parent(&cobra.Command{
-		Use:   "queue",
-		Short: "Pause, resume, set and clean queues, for all their workers at once",
-		Long: `Pause, resume, set and clean queues. Settings are kept in the database, and all workers on the queue follow
-them, including those that start later: at once on PostgreSQL, elsewhere within 20 seconds (or their --check).
-A pause takes effect at once everywhere.`,
-		Example: `  dbq queue pause mail --reason "the mail server is down"
-  dbq queue set mail --concurrency 20 --keep-completed 24h
-  dbq queue list`,
-	}, append(verbs, newQueueList(a))...)
+	return parent("dbq queue", newQueuePause(a), newQueueResume(a), newQueueSet(a), newQueueClean(a), newQueueList(a))
+}
+
+// queueCommand is a command on one queue, which its argument names.
+func (a *app) queueCommand(name string, f func(ctx context.Context, c *dbq.Client, queue string) error) *cobra.Command {
+	cmd := a.command(name, oneArg("queue's name"), a.withClient(
+		func(ctx context.Context, c *dbq.Client, args []string) error { return f(ctx, c, args[0]) }))
+	cmd.ValidArgsFunction = firstArg(a.completeBy(queueNames))
+	return cmd
 }
 
 func newQueuePause(a *app) *cobra.Command {
 	var reason string
 	var create bool
-	cmd := &cobra.Command{
-		Use:   "pause QUEUE",
-		Short: "Stop handing out the tasks of a queue",
-		Long: `Stop handing out the tasks of a queue until it is resumed. Running tasks finish, and new tasks are
-accepted.`,
-		Example: `  dbq queue pause mail --reason "the mail server is down"`,
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
-			err := mustBeKnown(ctx, c, args[0], create)
-			if err == nil {
-				err = admin.New(c).PauseQueue(ctx, args[0], admin.Reason(reason))
-			}
-			if err != nil {
-				return err
-			}
-			return a.done("paused %s", args[0])
-		}),
-	}
+	cmd := a.queueCommand("dbq queue pause", func(ctx context.Context, c *dbq.Client, queue string) error {
+		err := mustBeKnown(ctx, c, queue, create)
+		if err == nil {
+			err = admin.New(c).PauseQueue(ctx, queue, admin.Reason(reason))
+		}
+		if err != nil {
+			return err
+		}
+		return a.result(nil, "paused %s", queue)
+	})
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, for people")
 	addCreateFlag(cmd, &create)
 	return cmd
 }
 
 func newQueueResume(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "resume QUEUE",
-		Short:   "End a pause",
-		Example: "  dbq queue resume mail",
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
-			err := mustBeKnown(ctx, c, args[0], false)
-			if err == nil {
-				err = admin.New(c).ResumeQueue(ctx, args[0])
-			}
-			if err != nil {
-				return err
-			}
-			return a.done("resumed %s", args[0])
-		}),
-	}
+	return a.queueCommand("dbq queue resume", func(ctx context.Context, c *dbq.Client, queue string) error {
+		err := mustBeKnown(ctx, c, queue, false)
+		if err == nil {
+			err = admin.New(c).ResumeQueue(ctx, queue)
+		}
+		if err != nil {
+			return err
+		}
+		return a.result(nil, "resumed %s", queue)
+	})
 }
 
 func newQueueSet(a *app) *cobra.Command {
 	given := settingFlags(&admin.QueueSettings{})
 	var create bool
-	cmd := &cobra.Command{
-		Use:   "set QUEUE",
-		Short: "Change the settings of a queue's workers",
-		Long: `Change the settings of a queue's workers. Only what a flag names is changed. 0 leaves a setting to each
-worker again.
-
-One of the queue's workers removes what has been kept for long enough, a little at a time. Unless --keep-...
-says otherwise, workers keep completed tasks for 24 hours, the history for 7 days, and everything else forever.`,
-		Example: `  dbq queue set mail --concurrency 20 --lease 2m
-  dbq queue set mail --keep-completed 24h --keep-poison 30d --keep-attempts 30d
-  dbq queue set mail --keep-completed forever --keep-attempts forever`,
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
-			if !anyChanged(given) {
-				return usagef("nothing to set: give at least one flag (dbq queue set --help)")
-			}
-			err := mustBeKnown(ctx, c, args[0], create)
-			if err == nil {
-				err = admin.New(c).ConfigureQueue(ctx, args[0], func(s *admin.QueueSettings) {
-					copyChanged(settingFlags(s), given)
-				})
-			}
-			if err != nil {
-				return err
-			}
-			return a.done("set %s", args[0])
-		}),
-	}
+	cmd := a.queueCommand("dbq queue set", func(ctx context.Context, c *dbq.Client, queue string) error {
+		if !anyChanged(given) {
+			return usagef("nothing to set: give at least one flag (dbq queue set --help)")
+		}
+		err := mustBeKnown(ctx, c, queue, create)
+		if err == nil {
+			err = admin.New(c).ConfigureQueue(ctx, queue, func(s *admin.QueueSettings) {
+				copyChanged(settingFlags(s), given)
+			})
+		}
+		if err != nil {
+			return err
+		}
+		return a.result(nil, "set %s", queue)
+	})
 	addInOrder(cmd, given)
 	addCreateFlag(cmd, &create)
 	return cmd
@@ -110,56 +83,33 @@ says otherwise, workers keep completed tasks for 24 hours, the history for 7 day
 func newQueueClean(a *app) *cobra.Command {
 	var keep dbq.Retention
 	given := retentionFlags(&keep)
-	cmd := &cobra.Command{
-		Use:   "clean QUEUE",
-		Short: "Remove what a queue has kept for long enough, now",
-		Long: `Remove now what a queue has kept for long enough: by its settings, or by the flags alone when any is given.
-It works in short transactions and may be interrupted at any time.`,
-		Example: `  dbq queue clean mail
-  dbq queue clean mail --keep-completed 1h`,
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
-			if !anyChanged(given) {
-				settings, err := admin.New(c).QueueSettings(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				keep = settings.Retention
-			}
-			if !keep.Removes() {
-				return usagef("the settings of queue %s remove nothing: say what to remove, such as --keep-completed 24h",
-					args[0])
-			}
-			done, err := admin.New(c).Clean(ctx, args[0], keep)
+	cmd := a.queueCommand("dbq queue clean", func(ctx context.Context, c *dbq.Client, queue string) error {
+		if !anyChanged(given) {
+			settings, err := admin.New(c).QueueSettings(ctx, queue)
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]int{"tasks": done.Tasks, "attempts": done.Attempts})
-			}
-			return a.say("%s and %s of the history removed", plural(done.Tasks, "task"), plural(done.Attempts, "attempt"))
-		}),
-	}
+			keep = settings.Retention
+		}
+		if !keep.Removes() {
+			return usagef("the settings of queue %s remove nothing: say what to remove, such as --keep-completed 24h", queue)
+		}
+		done, err := admin.New(c).Clean(ctx, queue, keep)
+		if err != nil {
+			return err
+		}
+		return a.result(map[string]int{"tasks": done.Tasks, "attempts": done.Attempts}, "%s and %s of the history removed",
+			plural(done.Tasks, "task"), plural(done.Attempts, "attempt"))
+	})
 	addInOrder(cmd, given)
 	return cmd
 }
 
 func newQueueList(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the queues that are paused or have settings",
-		Long: `List the queues that are paused or have settings; dbq stats lists those with tasks.
-
-With --json each queue is a line.`,
-		Example: "  dbq queue list",
-		Args:    noArgs(""),
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, _ []string) error {
-			queues, err := admin.New(c).Queues(ctx)
-			if err != nil {
-				return err
-			}
-			return queueListing.print(ctx, a, c, queues)
-		}),
+	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
+		return queueListing.watch(ctx, a, c, 0, func() ([]admin.QueueInfo, error) { return admin.New(c).Queues(ctx) })
 	}
+	return a.command("dbq queue list", noArgs(""), a.withClient(run))
 }
 
 var queueListing = listing[admin.QueueInfo]{
@@ -230,4 +180,107 @@ func mustBeKnown(ctx context.Context, c *dbq.Client, queue string, create bool) 
 	}
 	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers or settings "+
 		"(`dbq stats` lists queues; pause and set take --create)", queue)}
+}
+
+// settingFlags are flags that set the fields of s. Without a flag a field stays as it is.
+func settingFlags(s *admin.QueueSettings) *pflag.FlagSet {
+	f := orderedFlags()
+	f.IntVar(&s.Concurrency, "concurrency", s.Concurrency,
+		"run up to `N` tasks at once in each worker (0: each worker's own)")
+	f.IntVar(&s.Batch, "batch", s.Batch, "check out at most `N` tasks at once (0: each worker's own)")
+	durationVar(f, &s.Poll, "poll", s.Poll, "look for tasks at least once in this `TIME` (0: each worker's own)")
+	durationVar(f, &s.Lease, "lease", s.Lease, "lease tasks for this `TIME` (0: each worker's own)")
+	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts, "cap a task's own number of attempts at `N` (0: no cap)")
+	f.StringVar((*string)(&s.History), "history", string(s.History), "record these `ATTEMPTS`: all, failures or none")
+	f.AddFlagSet(retentionFlags(&s.Retention))
+	return f
+}
+
+// retentionFlags are flags that set the fields of r.
+func retentionFlags(r *dbq.Retention) *pflag.FlagSet {
+	f := orderedFlags()
+	keep := func(to *time.Duration, name, usage string) { durationVar(f, to, name, *to, usage).orForever = true }
+	keep(&r.Completed, "keep-completed",
+		"keep COMPLETED tasks for this `TIME`, such as 24h or 7d, or forever (0: the worker's default)")
+	keep(&r.Poison, "keep-poison", "keep POISON tasks for this `TIME` (0: the worker's default)")
+	keep(&r.Parked, "keep-parked", "keep parked tasks for this `TIME` (0: the worker's default)")
+	keep(&r.Attempts, "keep-attempts", "keep the history of attempts for this `TIME` (0: the worker's default)")
+	f.BoolVar(&r.Archive, "archive", r.Archive, "move tasks into the archive instead of removing them")
+	return f
+}
+
+func orderedFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SortFlags = false
+	return f
+}
+
+// addInOrder adds flags to a command, whose help lists them in their order.
+func addInOrder(cmd *cobra.Command, flags *pflag.FlagSet) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().AddFlagSet(flags)
+}
+
+// anyChanged reports whether any of the flags is given.
+func anyChanged(flags *pflag.FlagSet) (changed bool) {
+	flags.VisitAll(func(f *pflag.Flag) { changed = changed || f.Changed })
+	return changed
+}
+
+// copyChanged sets the flags that are given in from.
+func copyChanged(to, from *pflag.FlagSet) {
+	from.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed {
+			return
+		}
+		if err := to.Set(f.Name, f.Value.String()); err != nil {
+			panic(err) // from has taken the same text
+		}
+	})
+}
+
+// eachSetting visits the settings that are set, as flags.
+func eachSetting(s admin.QueueSettings, visit func(*pflag.Flag)) {
+	settingFlags(&s).VisitAll(func(f *pflag.Flag) {
+		if text := f.Value.String(); text != "0" && text != "" && text != "false" {
+			visit(f)
+		}
+	})
+}
+
+// settingsText is settings as the flags of dbq queue set that make them.
+func settingsText(s admin.QueueSettings) string {
+	var parts []string
+	eachSetting(s, func(f *pflag.Flag) {
+		part := "--" + f.Name
+		if f.Value.Type() != "bool" {
+			part += " " + f.Value.String()
+		}
+		parts = append(parts, part)
+	})
+	return strings.Join(parts, " ")
+}
+
+// settingsView is settings as --json shows them: durations in seconds, of which -1 is forever.
+func settingsView(s admin.QueueSettings) map[string]any {
+	view := map[string]any{}
+	eachSetting(s, func(f *pflag.Flag) {
+		name := strings.ReplaceAll(f.Name, "-", "_")
+		switch v := f.Value.(type) {
+		case *durationFlag:
+			if view[name+"_seconds"] = v.to.Seconds(); v.String() == forever {
+				view[name+"_seconds"] = -1
+			}
+		default:
+			switch text := v.String(); v.Type() {
+			case "int":
+				view[name] = json.Number(text)
+			case "bool":
+				view[name] = true
+			default:
+				view[name] = text
+			}
+		}
+	})
+	return view
 }

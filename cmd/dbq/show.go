@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,30 +21,22 @@ import (
 
 func newShow(a *app) *cobra.Command {
 	var payload, result bool
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Show one task with its payload and result",
-		Long: `Show one task with its payload, its result and its attempts. Bytes that are not text are shown in hex.
---payload and --result write only those bytes to stdout; on a terminal, control characters are escaped.
-
-With --json the task is one document; bytes that are not UTF-8 are in payload_base64 and result_base64.`,
-		Example: `  dbq show 0198c1f2-7a3b-7c4d-8e5f-0123456789ab
-  dbq show 0198c1f2-7a3b-7c4d-8e5f-0123456789ab --payload > payload.bin`,
-		Args:    oneID,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return clash(cmd.Flags(), "payload", "result", "json") },
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
-			t, err := c.Get(ctx, uuid.MustParse(args[0]))
-			switch {
-			case err != nil:
-				return err
-			case payload:
-				return writeBytes(a.out, t.Payload)
-			case result:
-				return writeBytes(a.out, t.Result)
-			}
-			return a.printTask(ctx, c, t)
-		}),
-	}
+	var cmd *cobra.Command
+	cmd = a.command("dbq show", oneID, a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
+		if err := clash(cmd.Flags(), "payload", "result", "json"); err != nil {
+			return err
+		}
+		t, err := c.Get(ctx, uuid.MustParse(args[0]))
+		switch {
+		case err != nil:
+			return err
+		case payload:
+			return writeBytes(a.out, t.Payload)
+		case result:
+			return writeBytes(a.out, t.Result)
+		}
+		return a.printTask(ctx, c, t)
+	}))
 	cmd.Flags().BoolVar(&payload, "payload", false, "write the payload's bytes, nothing else")
 	cmd.Flags().BoolVar(&result, "result", false, "write the result's bytes, nothing else")
 	return cmd
@@ -178,4 +171,49 @@ func textOrBytes(b []byte) (*string, []byte) {
 	}
 	text := string(b)
 	return &text, nil
+}
+
+func newWait(a *app) *cobra.Command {
+	var timeout time.Duration
+	cmd := a.command("dbq wait", oneID, a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
+		id := uuid.MustParse(args[0])
+		waitCtx, cancel := context.WithCancel(ctx)
+		if timeout > 0 {
+			waitCtx, cancel = context.WithTimeout(ctx, timeout)
+		}
+		defer cancel()
+		t, err := c.Wait(waitCtx, id)
+		if errors.Is(err, context.DeadlineExceeded) {
+			if t, err := c.Get(ctx, id); err == nil {
+				return failedf("task %s has not ended after %s: it is %v", id, formatDuration(timeout), t.State)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return a.printEnd(t)
+	}))
+	durationVar(cmd.Flags(), &timeout, "timeout", 0, "give up after this `TIME` (default never)")
+	return cmd
+}
+
+// printEnd prints the result of a task that has ended. It is an error when the task is not COMPLETED.
+func (a *app) printEnd(t dbq.Task) error {
+	completed := t.State == dbq.StateCompleted
+	if completed && !a.json {
+		return writeBytes(a.out, t.Result)
+	}
+	if a.json {
+		if err := a.printJSON(viewOf(t)); err != nil || completed {
+			return err
+		}
+	}
+	text := fmt.Sprintf("task %s is %v", t.ID, t.State)
+	if t.Parked() {
+		text += ", parked"
+	}
+	if len(t.Result) > 0 {
+		text += ": " + string(t.Result)
+	}
+	return failedf("%s", text)
 }

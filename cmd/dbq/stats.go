@@ -16,40 +16,17 @@ func newStats(a *app) *cobra.Command {
 	var queue string
 	var exact bool
 	var every time.Duration
-	cmd := &cobra.Command{
-		Use:   "stats",
-		Short: "Count the tasks of each queue by state",
-		Long: `Count the tasks of each queue by state. DUE tasks can be taken now. PARKED tasks stay in ERROR until an
-operator acts. LAG is how long the oldest due task has been due.
-
-It counts up to 10,000 tasks of each queue and state, and shows 10000+ where there may be more; --exact counts
-all of them, which reads the whole table. Completed tasks are counted among the newest 10,000 of all queues
-where no index has them (PostgreSQL, SQLite, Oracle).
-
-With --json each queue is a line; oldest_due_seconds is the lag, and at_least names the states that may have
-more tasks.`,
-		Example: `  dbq stats
-  dbq stats --exact
-  dbq stats --watch=5s
-  dbq stats --json | jq 'select(.due > 1000) | .queue'`,
-		Args: noArgs("use --queue NAME"),
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, _ []string) error {
-			var opts []admin.StatsOption
-			if exact {
-				opts = append(opts, admin.CountAll())
-			}
-			return a.watch(ctx, every, func() error {
-				stats, err := admin.New(c).Stats(ctx, opts...)
-				if err != nil {
-					return err
-				}
-				if queue != "" {
-					stats = slices.DeleteFunc(stats, func(s admin.QueueStats) bool { return s.Queue != queue })
-				}
-				return statsListing.print(ctx, a, c, stats)
-			})
-		}),
+	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
+		var opts []admin.StatsOption
+		if exact {
+			opts = append(opts, admin.CountAll())
+		}
+		return statsListing.watch(ctx, a, c, every, func() ([]admin.QueueStats, error) {
+			stats, err := admin.New(c).Stats(ctx, opts...)
+			return slices.DeleteFunc(stats, func(s admin.QueueStats) bool { return queue != "" && s.Queue != queue }), err
+		})
 	}
+	cmd := a.command("dbq stats", noArgs("use --queue NAME"), a.withClient(run))
 	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, however many")
 	a.addQueueFlag(cmd, &queue, "only this `QUEUE`")
 	addWatch(cmd, &every)

@@ -104,7 +104,7 @@ func TestSpan(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0ms", 340 * time.Millisecond: "340ms", 2340 * time.Millisecond: "2.3s", 59 * time.Second: "59s",
-		61 * time.Second: "1m01s", 90 * time.Minute: "1h30m", 49 * time.Hour: "2d01h", 1000 * time.Hour: "41d",
+		61 * time.Second: "1m1s", 90 * time.Minute: "1h30m", 49 * time.Hour: "2d1h", 1000 * time.Hour: "41d",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

@@ -3,13 +3,22 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
+	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,142 +30,82 @@ const (
 	exitPark   = 78 // EX_CONFIG
 )
 
-const workLong = `Run a program for each task of a queue. The program reads the payload from stdin, and its exit code
-decides what happens to the task:
-
-  0         completed; its stdout is the result (%[1]d bytes are kept)
-  65        POISON: the input is bad, and another attempt would not help (EX_DATAERR)
-  78        parked in ERROR until an operator acts (EX_CONFIG)
-  other     retried after a pause that grows with each attempt, until the attempts are spent (75, EX_TEMPFAIL,
-            is one of these)
-
-When a program fails, its exit code and the end of its stderr are kept as the task's result. The payload is
-complete on stdin before the program starts.
-
-The program gets dbq's environment without the settings of dbq and of database clients, because a program may
-print its environment: DBQ_*, PG*, MYSQL_*, MARIADB_*, ORACLE_*, TNS_*, and any variable that holds the DSN.
---env NAME passes one of them, --pass-env passes all. A DSN given as --dsn is visible to every process on the
-machine, and one in DBQ_DSN to processes of the same user: prefer --dsn-file. These variables describe the task:
-
-  DBQ_TASK_ID  DBQ_QUEUE  DBQ_KIND  DBQ_REFERENCE  DBQ_ATTEMPT  DBQ_MAX_ATTEMPTS  DBQ_FENCE
-  DBQ_HEADER_NAME for each header: in upper case, with _ for anything but letters and digits; when two names
-  become the same, as a-b and a_b do, the second by name order ends in _2
-
-DBQ_FENCE only grows for a task. Pass it to a system that should refuse a worker whose task was taken over.
-
-The lease is extended while the program runs. When the lease is lost, or --timeout or --drain ends, the program
-is killed together with the processes it started; after --timeout the attempt has failed. On Linux the program
-is also killed when dbq itself dies; processes that it started may then survive.
-
-The queue's settings (dbq queue set) override these flags, and operators can pause, resume and stop a single
-worker (dbq worker). On PostgreSQL both take effect at once, elsewhere at the next --check.
-
-The first SIGTERM or SIGINT (Ctrl-C) stops taking tasks and waits for running programs; dbq then exits with
-code 0. A second one kills the programs and exits with code 130; their tasks are taken over when their leases
-expire.
-
-Each attempt prints a line on stderr when it ends, or with --json a line on stdout:
-  {"task":"…","queue":"mail","attempt":1,"outcome":"completed","seconds":0.12}
-  or "failed", "poisoned", "parked", "stopped"
-
-By default it uses ./dbq.db, which it creates when missing.`
-
-// workFlags are the flags of work.
-type workFlags struct {
-	queue, id, program              string
-	concurrency, batch, maxAttempts int
-	lease, drain, timeout           time.Duration
-	poll, check                     time.Duration
-	history                         dbq.History
-	keep                            dbq.Retention
-	env                             environment
-	paused, untilEmpty, quiet       bool
+// work is a run of dbq work.
+type work struct {
+	*app
+	worker.Worker // as the flags describe it
+	queue         string
+	program       string
+	env           environment
+	quiet         bool
 }
 
 func newWork(a *app) *cobra.Command {
-	var f workFlags
-	cmd := &cobra.Command{
-		Use:   "work --queue QUEUE [FLAGS] -- PROGRAM [ARG...]",
-		Short: "Run a program for each task of a queue",
-		Long:  fmt.Sprintf(workLong, dbq.MaxResult),
-		Example: `  dbq work --queue mail -- ./send-mail.sh
-  dbq work --queue resize --concurrency 4 --lease 5m -- convert - -resize 800x out.jpg
-  dbq work --queue sums --until-empty -- bc
-  dbq work --queue mail --keep-completed 24h --timeout 5m -- ./send-mail.sh
-  dbq work --queue mail --exec ./send-mail.sh`,
-		DisableFlagsInUseLine: true,
-		RunE: a.verb(func(ctx context.Context, args []string) error {
-			argv, err := f.argv(args)
-			if err != nil {
-				return err
-			}
-			return a.work(ctx, f, argv)
-		}),
-	}
-	a.addQueueFlag(cmd, &f.queue, "the queue's `NAME`")
-	f.add(cmd.Flags())
-	addInOrder(cmd, retentionFlags(&f.keep))
+	w := &work{app: a}
+	cmd := a.command("dbq work", nil, func(ctx context.Context, args []string) error {
+		argv, err := w.argv(args)
+		if err != nil {
+			return err
+		}
+		return a.use(ctx, true, func(c *dbq.Client) error { return w.run(ctx, c, argv) })
+	})
+	cmd.Long = fmt.Sprintf(cmd.Long, dbq.MaxResult)
+	cmd.DisableFlagsInUseLine = true
+	a.addQueueFlag(cmd, &w.queue, "the queue's `NAME`")
+	w.addFlags(cmd.Flags())
+	addInOrder(cmd, retentionFlags(&w.Retention))
 	return cmd
 }
 
-func (f *workFlags) add(l *pflag.FlagSet) {
+func (w *work) addFlags(l *pflag.FlagSet) {
+	const leastPause = 10 * time.Millisecond
 	l.SetInterspersed(false) // what follows the program is the program's
-	l.StringVar(&f.program, "exec", "", "the `PROGRAM`, which may also follow the flags with its arguments")
-	l.IntVarP(&f.concurrency, "concurrency", "c", 1, "run up to `N` programs at the same time")
-	l.IntVar(&f.batch, "batch", 1000, "check out at most `N` tasks at once, and never more than the programs can take")
-	durationVar(l, &f.lease, "lease", 30*time.Second,
-		"another worker takes a crashed worker's task over after this `TIME`")
-	durationVar(l, &f.timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
-	durationVar(l, &f.drain, "drain", 30*time.Second, "wait this `TIME` for running programs when stopping")
-	durationVar(l, &f.poll, "poll", 2*time.Second,
-		"look for tasks at least once in this `TIME`, even without a notification")
-	l.IntVar(&f.maxAttempts, "max-attempts", 0, "cap the task's own number of attempts at `N` (0: no cap)")
-	l.StringVar((*string)(&f.history), "history", "all", "which attempts are recorded: all, failures or none")
-	l.StringVar(&f.id, "id", "",
+	l.StringVar(&w.program, "exec", "", "the `PROGRAM`, which may also follow the flags with its arguments")
+	l.VarP(intWithin(&w.Concurrency, 1, 1, dbq.MaxCheckout), "concurrency", "c", "run up to `N` programs at the same time")
+	l.Var(intWithin(&w.Batch, 1000, 1, dbq.MaxCheckout), "batch",
+		"check out at most `N` tasks at once, and never more than the programs can take")
+	durationVar(l, &w.Lease, "lease", 30*time.Second,
+		"another worker takes a crashed worker's task over after this `TIME`").within(100*time.Millisecond, dbq.MaxLease)
+	durationVar(l, &w.Timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
+	durationVar(l, &w.DrainTimeout, "drain", 30*time.Second,
+		"wait this `TIME` for running programs when stopping").within(time.Millisecond, 0)
+	durationVar(l, &w.PollMax, "poll", 2*time.Second,
+		"look for tasks at least once in this `TIME`, even without a notification").within(leastPause, dbq.MaxLease)
+	l.Var(intWithin(&w.MaxAttempts, 0, 0, dbq.MaxMaxAttempts), "max-attempts",
+		"cap the task's own number of attempts at `N` (0: no cap)")
+	l.StringVar((*string)(&w.History), "history", "all", "record these `ATTEMPTS`: all, failures or none")
+	l.StringVar(&w.ID, "id", "",
 		"the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
-	durationVar(l, &f.check, "check", 15*time.Second,
-		"report to the registry, and read commands and settings, at least once in this `TIME`")
-	l.BoolVar(&f.paused, "paused", false, "start paused, until dbq worker resume")
-	l.BoolVar(&f.untilEmpty, "until-empty", false,
+	durationVar(l, &w.Check, "check", 15*time.Second,
+		"report to the registry, and read commands and settings, at least once in this `TIME`").
+		within(leastPause, dbq.MaxLease)
+	l.BoolVar(&w.Paused, "paused", false, "start paused, until dbq worker resume")
+	l.BoolVar(&w.UntilEmpty, "until-empty", false,
 		"stop when nothing is due or running; exit code 1 when a task failed or the queue is paused")
-	l.BoolVar(&f.env.all, "pass-env", false,
+	l.BoolVar(&w.env.all, "pass-env", false,
 		"pass dbq's whole environment to programs, with the settings of database clients")
-	l.StringArrayVar(&f.env.also, "env", nil,
+	l.StringArrayVar(&w.env.also, "env", nil,
 		"pass the variable `NAME` to programs although it is withheld by default; repeatable")
-	l.BoolVar(&f.quiet, "quiet", false, "print no line for each attempt")
+	l.BoolVar(&w.quiet, "quiet", false, "print no line for each attempt")
 }
 
-// argv is the program with its arguments. It refuses flags that are out of their limits.
-func (f *workFlags) argv(args []string) ([]string, error) {
-	if f.program != "" {
-		args = append([]string{f.program}, args...)
-	}
-	const leastPause = 10 * time.Millisecond
-	var id error
-	if n := utf8.RuneCountInString(f.id); n > dbq.MaxWorkerID {
-		id = usagef("--id has %d characters, at most %d are allowed", n, dbq.MaxWorkerID)
+// argv is the program with its arguments. It refuses what is wrong with the flags.
+func (w *work) argv(args []string) ([]string, error) {
+	if w.program != "" {
+		args = append([]string{w.program}, args...)
 	}
 	switch {
-	case f.queue == "":
+	case w.queue == "":
 		return nil, usagef("--queue is missing: dbq work --queue NAME -- PROGRAM")
-	case f.drain <= 0:
-		return nil, usagef("--drain %s: it must be more than 0", formatDuration(f.drain))
 	case len(args) == 0:
-		return nil, usagef("no program: dbq work --queue %s -- PROGRAM [ARG...]", f.queue)
-	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, f.history):
+		return nil, usagef("no program: dbq work --queue %s -- PROGRAM [ARG...]", w.queue)
+	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, w.History):
 		return nil, usagef("--history %s: use %s, %s or %s",
-			f.history, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
+			w.History, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
+	case utf8.RuneCountInString(w.ID) > dbq.MaxWorkerID:
+		return nil, usagef("--id is longer than %d characters", dbq.MaxWorkerID)
 	}
-	err := cmp.Or(
-		between("concurrency", f.concurrency, 1, dbq.MaxCheckout),
-		between("batch", f.batch, 1, dbq.MaxCheckout),
-		between("max-attempts", f.maxAttempts, 0, dbq.MaxMaxAttempts),
-		durationBetween("lease", f.lease, 100*time.Millisecond, dbq.MaxLease),
-		durationBetween("poll", f.poll, leastPause, dbq.MaxLease),
-		durationBetween("check", f.check, leastPause, dbq.MaxLease),
-		id, f.env.check(),
-	)
-	if err != nil {
+	if err := w.env.check(); err != nil {
 		return nil, err
 	}
 	path, err := exec.LookPath(args[0])
@@ -164,4 +113,156 @@ func (f *workFlags) argv(args []string) ([]string, error) {
 		return nil, usagef("cannot run %s: %w", args[0], err)
 	}
 	return append([]string{path}, args[1:]...), nil
+}
+
+// run runs the program for each task until a signal stops it, or with --until-empty until the queue is empty.
+func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
+	// The first signal ends ctx, too. From here on no signal ends the process before it has killed its programs.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	p := newProgramRunner(w.app, argv, w.env.inherited(w.givenDSN()), w.quiet)
+	defer p.stop()
+	s, err := admin.New(c).QueueSettings(ctx, w.queue)
+	if err != nil {
+		return err
+	}
+	p.maxAttempts = cmp.Or(s.MaxAttempts, w.MaxAttempts)
+	paused, err := w.pauseNotice(ctx, c)
+	if err != nil {
+		return err
+	}
+	if w.ID = cmp.Or(w.ID, c.Info().ID+"/"+w.queue); utf8.RuneCountInString(w.ID) > dbq.MaxWorkerID {
+		w.ID = c.Info().ID
+	}
+	w.Queue, w.Handler, w.Logger = c.Queue(w.queue), p, newLogger(w.app)
+	switch {
+	case w.Paused:
+		w.note("paused, until: dbq worker resume %s", w.ID)
+	case paused != "" && !w.UntilEmpty:
+		w.note("%s, until: dbq queue resume %s", paused, w.queue)
+	case !w.quiet && !w.UntilEmpty:
+		s := c.Info().Server
+		w.note("working on queue %q of %s %s as %s; Ctrl-C stops", w.queue, s.Product, s.Version, w.ID)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.runWorker(ctx, c) }()
+	for n := 0; ; {
+		select {
+		case err = <-ended:
+		case <-signals:
+			if n++; n == 1 {
+				p.noteStopping(w.DrainTimeout)
+				continue
+			}
+			p.killAll()
+			return &interrupted{"the running programs were killed; their tasks are taken over when their leases expire"}
+		}
+		break
+	}
+	if err == nil && w.UntilEmpty && ctx.Err() == nil {
+		if err = p.verdict(); err == nil {
+			err = w.pausedVerdict(ctx, c)
+		}
+	}
+	return err
+}
+
+// pauseNotice says that the queue is paused, and why. It is "" when the queue is not.
+func (w *work) pauseNotice(ctx context.Context, c *dbq.Client) (string, error) {
+	queues, err := admin.New(c).Queues(ctx)
+	i := slices.IndexFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == w.queue && q.Paused })
+	if i < 0 {
+		return "", err
+	}
+	notice := fmt.Sprintf("queue %q is paused", w.queue)
+	if reason := queues[i].Reason; reason != "" {
+		notice += " (" + reason + ")"
+	}
+	return notice, err
+}
+
+// pausedVerdict is an error when --until-empty ended because the queue is paused, and not because it is empty.
+func (w *work) pausedVerdict(ctx context.Context, c *dbq.Client) error {
+	paused, err := w.pauseNotice(ctx, c)
+	if err != nil || paused == "" {
+		return err
+	}
+	left, err := w.anyTask(ctx, c, state.Created, state.Error)
+	if err != nil || !left {
+		return err
+	}
+	return failedf("%s, and its tasks were left: dbq queue resume %s", paused, w.queue)
+}
+
+// anyTask reports whether the queue has a task in one of the states.
+func (w *work) anyTask(ctx context.Context, c *dbq.Client, states ...state.State) (bool, error) {
+	tasks, err := admin.New(c).List(ctx, admin.Filter{Queue: w.queue, States: states, Limit: 1})
+	return len(tasks) > 0, err
+}
+
+// deniedMost is how many checkouts in a row the database may deny before dbq work gives up.
+const deniedMost = 3
+
+// runWorker works until ctx ends, or with --until-empty until no task is due or running. It waits for the tasks that
+// other workers hold, which come back when these workers fail or die.
+func (w *work) runWorker(ctx context.Context, c *dbq.Client) error {
+	var stopped atomic.Bool
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var denied atomic.Int32 // checkouts in a row
+	w.Observe = func(e worker.Observation) {
+		switch {
+		case e.Command == dbq.CommandStop:
+			stopped.Store(true)
+		case e.Kind != worker.CheckedOut:
+		case !errors.Is(e.Err, dbq.ErrDenied):
+			denied.Store(0)
+		case denied.Add(1) == deniedMost:
+			cancel(e.Err) // it will not change by itself, and nobody sees a worker that goes on trying
+		}
+	}
+	for {
+		err := w.Run(ctx)
+		if cause := context.Cause(ctx); errors.Is(cause, dbq.ErrDenied) {
+			return cause
+		}
+		if err != nil || ctx.Err() != nil || !w.UntilEmpty || stopped.Load() {
+			return err
+		}
+		w.Paused = false
+		running, err := w.anyTask(ctx, c, state.Processing)
+		if err != nil || !running {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// newLogger logs to stderr what a person at the command line should know beside the results, such as a database that
+// cannot be reached.
+func newLogger(a *app) *slog.Logger {
+	return slog.New(unprinted{slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})})
+}
+
+// unprinted is a handler that leaves out the lines about single attempts, which dbq work prints in its own words.
+type unprinted struct{ slog.Handler }
+
+// Handle passes the other lines on.
+func (h unprinted) Handle(ctx context.Context, r slog.Record) error {
+	switch r.Message {
+	case "worker: attempt failed", "worker: task parked until an operator acts", "worker: task went to POISON":
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps leaving them out.
+func (h unprinted) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return unprinted{h.Handler.WithAttrs(attrs)}
 }

@@ -12,33 +12,20 @@ import (
 )
 
 func newWorker(a *app) *cobra.Command {
-	return parent(&cobra.Command{
-		Use:   "worker",
-		Short: "List workers, and pause, resume or stop one",
-		Long: `List workers, and pause, resume or stop one. A worker follows at once on PostgreSQL, elsewhere within 20
-seconds (or its --check).`,
-		Example: `  dbq worker list
-  dbq worker stop web-3/mail`,
-	}, newWorkerList(a),
-		newWorkerCommand(a, dbq.CommandPause, "Stop one worker from taking more tasks"),
-		newWorkerCommand(a, dbq.CommandResume, "Let a paused worker take tasks again"),
-		newWorkerCommand(a, dbq.CommandStop, "Let one worker finish its running tasks and exit"))
-}
-
-func newWorkerCommand(a *app, command dbq.Command, short string) *cobra.Command {
-	return &cobra.Command{
-		Use:               string(command) + " WORKER",
-		Short:             short,
-		Example:           fmt.Sprintf("  dbq worker %s web-3/mail", command),
-		Args:              oneArg("worker's id, which `dbq worker list` shows"),
-		ValidArgsFunction: firstArg(a.completeBy(workerNames)),
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
+	cmds := []*cobra.Command{newWorkerList(a)}
+	for _, command := range []dbq.Command{dbq.CommandPause, dbq.CommandResume, dbq.CommandStop} {
+		run := func(ctx context.Context, c *dbq.Client, args []string) error {
 			if err := admin.New(c).CommandWorker(ctx, args[0], command); err != nil {
 				return err
 			}
-			return a.done("told %s to %s", args[0], command)
-		}),
+			return a.result(nil, "told %s to %s", args[0], command)
+		}
+		one := oneArg("worker's id, which `dbq worker list` shows")
+		cmd := a.command("dbq worker "+string(command), one, a.withClient(run))
+		cmd.ValidArgsFunction = firstArg(a.completeBy(workerNames))
+		cmds = append(cmds, cmd)
 	}
+	return parent("dbq worker", cmds...)
 }
 
 // workerNames lists the workers in the registry.
@@ -53,33 +40,16 @@ func workerNames(ctx context.Context, c *dbq.Client) (names []string, err error)
 func newWorkerList(a *app) *cobra.Command {
 	var queue string
 	var every time.Duration
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the workers that reported within a day",
-		Long: `List the workers that reported within a day. A worker that is "silent" has missed its reports: it was killed,
-or it cannot reach the database. Other workers take its tasks over when their leases expire.
-
-With --json each worker is a line.`,
-		Example: "  dbq worker list --queue mail",
-		Args:    noArgs(""),
-		RunE: a.withClient(func(ctx context.Context, c *dbq.Client, _ []string) error {
-			return a.watch(ctx, every, func() error { return a.listWorkers(ctx, c, queue) })
-		}),
+	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
+		return workerListing.watch(ctx, a, c, every, func() ([]admin.WorkerInfo, error) {
+			workers, err := admin.New(c).Workers(ctx)
+			return slices.DeleteFunc(workers, func(w admin.WorkerInfo) bool { return queue != "" && w.Queue != queue }), err
+		})
 	}
+	cmd := a.command("dbq worker list", noArgs(""), a.withClient(run))
 	a.addQueueFlag(cmd, &queue, "only those of this `QUEUE`")
 	addWatch(cmd, &every)
 	return cmd
-}
-
-func (a *app) listWorkers(ctx context.Context, c *dbq.Client, queue string) error {
-	workers, err := admin.New(c).Workers(ctx)
-	if err != nil {
-		return err
-	}
-	if queue != "" {
-		workers = slices.DeleteFunc(workers, func(w admin.WorkerInfo) bool { return w.Queue != queue })
-	}
-	return workerListing.print(ctx, a, c, workers)
 }
 
 var workerListing = listing[admin.WorkerInfo]{
