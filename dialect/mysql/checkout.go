@@ -3,21 +3,17 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/scan"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
 const (
-	// windows is how many checkouts' worth of candidates CAS reads, to find some that nobody else is taking.
-	windows = 4
-	// rounds bounds how often CAS reads again after others took all it tried.
-	rounds = 8
 	// tidb accepts SKIP LOCKED and takes no lock. NOWAIT it knows: an error that leaves the transaction as it was.
 	tidb = "TiDB"
 	// turnLeast is how many tasks make a checkout wait for its turn.
@@ -46,7 +42,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			return c.parts(ctx, conn, due, c.skipLocked)
 		})
 	case dialect.CAS:
-		for round := 0; round < rounds && err == nil && len(c.rows) == 0 && (round == 0 || c.missed); round++ {
+		for round := 0; round < scan.Rounds && err == nil && len(c.rows) == 0 && (round == 0 || c.missed); round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 				return c.parts(ctx, conn, due, c.seenReady(round))
@@ -158,16 +154,13 @@ func (c *checkout) seenReady(round int) finder {
 	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
 		args := c.readyArgs(priority, limit)
 		if round > 0 {
-			args["limit"] = limit * windows
+			args["limit"] = limit * scan.Windows
 		}
 		seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see ready"], args)
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
-		if len(seen) > limit {
-			seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
-		}
-		seen = c.budget.Fit(seen)
+		seen = c.budget.Fit(scan.Window(seen, round, limit))
 		rows, err := c.lock(ctx, conn, "lock ready", seen)
 		c.missed = c.missed || len(rows) < len(seen)
 		return rows, err
@@ -180,7 +173,7 @@ func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
 ) ([]dialect.Row, error) {
 	by := func(name string, from, to int) ([]dialect.Row, error) {
-		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], pairsOf(seen[from:to]), to-from)
+		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], batch.Keys(seen[from:to]), to-from)
 	}
 	if c.s.Server.Product != tidb {
 		return by(name, 0, len(seen))
@@ -200,17 +193,7 @@ func (c *checkout) lock(
 	return rows, nil
 }
 
-// pairsOf are the ids and fences of rows, sorted by id.
-func pairsOf(rows []dialect.Row) dialect.Args {
-	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
-	for i, row := range rows {
-		ids[i], fences[i] = row.ID, row.Fence
-	}
-	return dialect.Args{"id": ids, "fence": fences}
-}
-
-// expired takes over leases that ran out, and buries tasks whose attempts are spent.
+// expired takes over leases that ran out, and buries tasks whose attempts are exhausted.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
 	seen, err := c.seeExpired(c.budget.Rows, query)
@@ -218,32 +201,15 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		return err
 	}
 	seen = c.budget.Fit(seen)
-	rows, err := c.lock(ctx, conn, "lock expired", seen)
+	locked, err := c.lock(ctx, conn, "lock expired", seen)
 	if err != nil {
 		return err
 	}
-	if rows, err = c.win(ctx, conn, rows); err != nil {
+	again, spent, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, func(spent []dialect.Row) error {
+		return c.write(ctx, conn, "bury", spent)
+	})
+	if err != nil {
 		return err
-	}
-	until := make(map[uuid.UUID]*int64, len(seen))
-	for _, row := range seen {
-		until[row.ID] = row.WasUntil
-	}
-	var again, spent []dialect.Row
-	for i, row := range rows {
-		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, until[row.ID]
-		if row.TakeOver() {
-			spent = append(spent, row)
-		} else {
-			again = append(again, row)
-		}
-	}
-	if err := c.write(ctx, conn, "bury", spent); err != nil {
-		return err
-	}
-	for i := range spent {
-		spent[i].State, spent[i].LeaseUntil = state.Poison, nil
-		spent[i].Fence++
 	}
 	c.rows = append(c.rows, spent...)
 	c.budget.Spend(spent)

@@ -3,21 +3,12 @@ package oracle
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
+	"github.com/dbq-go/dbq/dialect/internal/scan"
 	"github.com/google/uuid"
-)
-
-const (
-	// windows is how many checkouts' worth of candidates CAS reads, to find some that nobody else is taking.
-	windows = 4
-	// rounds bounds how often CAS and Update try again after others took all they tried.
-	rounds = 8
-	// takenOver stands in was_due of a task whose lease ran out: it has no due time to be sorted by.
-	takenOver = -1
 )
 
 // Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.
@@ -38,8 +29,9 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		c.sized = true
 		err = c.untilSome(ctx, func(round int) part { return c.seenReady(due, round) })
 	case Update:
-		update := c.update(due)
-		err = c.take(ctx, due, update, func(ready part) error { return c.untilSome(ctx, func(int) part { return ready }) })
+		err = c.take(ctx, due, c.update(due), func(ready part) error {
+			return c.untilSome(ctx, func(int) part { return ready })
+		})
 	default:
 		return nil, fmt.Errorf("oracle: no strategy %q", r.Strategy)
 	}
@@ -54,19 +46,17 @@ type checkout struct {
 	s       *dialect.Session
 	r       dialect.CheckoutRequest
 	rows    []dialect.Row
-	left    int  // room for more
 	claimed int  // tasks that were tried, of which others may have taken some
 	missed  bool // others took all that were tried
 	budget  dialect.Budget
-	sized   bool // it knows how large payloads are before it leases them
-	// before are the tasks whose lease ran out, as they were.
-	before map[uuid.UUID]dialect.Row
+	sized   bool                      // it knows how large payloads are before it leases them
+	before  map[uuid.UUID]dialect.Row // tasks that were taken over, as they were
 }
 
-// part leases due tasks, at most c.left, under the checkout's mark.
+// part leases due tasks within the budget, under the checkout's token.
 type part func(ctx context.Context, conn dialect.Conn) error
 
-// due tells the priorities that have a due task, without locks, so that an idle poll is one statement, or two.
+// due returns the priorities that have a due task, without locks, so that an idle poll is one statement, or two.
 func (c *checkout) due(ctx context.Context) ([]int, error) {
 	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
 	out := make([]int, len(rows))
@@ -77,14 +67,20 @@ func (c *checkout) due(ctx context.Context) ([]int, error) {
 	return out, err
 }
 
+// args are the values of statements that lease, or look for something to lease.
+func (c *checkout) args(priority, limit int) dialect.Args {
+	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "holder": c.r.Holder,
+		"lease": c.r.Lease.Microseconds(), "begun": c.r.Begun()}
+}
+
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": 1, "holder": c.r.Holder})
+	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["see expired"], c.args(0, 1))
 	return err != nil || len(rows) > 0
 }
 
 // untilSome tries again while others took all that was tried.
 func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) error {
-	for round := range rounds {
+	for round := range scan.Rounds {
 		if err := c.s.Tx(ctx, c.within(ready(round))); err != nil || !c.missed {
 			return err
 		}
@@ -95,13 +91,13 @@ func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) er
 // within makes a transaction of leases that ran out and due tasks, in the order asked for, and reads what it leased.
 func (c *checkout) within(ready part) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
-		c.rows, c.left, c.claimed, c.before, c.budget = nil, c.r.Limit, 0, nil, c.r.Budget()
+		c.rows, c.claimed, c.before, c.budget = nil, 0, nil, c.r.Budget()
 		if c.r.Expired {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
 		}
-		if c.left > 0 && !c.budget.Cut {
+		if !c.budget.Spent() {
 			if err := ready(ctx, conn); err != nil {
 				return err
 			}
@@ -110,7 +106,7 @@ func (c *checkout) within(ready part) part {
 		if err != nil {
 			return err
 		}
-		if c.left = c.r.Limit - len(taken) - len(c.rows); !c.r.Expired && c.left == c.r.Limit {
+		if !c.r.Expired && len(taken) == 0 {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
@@ -126,113 +122,88 @@ func (c *checkout) within(ready part) part {
 
 // block locks and leases the next tasks that nobody else has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
-	_, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["ready"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder,
-		"lease": c.r.Lease.Microseconds(), "begun": c.r.Begun()})
+	_, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["ready"], c.args(0, c.budget.Rows))
 	return err
 }
 
-// seenReady reads candidates without locks and leases those whose fence is still the same and that nobody has locked: the first ones in
-// the first round, and then, when others took these, a random window.
+// seenReady reads candidates without locks and leases those whose fence is still the same and that nobody has locked:
+// the first ones in the first round, and then, when others took these, a random window.
 func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {
-			limit := c.left
-			if limit < 1 || c.budget.Cut {
+			limit := c.budget.Rows
+			if c.budget.Spent() {
 				return nil
 			}
-			args := dialect.Args{"queue": c.r.Queue, "priority": p, "limit": limit}
+			args := c.args(p, limit)
 			if round > 0 {
-				args["limit"] = limit * windows
+				args["limit"] = limit * scan.Windows
 			}
 			seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see ready"], args)
 			if err != nil {
 				return err
 			}
-			if len(seen) > limit {
-				seen = seen[rand.IntN(len(seen)-limit+1):][:limit]
-			}
-			seen = c.budget.Fit(seen)
+			seen = c.budget.Fit(scan.Window(seen, round, limit))
 			c.claimed += len(seen)
-			if len(seen) == 0 {
-				continue
-			}
-			rows, err := c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["skip ready"], keys(seen), len(seen))
+			rows, err := c.lock(ctx, conn, "skip ready", seen)
 			if err != nil {
 				return err
 			}
 			if err := c.write(ctx, conn, "take ready", rows); err != nil {
 				return err
 			}
-			c.left -= len(rows)
 			c.budget.Spend(rows)
 		}
 		return nil
 	}
 }
 
-// update leases by one UPDATE for each priority. It may wait for another's rows, and then finds that they are not due any more.
+// update leases by one UPDATE for each priority. It may wait for another's rows, and then finds that they are no longer
+// due.
 func (c *checkout) update(due []int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.claimed = len(due)
 		for _, p := range due {
-			if c.left < 1 {
+			if c.budget.Spent() {
 				return nil
 			}
-			n, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["update"], dialect.Args{"queue": c.r.Queue, "priority": p, "limit": c.left,
-				"holder": c.r.Holder, "lease": c.r.Lease.Microseconds(), "begun": c.r.Begun()})
+			n, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["update"], c.args(p, c.budget.Rows))
 			if err != nil {
 				return err
 			}
-			c.left -= int(n)
+			c.budget.Rows -= int(n)
 		}
 		return nil
 	}
 }
 
-// expired takes over leases that ran out, and buries tasks whose attempts are spent.
+// expired takes over leases that ran out, and buries tasks whose attempts are exhausted.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], dialect.Args{"queue": c.r.Queue, "limit": c.left, "holder": c.r.Holder})
-	if seen = c.budget.Fit(seen); err != nil || len(seen) == 0 {
-		return err
-	}
-	rows, err := c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch["skip expired"], keys(seen), len(seen))
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], c.args(0, c.budget.Rows))
 	if err != nil {
 		return err
 	}
-	if rows, err = c.win(ctx, conn, rows); err != nil {
+	seen = c.budget.Fit(seen)
+	locked, err := c.lock(ctx, conn, "skip expired", seen)
+	if err != nil {
 		return err
 	}
-	until := make(map[uuid.UUID]*int64, len(seen))
-	for _, row := range seen {
-		until[row.ID] = row.WasUntil
-	}
-	var again, spent []dialect.Row
-	c.before = map[uuid.UUID]dialect.Row{}
-	for i, row := range rows {
-		row.WasHolder, row.WasTaken, row.WasUntil = rows[i].Holder, &rows[i].Updated, until[row.ID]
-		isSpent := row.TakeOver()
-		c.before[row.ID] = row
-		if isSpent {
-			row.Result = []byte("the lease of the last attempt ran out")
-			if row.Holder != nil {
-				row.Result = append(row.Result, ", held by "+*row.Holder...)
-			}
-			row.Result = append(row.Result, ", found by "+c.r.Holder...)
-			spent = append(spent, row)
-		} else {
-			again = append(again, row)
+	again, spent, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, func(spent []dialect.Row) error {
+		for i := range spent {
+			spent[i].Result = c.exhausted(spent[i])
 		}
-	}
-	if err := c.write(ctx, conn, "bury", spent); err != nil {
+		return c.write(ctx, conn, "bury", spent)
+	})
+	if err != nil {
 		return err
-	}
-	for i := range spent {
-		spent[i].State, spent[i].LeaseUntil = state.Poison, nil
-		spent[i].Fence++
 	}
 	c.rows = append(c.rows, spent...)
-	c.left -= len(rows)
-	c.budget.Spend(rows)
+	c.budget.Spend(spent)
+	c.budget.Spend(again)
+	c.before = map[uuid.UUID]dialect.Row{}
+	for _, row := range again {
+		c.before[row.ID] = row
+	}
 	if err := c.write(ctx, conn, "take expired", again); err != nil {
 		return err
 	}
@@ -242,31 +213,41 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	return dialect.RecordTakenOver(ctx, c.s, conn, slices.Concat(spent, again))
 }
 
-// keys are the ids and fences of rows, sorted by id, so that two of these never wait for each other in a circle.
-func keys(rows []dialect.Row) dialect.Args {
-	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
-	for i, row := range rows {
-		ids[i], fences[i] = row.ID, row.Fence
+// exhausted is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+func (c *checkout) exhausted(row dialect.Row) []byte {
+	result := "the lease of the last attempt ran out"
+	if row.Holder != nil {
+		result += ", held by " + *row.Holder
 	}
-	return dialect.Args{"id": ids, "fence": fences}
+	return []byte(result + ", found by " + c.r.Holder)
+}
+
+// lock reads seen rows again under lock, and leaves out those that another transaction has locked.
+func (c *checkout) lock(
+	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
+) ([]dialect.Row, error) {
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], batch.Keys(seen), len(seen))
 }
 
 // write changes rows by primary key, if their fences are still the same.
 func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
-	if len(rows) == 0 {
+	n := len(rows)
+	if n == 0 {
 		return nil
 	}
-	args := keys(rows)
-	result, size := make(dialect.Col[[]byte], len(rows)), make(dialect.Col[*int64], len(rows))
+	args := batch.Keys(rows)
+	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i, row := range rows {
 		result[i], size[i] = row.Result, dialect.SizeOf(row.Result)
 	}
 	args["result"], args["result_size"] = result, size
 	// The driver wants each value as an array.
-	args["lease"] = dialect.Col[int64](slices.Repeat([]int64{c.r.Lease.Microseconds()}, len(rows)))
-	args["holder"] = dialect.Col[string](slices.Repeat([]string{c.r.Holder}, len(rows)))
-	args["begun"] = dialect.Col[int64](slices.Repeat([]int64{c.r.Begun()}, len(rows)))
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(rows))
+	args["lease"] = slices.Repeat(dialect.Col[int64]{c.r.Lease.Microseconds()}, n)
+	args["holder"] = slices.Repeat(dialect.Col[string]{c.r.Holder}, n)
+	args["begun"] = slices.Repeat(dialect.Col[int64]{c.r.Begun()}, n)
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, n)
 	return err
 }

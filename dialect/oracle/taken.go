@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -9,11 +10,14 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
+// takenOver stands in was_due of a task whose lease ran out: it has no due time to be sorted by.
+const takenOver = -1
+
 // errLarge undoes a transaction that took payloads larger than an equal share of what a checkout may bring.
 var errLarge = errors.New("oracle: large payloads were taken")
 
-// take leases due tasks by ready, which cannot stop at a large payload. When it meets one, nothing is leased, and then the tasks that fit
-// are, by what sees them first.
+// take leases due tasks by ready, which cannot stop at a large payload. When it meets one, nothing is leased, and then
+// the tasks that fit are, by what sees them first.
 func (c *checkout) take(ctx context.Context, due []int, ready part, by func(ready part) error) error {
 	err := by(ready)
 	if errors.Is(err, errLarge) {
@@ -23,8 +27,9 @@ func (c *checkout) take(ctx context.Context, due []int, ready part, by func(read
 	return err
 }
 
-// taken are the tasks under the checkout's mark, in the order in which they are handed out: those of leases that ran out by the order
-// asked for. Unless their sizes are known to fit it is errLarge when one is larger than an equal share, and no such payload is read.
+// taken are the tasks under the checkout's token, in the order in which they are handed out: those of leases that ran
+// out by the order asked for. Unless their sizes are known to fit it is errLarge when one is larger than an equal share,
+// and no such payload is read.
 func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
 	whole := c.r.Budget()
 	share := whole.Share()
@@ -41,17 +46,14 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 		rows[i].WasHolder, rows[i].WasTaken = was.WasHolder, was.WasTaken
 		rows[i].WasUntil, rows[i].WasAttempt = was.WasUntil, was.WasAttempt
 	}
-	late := func(r dialect.Row) int {
+	place := func(r dialect.Row) int { // in the order asked for
 		if (r.WasDue == takenOver) == c.r.Expired {
 			return 0
 		}
 		return 1
 	}
 	slices.SortFunc(rows, func(a, b dialect.Row) int {
-		if d := late(a) - late(b); d != 0 {
-			return d
-		}
-		return dialect.HandOutOrder(a, b)
+		return cmp.Or(cmp.Compare(place(a), place(b)), dialect.HandOutOrder(a, b))
 	})
 	return rows, err
 }

@@ -3,20 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/scan"
 	"github.com/dbq-go/dbq/state"
-	"github.com/google/uuid"
-)
-
-const (
-	// windows is how many checkouts' worth of candidates CAS reads, to find some that nobody else is taking.
-	windows = 4
-	// rounds bounds how often CAS reads again after others took all it tried.
-	rounds = 8
 )
 
 // Checkout takes tasks by one of three strategies.
@@ -149,29 +142,20 @@ func (c *checkout) advisory(ctx context.Context) error {
 // when others took these, it goes on with a random window, so that workers do not race for the same rows again.
 func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
 	limit := c.budget.Rows
-	for round := range rounds {
-		seen, err := c.s.Read(ctx, c.s.Statements.Checkout["see "+name], c.args(limit*windows))
+	for round := range scan.Rounds {
+		seen, err := c.s.Read(ctx, c.s.Statements.Checkout["see "+name], c.args(limit*scan.Windows))
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
-		if round > 0 && len(seen) > limit {
-			seen = seen[rand.IntN(len(seen)-limit+1):]
-		}
-		seen = c.budget.Fit(seen[:min(limit, len(seen))])
-		// By id, so that two of these never wait for each other in a circle.
-		slices.SortFunc(seen, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+		seen = c.budget.Fit(scan.Window(seen, round, limit))
 		args := c.args(limit)
-		ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
-		for i, row := range seen {
-			ids[i], fences[i] = row.ID, row.Fence
-		}
-		args["id"], args["fence"] = ids, fences
+		maps.Copy(args, batch.Keys(seen))
 		take, by := c.s.Statements.CheckoutBatch["take "+name], c.s.Do
-		if len(ids) > take.Max { // more than one statement
+		if len(seen) > take.Max { // more than one statement
 			by = c.s.Tx
 		}
 		err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(ids)))
+			rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen)))
 			return err
 		})
 		if err != nil {

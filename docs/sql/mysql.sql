@@ -228,8 +228,11 @@ DELETE t
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
 -- most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS
 -- fence
--- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases. The
--- assignments are written so that it does not matter whether one sees what the one before it has set.
+-- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
+-- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
+-- heartbeat that wrote the task's row would fail a caller's transaction at REPEATABLE READ that completes the task
+-- (MariaDB), and would wait for one that has locked it. The assignments are written so that it does not matter whether
+-- one sees what the one before it has set.
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
 SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
   FROM ({rows}) AS d

@@ -308,6 +308,9 @@ DELETE FROM dbq_task
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
 -- most 100 rows.
 -- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
+-- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
+-- heartbeat that wrote the task's row would fail a caller's SERIALIZABLE transaction that completes the task
+-- (ORA-08177), and would wait for one that has locked it.
 DECLARE
   l_now NUMBER(19);
 BEGIN
@@ -1059,7 +1062,8 @@ UPDATE dbq_task
 -- Keeps renewals off the tasks that are being taken over. At most 100 rows.
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
 -- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
--- fence is valid, and a renewal gives up when it meets a higher fence.
+-- fence is valid, and a renewal gives up when it meets a higher fence. Each writes the row that is there now, whatever
+-- its queries have seen.
 DECLARE
   l_now NUMBER(19);
 BEGIN

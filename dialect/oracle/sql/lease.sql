@@ -1,5 +1,8 @@
 -- Extend
 -- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
+-- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
+-- heartbeat that wrote the task's row would fail a caller's SERIALIZABLE transaction that completes the task
+-- (ORA-08177), and would wait for one that has locked it.
 {block_at_one_time};
 
 -- Extend row
@@ -62,7 +65,8 @@ COALESCE(
 -- CheckoutBatch win
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
 -- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
--- fence is valid, and a renewal gives up when it meets a higher fence.
+-- fence is valid, and a renewal gives up when it meets a higher fence. Each writes the row that is there now, whatever
+-- its queries have seen.
 {block_at_one_time};
 
 -- CheckoutBatch win row

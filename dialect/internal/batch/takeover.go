@@ -1,0 +1,70 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Keys returns the :id and :fence of rows. It sorts them by id, so that no two transactions that lock by keys wait for
+// each other in a circle.
+func Keys(rows []dialect.Row) dialect.Args {
+	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
+	for i, row := range rows {
+		ids[i], fences[i] = row.ID, row.Fence
+	}
+	return dialect.Args{"id": ids, "fence": fences}
+}
+
+// TakeOver decides what happens to locked rows whose leases had run out when they were seen. Rows that a renewal holds
+// after all are left out. Of the rest, spent are those whose attempts are exhausted: bury makes them POISON. The others
+// are to be leased again for lease, by the caller. Both say whose lease ran out, and when.
+func TakeOver(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, locked, seen []dialect.Row, lease time.Duration,
+	bury func(spent []dialect.Row) error,
+) (again, spent []dialect.Row, err error) {
+	won, err := win(ctx, s, c, locked, lease)
+	if err != nil {
+		return nil, nil, err
+	}
+	until := make(map[uuid.UUID]*int64, len(seen))
+	for _, row := range seen {
+		until[row.ID] = row.WasUntil
+	}
+	for _, row := range won {
+		updated := row.Updated
+		row.WasHolder, row.WasTaken, row.WasUntil = row.Holder, &updated, until[row.ID]
+		if row.TakeOver() {
+			spent = append(spent, row)
+		} else {
+			again = append(again, row)
+		}
+	}
+	if err := bury(spent); err != nil {
+		return nil, nil, err
+	}
+	for i := range spent {
+		spent[i].State, spent[i].LeaseUntil = state.Poison, nil
+		spent[i].Fence++
+	}
+	return again, spent, nil
+}
+
+// win returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's statements of
+// checkout "win", which writes the next fence into each row's renewal, and "won", which finds the rows where it did.
+func win(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, locked []dialect.Row, lease time.Duration,
+) ([]dialect.Row, error) {
+	if len(locked) == 0 {
+		return nil, nil
+	}
+	args, texts := Keys(locked), s.Statements.CheckoutBatch
+	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
+	won, err := Then(ctx, s, c, texts["win"], texts["won"], args, len(locked))
+	return dialect.Among(locked, won.Rows), err
+}

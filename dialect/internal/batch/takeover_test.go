@@ -1,0 +1,76 @@
+package batch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	holder, ended := "w#1", int64(7)
+	row := func(id byte, attempt int) dialect.Row {
+		return dialect.Row{ID: uuid.UUID{id}, Fence: 3, State: state.Processing, Holder: &holder, LeaseUntil: &ended,
+			Updated: 5, Attempt: attempt, MaxAttempts: 2, Started: 1}
+	}
+	locked := []dialect.Row{row(3, 2), row(2, 1), row(1, 1)}
+	seen := slices.Clone(locked)
+	for i := range seen {
+		seen[i].WasUntil = &ended
+	}
+	for _, failing := range []string{"", "win", "won", "bury"} {
+		r := &recorder{rows: map[string][]dialect.Row{"won": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
+		s := &dialect.Session{Runner: r}
+		s.Statements.CheckoutBatch = map[string]dialect.Batch{"win": {SQL: "win"}, "won": {SQL: "won"}}
+		again, spent, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
+			func(spent []dialect.Row) error {
+				if len(spent) != 1 || spent[0].Fence != 3 {
+					t.Errorf("bury got %+v", spent)
+				}
+				return r.note("bury")
+			})
+		if failing != "" {
+			if err == nil || again != nil || spent != nil {
+				t.Errorf("%s failed: got %v, %v and %v", failing, again, spent, err)
+			}
+			continue
+		}
+		if err != nil || len(again) != 1 || len(spent) != 1 {
+			t.Fatalf("got %v, %v and %v", again, spent, err)
+		}
+		for _, got := range []dialect.Row{again[0], spent[0]} {
+			if got.WasHolder != &holder || *got.WasTaken != 5 || got.WasUntil != &ended {
+				t.Errorf("%v does not say whose lease ran out, and when: %+v", got.ID, got)
+			}
+		}
+		if a := again[0]; a.ID[0] != 2 || a.Attempt != 2 || a.Fence != 3 || a.State != state.Processing {
+			t.Errorf("to be leased again: %+v", a)
+		}
+		if x := spent[0]; x.ID[0] != 3 || x.Attempt != 2 || x.Fence != 4 || x.State != state.Poison || x.LeaseUntil != nil {
+			t.Errorf("buried: %+v", x)
+		}
+	}
+}
+
+func TestTakeOverOfNothingRunsNothing(t *testing.T) {
+	t.Parallel()
+	r := &recorder{}
+	again, spent, err := TakeOver(t.Context(), &dialect.Session{Runner: r}, conn{r: r}, nil, nil, time.Second,
+		func([]dialect.Row) error { return nil })
+	if err != nil || again != nil || spent != nil || r.ran != nil {
+		t.Errorf("got %v, %v and %v by %v", again, spent, err, r.ran)
+	}
+}
+
+func TestKeysAreInTheOrderOfIDs(t *testing.T) {
+	t.Parallel()
+	args := Keys([]dialect.Row{{ID: uuid.UUID{2}, Fence: 5}, {ID: uuid.UUID{1}, Fence: 9}})
+	ids, fences := args["id"].(dialect.Col[uuid.UUID]), args["fence"].(dialect.Col[int64])
+	if !slices.Equal(ids, []uuid.UUID{{1}, {2}}) || !slices.Equal(fences, []int64{9, 5}) {
+		t.Errorf("got %v", args)
+	}
+}
