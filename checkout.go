@@ -31,7 +31,7 @@ import (
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	tasks, exhausted, _, err := q.checkout(ctx, n, lease)
 	if len(exhausted) > 0 { // the caller does not see them
-		q.c.cfg.logger.Error("dbq: tasks went to POISON as the lease of their last attempt ran out",
+		q.c.cfg.logger.Error("dbq: tasks went to POISON: the lease of their last attempt expired",
 			"queue", q.name, "tasks", len(exhausted), "first", exhausted[0].ID.String())
 	}
 	return tasks, err

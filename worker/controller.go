@@ -126,7 +126,7 @@ func (c *controller) obey(command dbq.Command) {
 		c.pause.operator.Resume()
 		c.log.each(lineResumed, "by", byOperator)
 	case dbq.CommandStop:
-		c.log.each(lineOrdered)
+		c.log.each(lineStoppedBy)
 		c.draining.Store(true)
 		c.stop()
 	}

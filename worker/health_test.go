@@ -50,7 +50,7 @@ func TestHealthIsLoggedWhenItChanges(t *testing.T) {
 			h := newHealth(r)
 			for i := 0; i < len(c.ends); i += 2 {
 				err, _ := c.ends[i+1].(error)
-				if err == found { //nolint:errorlint // it is the value itself
+				if err == found { // it is the value itself
 					h.leasedSome()
 					continue
 				}

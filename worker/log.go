@@ -33,7 +33,7 @@ type logger struct {
 
 	mu       sync.Mutex
 	window   *time.Timer    // nil while there is none
-	written  map[*line]int  // in this window, with those that were left out
+	written  map[*line]int  // in this window, with those omitted
 	counts   []*countedLine // in the order in which they began
 	closed   bool
 	flushing sync.Mutex // held while the end of a window is written

@@ -206,7 +206,7 @@ func TestLogOfADay(t *testing.T) {
 	eventually(t, "their leases run out", func() bool { return time.Now().After(over) })
 	power.Resume()
 	log.next(t, 10, "INFO worker: resumed", "by=switch")
-	log.next(t, 11, "WARN worker: took over tasks whose leases ran out", "tasks=3", "from=w0")
+	log.next(t, 11, "WARN worker: took over tasks whose leases expired", "tasks=3", "from=w0")
 
 	away.Store(true)
 	last := enqueue(t, q, 1, dbq.NewTask{})[0]
@@ -271,7 +271,7 @@ func TestLogOfAFlood(t *testing.T) {
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
 				return errors.New("no luck")
 			})})
-		each, more := len(log.like("went to POISON")), log.sum(t, "were left out", "count")
+		each, more := len(log.like("went to POISON")), log.sum(t, "repeated lines omitted", "count")
 		if each+more != n || each > 10*windows(started) {
 			t.Errorf("%d lines, and %d counted, of %d failures", each, more, n)
 		}

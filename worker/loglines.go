@@ -11,36 +11,37 @@ type line struct {
 
 // The life of a worker.
 var (
-	lineStarted  = &line{slog.LevelInfo, "worker: started"}
-	lineStopping = &line{slog.LevelInfo, "worker: stopping"}
-	lineDrained  = &line{slog.LevelWarn, "worker: DrainTimeout is over; the contexts of handlers end"}
-	lineStopped  = &line{slog.LevelInfo, "worker: stopped"}
-	linePaused   = &line{slog.LevelInfo, "worker: paused"}
-	lineResumed  = &line{slog.LevelInfo, "worker: resumed"}
-	lineOrdered  = &line{slog.LevelInfo, "worker: an operator ordered the worker to stop"}
-	lineSettings = &line{slog.LevelInfo, "worker: settings changed"}
-	linePool     = &line{slog.LevelWarn, "worker: more handlers than connections for their transactions"}
-	lineLeave    = &line{slog.LevelWarn, "worker: cannot leave the registry, which forgets the worker in a day"}
+	lineStarted   = &line{slog.LevelInfo, "worker: started"}
+	lineStopping  = &line{slog.LevelInfo, "worker: stopping"}
+	lineDrained   = &line{slog.LevelWarn, "worker: DrainTimeout has passed; cancelling the contexts of handlers"}
+	lineStopped   = &line{slog.LevelInfo, "worker: stopped"}
+	linePaused    = &line{slog.LevelInfo, "worker: paused"}
+	lineResumed   = &line{slog.LevelInfo, "worker: resumed"}
+	lineStoppedBy = &line{slog.LevelInfo, "worker: stopped by an operator"}
+	lineSettings  = &line{slog.LevelInfo, "worker: settings changed"}
+	lineOneConn   = &line{slog.LevelWarn, "worker: the pool given to New has one connection"}
+	linePool      = &line{slog.LevelWarn, "worker: more handlers than connections for their transactions"}
+	lineLeave     = &line{slog.LevelWarn, "worker: cannot deregister"}
 )
 
 // How attempts end.
 var (
-	lineFailed   = &line{slog.LevelWarn, "worker: attempt failed"}
-	lineParked   = &line{slog.LevelWarn, "worker: task parked until an operator acts"}
-	linePoison   = &line{slog.LevelError, "worker: task went to POISON"}
-	lineSpent    = &line{slog.LevelError, "worker: tasks went to POISON as the lease of their last attempt ran out"}
-	linePanic    = &line{slog.LevelError, "worker: handler panicked"}
-	lineConflict = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
-	lineLost     = &line{slog.LevelWarn, "worker: leases lost"}
-	lineTakeover = &line{slog.LevelWarn, "worker: took over tasks whose leases ran out"}
-	lineStuck    = &line{slog.LevelError, "worker: handler ignores the end of its context"}
-	lineReturned = &line{slog.LevelInfo, "worker: handler that ignored the end of its context returned"}
-	lineRefused  = &line{slog.LevelError, "worker: the database refuses to settle a task"}
-	lineUnsure   = &line{slog.LevelWarn, "worker: unknown whether an attempt was settled"}
-	lineLocked   = &line{slog.LevelWarn, "worker: tasks are settled later, as other transactions have locked them"}
-	lineGaveUp   = &line{slog.LevelError, "worker: gave up settling; tasks are handed out again when leases run out"}
-	lineNoHook   = &line{slog.LevelError, "worker: OnPoison was not called for all tasks, or did not return"}
-	lineHook     = &line{slog.LevelError, "worker: OnPoison panicked"}
+	lineFailed    = &line{slog.LevelWarn, "worker: attempt failed"}
+	lineParked    = &line{slog.LevelWarn, "worker: task parked until an operator acts"}
+	linePoison    = &line{slog.LevelError, "worker: task went to POISON"}
+	lineExhausted = &line{slog.LevelError, "worker: tasks went to POISON: the lease of their last attempt expired"}
+	linePanic     = &line{slog.LevelError, "worker: handler panicked"}
+	lineConflict  = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
+	lineLost      = &line{slog.LevelWarn, "worker: leases lost"}
+	lineTakeover  = &line{slog.LevelWarn, "worker: took over tasks whose leases expired"}
+	lineStuck     = &line{slog.LevelError, "worker: handler has not returned since its context ended"}
+	lineReturned  = &line{slog.LevelInfo, "worker: handler returned long after its context ended"}
+	lineRefused   = &line{slog.LevelError, "worker: the database refuses to settle a task"}
+	lineUnsure    = &line{slog.LevelWarn, "worker: unknown whether an attempt was settled"}
+	lineLocked    = &line{slog.LevelWarn, "worker: tasks locked by other transactions will be settled later"}
+	lineGaveUp    = &line{slog.LevelError, "worker: gave up settling; tasks are handed out again when their leases expire"}
+	lineNoHook    = &line{slog.LevelError, "worker: OnPoison was not called for all tasks, or did not return"}
+	lineHook      = &line{slog.LevelError, "worker: OnPoison panicked"}
 )
 
 // The database, and what is done beside the tasks.
@@ -51,5 +52,5 @@ var (
 	lineAccepts  = &line{slog.LevelInfo, "worker: the database accepts an operation again"}
 	lineCleaned  = &line{slog.LevelInfo, "worker: cleaned"}
 	lineNoClean  = &line{slog.LevelDebug, "worker: nothing to clean"}
-	lineRepeated = &line{slog.LevelWarn, "worker: more lines of one kind were left out"}
+	lineRepeated = &line{slog.LevelWarn, "worker: repeated lines omitted"}
 )

@@ -44,16 +44,23 @@ func listedLines(t *testing.T) map[string]listed {
 	return lines
 }
 
+// literal returns the string that an expression of literals stands for, or "".
+func literal(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			s, _ := strconv.Unquote(e.Value)
+			return s
+		}
+	case *ast.BinaryExpr:
+		return literal(e.X) + literal(e.Y)
+	}
+	return ""
+}
+
 // loggedLine is the text and the level of a line that an expression logs: a line of this package, or a call of a
 // client's logger. For the latter attrs are the keys.
 func loggedLine(n ast.Node) (text, level string, attrs []string) {
-	literal := func(e ast.Expr) string {
-		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
-			s, _ := strconv.Unquote(l.Value)
-			return s
-		}
-		return ""
-	}
 	switch n := n.(type) {
 	case *ast.CompositeLit:
 		name, ok := n.Type.(*ast.Ident)

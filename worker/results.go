@@ -64,7 +64,7 @@ func (r *results) exhausted(tasks []dbq.Task) {
 		if t.TakenOver != nil {
 			before = t.TakenOver.Worker
 		}
-		r.log.count(lineSpent, t.ID, before, "from", before)
+		r.log.count(lineExhausted, t.ID, before, "from", before)
 		r.wentToPoison(t, nil)
 	}
 }

@@ -96,8 +96,8 @@ func (r *run) reserve(ctx context.Context) {
 	c := core.Of(r.cfg.Queue.Client())
 	pool := &c.Store.Pool
 	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server.OneWriter {
-		c.Logger.Warn("dbq: the pool given to New has one connection, so no lease is renewed while a transaction is open; " +
-			"raise its limit to 3 or more")
+		r.log.write(lineOneConn,
+			"cure", "raise the pool's limit to 3 or more: no lease is renewed while a transaction is open")
 	}
 	r.own, r.reserved, r.unreserve = c.Store.Reserve(ctx)
 }

@@ -23,7 +23,6 @@ type operatorVerb struct {
 	past    string
 	note    string // what an operator should know
 	example string
-	aliases []string
 	confirm bool // with a filter, it asks first
 }
 
@@ -37,8 +36,8 @@ var operatorVerbs = map[state.Event]operatorVerb{
 	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts", past: "reenqueued",
 		example: "dbq reenqueue --queue mail --state poison", note: "Use it once the cause of a failure is gone."},
 	state.Quarantine: {does: "End the retries of failed tasks", past: "quarantined",
-		example: "dbq quarantine --parked --older-than 24h", aliases: []string{"poison"},
-		note: "`dbq poison` is the same. (A worker's program poisons its own task by exit code 65.)"},
+		example: "dbq quarantine --parked --older-than 24h",
+		note:    "A worker's program poisons its own task by exit code 65."},
 	state.Restore: {does: "Park poisoned tasks for inspection", past: "restored", example: "dbq restore --queue mail",
 		note: "Nothing retries it there; `dbq reenqueue` does."},
 	state.Purge: {does: "Remove finished and parked tasks", past: "purged", confirm: true,
@@ -52,9 +51,8 @@ func newOperate(a *app, t state.Transition) *cobra.Command {
 	var f filterFlags
 	var all, yes bool
 	cmd := &cobra.Command{
-		Use:     string(t.Event) + " [ID...] [FILTER]",
-		Aliases: v.aliases,
-		Short:   fmt.Sprintf("%s (%s)", v.does, path(t)),
+		Use:   string(t.Event) + " [ID...] [FILTER]",
+		Short: fmt.Sprintf("%s (%s)", v.does, path(t)),
 		Long: fmt.Sprintf(`%s (%s).
 %s
 %s
@@ -116,7 +114,7 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 	case err != nil:
 		return filter, err
 	case !f.narrows() && !all:
-		return filter, usagef("%s what? Give task ids, filter flags such as --queue, or --all for every task it may take",
+		return filter, usagef("%s: no tasks selected; give task ids, filter flags such as --queue, or --all",
 			t.Event)
 	case all && f.narrows():
 		return filter, usagef("--all and a filter contradict each other")

@@ -204,7 +204,7 @@ func TestOperate(t *testing.T) {
 	id := ids[0]
 	for _, step := range []struct{ verb, then string }{
 		{"reject", "ERROR"}, {"reenqueue", "CREATED"}, {"reject", "ERROR"}, {"quarantine", "POISON"}, {"restore", "ERROR"},
-		{"poison", "POISON"}, {"reenqueue", "CREATED"}, {"reject", "ERROR"},
+		{"quarantine", "POISON"}, {"reenqueue", "CREATED"}, {"reject", "ERROR"},
 	} {
 		u.run(step.verb, id).has("1 task ")
 		if got := u.task(id)["state"]; got != step.then {

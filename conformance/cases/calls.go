@@ -22,7 +22,7 @@ func (t *test) makeCall(ctx context.Context, c *dbq.Client, call call) error {
 		return call.plain(ctx)
 	}
 	tx := t.beginTx(c)
-	defer tx.Rollback() //nolint:errcheck // a cancelled statement may have ended it already
+	defer tx.Rollback() // a cancelled statement may have ended it already
 	return call.tx(ctx, tx)
 }
 

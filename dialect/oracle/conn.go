@@ -135,7 +135,7 @@ func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 		case !inTime:
 			return fmt.Errorf("%w: %w", ctx.Err(), errLost)
 		case refused == nil && lost(err):
-			return fmt.Errorf("%w: %v", errLost, err) //nolint:errorlint // the driver's ErrBadConn must not be found in it
+			return fmt.Errorf("%w: %v", errLost, err) // the driver's ErrBadConn must not be found in it
 		}
 		return err
 	}, nil

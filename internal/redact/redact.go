@@ -143,7 +143,7 @@ func withoutSecrets(err error, hide []string) []error {
 		return []error{err}
 	}
 	var out []error
-	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	switch e := err.(type) { // it walks the tree itself
 	case interface{ Unwrap() []error }:
 		for _, cause := range e.Unwrap() {
 			out = append(out, withoutSecrets(cause, hide)...)

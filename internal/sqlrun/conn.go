@@ -32,7 +32,7 @@ func (c stdConn) Exec(ctx context.Context, query string, args ...any) (int64, er
 }
 
 func (c stdConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	rows, err := c.QueryContext(ctx, query, args...) //nolint:rowserrcheck // the caller reads and checks them
+	rows, err := c.QueryContext(ctx, query, args...) // the caller reads and checks them
 	if err != nil {
 		return nil, err // a nil *sql.Rows in a Rows would not be nil
 	}

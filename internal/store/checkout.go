@@ -96,7 +96,7 @@ func (s *Store) findCheckout(ctx context.Context, queue, token string, known []d
 	}
 	if len(known) > 0 {
 		s.Logger.Warn(
-			"dbq: a checkout lost an answer after it had leased some tasks, and may hold more until their leases end",
+			"dbq: lost the answer to part of a checkout; more tasks may be leased until their leases expire",
 			"queue", queue, "tasks", len(known))
 	}
 	return known

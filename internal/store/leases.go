@@ -124,7 +124,7 @@ func (s *Store) expireRenewals(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		s.Logger.Debug("dbq: cannot remove renewals of leases that have ended", "error", s.Scrub(err))
+		s.Logger.Debug("dbq: cannot remove expired renewals", "error", s.Scrub(err))
 	}
 }
 
@@ -141,6 +141,6 @@ func (s *Store) removeRenewals(ctx context.Context, ls []LeaseKey) {
 		return err
 	})
 	if err != nil {
-		s.Logger.Debug("dbq: cannot remove renewals of leases that were settled", "leases", n, "error", s.Scrub(err))
+		s.Logger.Debug("dbq: cannot remove renewals of settled leases", "leases", n, "error", s.Scrub(err))
 	}
 }

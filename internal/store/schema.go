@@ -188,7 +188,7 @@ func (s *Store) newestMigration() int {
 // logNewer reports tables of a version that this program does not know, and works with.
 func (s *Store) logNewer(have, own int) {
 	if have > own {
-		s.Logger.Info("dbq: the tables are of a newer version that this program works with",
+		s.Logger.Info("dbq: the tables have a newer, compatible version",
 			"have", have, "known", own)
 	}
 }

@@ -97,7 +97,7 @@ func (l *listener) run(ctx context.Context) {
 		}
 		if !l.warned { // once, not each time
 			l.warned = true
-			l.log.Warn("dbq: notifications do not arrive, workers poll; trying again", "error", l.scrub(err))
+			l.log.Warn("dbq: notifications do not arrive; workers poll; trying again", "error", l.scrub(err))
 		}
 		if errors.Is(err, errProbeLost) || errors.Is(err, errors.ErrUnsupported) {
 			pause = maxListenPause // it will hardly change
