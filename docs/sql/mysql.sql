@@ -269,33 +269,13 @@ DELETE FROM dbq_lease
  WHERE keep_until <= {now} - :age
  LIMIT :limit;
 
--- ==== Movable reject ====
+-- ==== Movable purge ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
-   AND (state = 0 /* CREATED */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 1 /* PROCESSING */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
  ORDER BY id
    FOR UPDATE;
 
@@ -309,6 +289,26 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
  ORDER BY id
    FOR UPDATE;
 
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */)
+ ORDER BY id
+   FOR UPDATE;
+
 -- ==== Movable restore ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
@@ -319,39 +319,33 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
  ORDER BY id
    FOR UPDATE;
 
--- ==== Movable purge ====
+-- ==== Movable revoke ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
-SELECT id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+   AND (state = 1 /* PROCESSING */)
  ORDER BY id
    FOR UPDATE;
 
--- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 3 /* ERROR */,
-       due_at = -1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = {now}
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of :id
+DELETE t
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
-   AND (state = 0 /* CREATED */);
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
--- with ", " in between, of :id
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 3 /* ERROR */,
+   SET state = 4 /* POISON */,
        due_at = -1,
-       fence = fence + 1,
        lease_end = -1,
        taken_at = -1,
        updated = {now}
  WHERE id IN ({rows})
-   AND (state = 1 /* PROCESSING */);
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
 -- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
@@ -367,16 +361,16 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 4 /* POISON */,
+   SET state = 3 /* ERROR */,
        due_at = -1,
        lease_end = -1,
        taken_at = -1,
        updated = {now}
  WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+   AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
 -- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of :id
@@ -389,12 +383,18 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
--- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of :id
-DELETE t
-  FROM dbq_task AS t FORCE INDEX (PRIMARY)
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
+-- with ", " in between, of :id
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 3 /* ERROR */,
+       due_at = -1,
+       fence = fence + 1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
  WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows. {rows} is a list, with " UNION
@@ -451,13 +451,13 @@ SELECT t.id
  ORDER BY t.id
  LIMIT 1 OFFSET :offset;
 
--- ==== InState PROCESSING ====
--- A condition, not a statement: added to a filter for just this state, so that an index finds its tasks.
-lane = 9;
-
 -- ==== InState POISON ====
 -- A condition, not a statement: added to a filter for just this state, so that an index finds its tasks.
 lane = 4;
+
+-- ==== InState PROCESSING ====
+-- A condition, not a statement: added to a filter for just this state, so that an index finds its tasks.
+lane = 9;
 
 -- ==== Peek ====
 -- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 500 rows. {rows}

@@ -359,42 +359,14 @@ DELETE FROM dbq_lease
  WHERE keep_until <= {now} - :age
    AND ROWNUM <= :limit;
 
--- ==== Movable reject ====
+-- ==== Movable purge ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
+-- Runs before "Move purge", whose arrays return nothing. Index: the primary key.
+SELECT id
   FROM dbq_task
  WHERE id IN ({rows})
-   AND (state = 0 /* CREATED */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 1 /* PROCESSING */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
  ORDER BY id
    FOR UPDATE;
 
@@ -411,6 +383,32 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
  ORDER BY id
    FOR UPDATE;
 
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */)
+ ORDER BY id
+   FOR UPDATE;
+
 -- ==== Movable restore ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
@@ -424,41 +422,37 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
  ORDER BY id
    FOR UPDATE;
 
--- ==== Movable purge ====
+-- ==== Movable revoke ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of :id
--- Runs before "Move purge", whose arrays return nothing. Index: the primary key.
-SELECT id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
   FROM dbq_task
  WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+   AND (state = 1 /* PROCESSING */)
  ORDER BY id
    FOR UPDATE;
 
--- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows.
--- Runs after Movable, as arrays. Index: the primary key.
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows.
+-- Runs after "Movable purge", as arrays. Index: the primary key.
+DELETE FROM dbq_task
  WHERE id = :id
-   AND (state = 0 /* CREATED */);
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows.
 -- Runs after Movable, as arrays. Index: the primary key.
 UPDATE dbq_task
-   SET state = 3 /* ERROR */,
+   SET state = 4 /* POISON */,
        due = NULL,
-       fence = fence + 1,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
  WHERE id = :id
-   AND (state = 1 /* PROCESSING */);
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
 -- A failed task becomes due again, and its attempts start over. At most 500 rows.
@@ -474,17 +468,17 @@ UPDATE dbq_task
  WHERE id = :id
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows.
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows.
 -- Runs after Movable, as arrays. Index: the primary key.
 UPDATE dbq_task
-   SET state = 4 /* POISON */,
+   SET state = 3 /* ERROR */,
        due = NULL,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
  WHERE id = :id
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+   AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
 -- A poisoned task is parked for inspection. At most 500 rows.
@@ -498,12 +492,18 @@ UPDATE dbq_task
  WHERE id = :id
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
--- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows.
--- Runs after "Movable purge", as arrays. Index: the primary key.
-DELETE FROM dbq_task
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
  WHERE id = :id
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows.

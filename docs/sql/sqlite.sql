@@ -209,7 +209,7 @@ UPDATE dbq_task
    AND +dbq_task.state = 1 /* PROCESSING */
 RETURNING id, fence;
 
--- ==== Movable reject ====
+-- ==== Movable quarantine ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -219,20 +219,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 0 /* CREATED */)
- ORDER BY id;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
-       length(result) AS result_size, {now} AS now
-  FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 1 /* PROCESSING */)
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
  ORDER BY id;
 
 -- ==== Movable reenqueue ====
@@ -248,7 +235,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
  ORDER BY id;
 
--- ==== Movable quarantine ====
+-- ==== Movable reject ====
 -- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
 -- " in between, of (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -258,7 +245,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+   AND (state = 0 /* CREATED */)
  ORDER BY id;
 
 -- ==== Movable restore ====
@@ -274,27 +261,34 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
  ORDER BY id;
 
--- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken_at = -1,
-       updated = {now}
+-- ==== Movable revoke ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of (:id)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
  WHERE dbq_task.rowid IN (
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 0 /* CREATED */);
+   AND (state = 1 /* PROCESSING */)
+ ORDER BY id;
 
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
--- with ", " in between, of (:id)
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+DELETE FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+RETURNING id;
+
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
 UPDATE dbq_task
-   SET state = 3 /* ERROR */,
+   SET state = 4 /* POISON */,
        due = NULL,
-       fence = fence + 1,
        lease_until = NULL,
        taken_at = -1,
        updated = {now}
@@ -302,7 +296,7 @@ UPDATE dbq_task
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 1 /* PROCESSING */);
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
 -- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
@@ -321,10 +315,10 @@ UPDATE dbq_task
      JOIN dbq_task AS t ON t.id = +d.column1)
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
 UPDATE dbq_task
-   SET state = 4 /* POISON */,
+   SET state = 3 /* ERROR */,
        due = NULL,
        lease_until = NULL,
        taken_at = -1,
@@ -333,7 +327,7 @@ UPDATE dbq_task
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+   AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
 -- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
@@ -349,15 +343,21 @@ UPDATE dbq_task
      JOIN dbq_task AS t ON t.id = +d.column1)
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
--- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-DELETE FROM dbq_task
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
+-- with ", " in between, of (:id)
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
  WHERE dbq_task.rowid IN (
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-RETURNING id;
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows. {rows} is a list, with ", " in

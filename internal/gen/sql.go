@@ -91,21 +91,14 @@ func sqlPage(d dialect.Dialect) (string, error) {
 
 // commentLines is a text as lines of SQL comment of at most 118 columns.
 func commentLines(text string) string {
-	var b strings.Builder
-	column := 0
+	lines, line := "", "--"
 	for word := range strings.FieldsSeq(text) {
-		switch {
-		case b.Len() == 0:
-			b.WriteString("--")
-			column = 2
-		case column+1+len(word) > 118:
-			b.WriteString("\n--")
-			column = 2
+		if len(line)+1+len(word) > 118 {
+			lines, line = lines+line+"\n", "--"
 		}
-		b.WriteString(" " + word)
-		column += 1 + len(word)
+		line += " " + word
 	}
-	return b.String()
+	return lines + line
 }
 
 // printer writes statements under their names.
@@ -123,44 +116,42 @@ var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropVi
 func (p *printer) statements(st sqlrun.Texts) {
 	v := reflect.ValueOf(st)
 	for _, field := range reflect.VisibleFields(v.Type()) {
-		name := field.Name
-		if field.Anonymous || slices.Contains(parts, name) {
+		value := v.FieldByIndex(field.Index)
+		if b, ok := value.Interface().(dialect.Batch); ok && b.SQL == "" && st.MayBeEmpty(field.Name) {
 			continue
 		}
-		switch f := v.FieldByIndex(field.Index).Interface().(type) {
-		case dialect.PlaceholderStyle, []state.State:
-		case string:
-			if f != "" {
-				p.text(name, comments[name], f)
-			}
-		case []string:
-			if len(f) > 0 {
-				p.text(name, comments[name], f...)
-			}
-		case dialect.Batch:
-			if f.SQL != "" || !st.MayBeEmpty(name) {
-				p.batch(name, comments[name], f)
-			}
-		case map[state.Event]dialect.Batch:
-			for _, t := range state.ByOperator() {
-				if b, ok := f[t.Event]; ok {
-					p.batch(name+" "+string(t.Event), cmp.Or(comments[name], t.Doc), b)
-				}
-			}
-		case map[state.State]string:
-			for _, in := range slices.Sorted(maps.Keys(f)) {
-				p.text(name+" "+in.String(), comments[name], f[in])
-			}
-		case map[string]string:
-			for _, key := range slices.Sorted(maps.Keys(f)) {
-				p.text(name+" "+key, comments[name+" "+key], f[key])
-			}
-		case map[string]dialect.Batch:
-			for _, key := range slices.Sorted(maps.Keys(f)) {
-				p.batch(name+" "+key, comments[name+" "+key], f[key])
-			}
-		default:
+		if !field.Anonymous && !slices.Contains(parts, field.Name) {
+			p.field(field.Name, comments[field.Name], value)
+		}
+	}
+}
+
+// field writes the statements of a field, or of an entry of one that is a map.
+func (p *printer) field(name, comment string, v reflect.Value) {
+	switch f := v.Interface().(type) {
+	case dialect.PlaceholderStyle, []state.State:
+	case string:
+		if f != "" {
+			p.text(name, comment, f)
+		}
+	case []string:
+		if len(f) > 0 {
+			p.text(name, comment, f...)
+		}
+	case dialect.Batch:
+		p.batch(name, comment, f)
+	default:
+		if v.Kind() != reflect.Map {
 			p.err = fmt.Errorf("the field %s of Statements is a %T, which gen cannot print", name, f)
+			return
+		}
+		texts := map[string]reflect.Value{}
+		for _, key := range v.MapKeys() {
+			texts[fmt.Sprint(key)] = v.MapIndex(key)
+		}
+		for _, key := range slices.Sorted(maps.Keys(texts)) {
+			event, _ := state.Find(state.Event(key), state.Operator)
+			p.field(name+" "+key, cmp.Or(comments[name+" "+key], comment, event.Doc), texts[key])
 		}
 	}
 }
@@ -173,13 +164,7 @@ func named(comparison string) string {
 	if strings.HasSuffix(comparison, "*") {
 		return comparison
 	}
-	number := comparison[len(comparison)-1:]
-	for _, s := range state.All() {
-		if state.Literals(s) == number {
-			return comparison + " /* " + s.String() + " */"
-		}
-	}
-	return comparison
+	return fmt.Sprintf("%s /* %v */", comparison, state.State(comparison[len(comparison)-1]-'0'))
 }
 
 // text writes statements under their name, with the clock and the states by their names.

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/state"
@@ -66,4 +67,64 @@ func constComments(source string) (map[string]string, error) {
 		return true
 	})
 	return out, nil
+}
+
+// usual lists the events in the README's diagram. An operator's other events are in docs/states.md.
+var usual = []state.Event{
+	state.Enqueue, state.Checkout, state.Complete, state.Fail, state.PoisonIt, state.Release, state.Reenqueue,
+}
+
+// diagram draws the transitions of the given events as a Mermaid state diagram, one arrow for each pair of states and
+// event. With detail, each condition on a source state has an arrow of its own, which names the condition.
+func diagram(events []state.Event, detail bool) string {
+	lines := []string{"stateDiagram-v2"}
+	for _, t := range state.Transitions() {
+		for _, src := range t.From {
+			label := string(t.Event)
+			if detail {
+				label += condition(src)
+			}
+			line := strings.ReplaceAll(fmt.Sprintf("    %v --> %v: %s", src.State, t.To, label), state.None.String(), "[*]")
+			if slices.Contains(events, t.Event) && !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return "```mermaid\n" + strings.Join(lines, "\n") + "\n```\n"
+}
+
+// condition returns a source state's condition in brackets, or "" if there is none.
+func condition(src state.Source) string {
+	if src.When == state.Always {
+		return ""
+	}
+	return " (" + string(src.When) + ")"
+}
+
+// fullDiagram draws the whole table.
+func fullDiagram() string {
+	var all []state.Event
+	for _, t := range state.Transitions() {
+		all = append(all, t.Event)
+	}
+	return diagram(all, true)
+}
+
+// transitionTable returns the table of transitions as Markdown.
+func transitionTable() string {
+	var b strings.Builder
+	b.WriteString("| event | from | to | caused by | attempt | fence | meaning |\n|---|---|---|---|---|---|---|\n")
+	for _, t := range state.Transitions() {
+		var from []string
+		for _, src := range t.From {
+			from = append(from, src.State.String()+condition(src))
+		}
+		fence := ""
+		if t.Fence {
+			fence = "+1"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
+			t.Event, strings.Join(from, ", "), t.To, t.Who, t.Attempts, fence, t.Doc)
+	}
+	return b.String()
 }
