@@ -32,7 +32,8 @@ type (
 )
 
 func (kept) Config() backlite.QueueConfig {
-	return backlite.QueueConfig{Name: "kept", MaxAttempts: 10, Retention: &backlite.Retention{Data: &backlite.RetainData{}}}
+	keep := &backlite.Retention{Data: &backlite.RetainData{}}
+	return backlite.QueueConfig{Name: "kept", MaxAttempts: 10, Retention: keep}
 }
 
 func (removed) Config() backlite.QueueConfig {
@@ -40,7 +41,9 @@ func (removed) Config() backlite.QueueConfig {
 }
 
 func (b *backliteTasks) client(log backlite.Logger) (*backlite.Client, error) {
-	return backlite.NewClient(backlite.ClientConfig{DB: b.db, Logger: log, NumWorkers: backliteWorkers, ReleaseAfter: time.Hour})
+	return backlite.NewClient(backlite.ClientConfig{
+		DB: b.db, Logger: log, NumWorkers: backliteWorkers, ReleaseAfter: time.Hour,
+	})
 }
 
 func (b *backliteTasks) Prepare(ctx context.Context) (err error) {
@@ -119,8 +122,9 @@ func (c *completions) Error(message string, params ...any) {
 }
 
 func (b *backliteTasks) Stored(ctx context.Context) (completed, others int, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM backlite_tasks_completed WHERE succeeded), (SELECT count(*) FROM backlite_tasks)`).
-		Scan(&completed, &others)
+	err = b.db.QueryRowContext(ctx, `
+SELECT (SELECT count(*) FROM backlite_tasks_completed WHERE succeeded),
+       (SELECT count(*) FROM backlite_tasks)`).Scan(&completed, &others)
 	return completed, others, err
 }
 

@@ -21,6 +21,7 @@ var colors = map[role]string{ours: "#2563eb", peer: "#d97706", floor: "#9ca3af"}
 // chart draws the figures of a group as bars, one panel for each, with a line from the least to the most.
 func chart(rows []result) string {
 	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	y, f, scale := 8, figure(""), 0.0
 	for i, row := range rows {
 		if row.Figure != f {
@@ -31,7 +32,8 @@ func chart(rows []result) string {
 				}
 			}
 			y += headHeight
-			fmt.Fprintf(&b, `<text x="8" y="%d" font-weight="bold">%s (%s)</text>`+"\n", y-12, html.EscapeString(string(f)), html.EscapeString(row.Unit))
+			line(`<text x="8" y="%d" font-weight="bold">%s (%s)</text>`,
+				y-12, html.EscapeString(string(f)), html.EscapeString(row.Unit))
 		}
 		at := func(v float64) float64 {
 			if scale == 0 {
@@ -40,14 +42,17 @@ func chart(rows []result) string {
 			return chartLeft + v/scale*(chartWidth-chartLeft-chartRight)
 		}
 		middle := y + barHeight/2
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", chartLeft-8, y+barHeight-3, html.EscapeString(row.Contender))
-		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", chartLeft, y, at(row.Median)-chartLeft, barHeight, colors[row.Role])
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#111827"/>`+"\n", at(row.Min), middle, at(row.Max), middle)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", at(row.Max)+6, y+barHeight-3, amount(row.Median))
+		line(`<text x="%d" y="%d" text-anchor="end">%s</text>`,
+			chartLeft-8, y+barHeight-3, html.EscapeString(row.Contender))
+		line(`<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`,
+			chartLeft, y, at(row.Median)-chartLeft, barHeight, colors[row.Role])
+		line(`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#111827"/>`, at(row.Min), middle, at(row.Max), middle)
+		line(`<text x="%.1f" y="%d">%s</text>`, at(row.Max)+6, y+barHeight-3, amount(row.Median))
 		y += rowHeight
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">
+	const head = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d"` +
+		` font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="white"/>
-%s</svg>
-`, chartWidth, y+8, chartWidth, y+8, b.String())
+`
+	return fmt.Sprintf(head, chartWidth, y+8, chartWidth, y+8) + b.String() + "</svg>\n"
 }

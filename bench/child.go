@@ -37,7 +37,8 @@ func spawn(ctx context.Context, s *servers, e *entry) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.call(ctx, request{Op: "attach", Key: e.key(), DSNs: &s.dsns, Schema: s.schema, Folder: s.folder}); err != nil {
+	attach := request{Op: "attach", Key: e.key(), DSNs: &s.dsns, Schema: s.schema, Folder: s.folder}
+	if _, err := r.call(ctx, attach); err != nil {
 		_ = r.close() // the first error is the one to tell
 		return nil, err
 	}
@@ -104,10 +105,10 @@ func (w *workplace) attach(ctx context.Context, q request) error {
 		s.pg = &pgPlace{dsn: q.DSNs.Postgres, schema: q.Schema}
 	}
 	if q.DSNs.MySQL != "" {
-		s.mysql = &mysqlPlace{dsn: q.DSNs.MySQL, schema: q.Schema}
+		s.mysqls = append(s.mysqls, &mysqlPlace{group: mysqlDB, dsn: q.DSNs.MySQL, schema: q.Schema})
 	}
 	if q.DSNs.MariaDB != "" {
-		s.mariadb = &mysqlPlace{dsn: q.DSNs.MariaDB, schema: q.Schema}
+		s.mysqls = append(s.mysqls, &mysqlPlace{group: mariaDB, dsn: q.DSNs.MariaDB, schema: q.Schema})
 	}
 	for _, e := range s.entries() {
 		if a, ok := e.contender.(attacher); ok && e.key() == q.Key {

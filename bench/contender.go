@@ -57,9 +57,10 @@ func closed(c <-chan struct{}) bool {
 type role string
 
 const (
-	ours  role = "dbq"
-	peer  role = "peer"
-	floor role = "floor" // set-based statements over dbq's own table: nothing that handles tasks one by one can be faster
+	ours role = "dbq"
+	peer role = "peer"
+	// The floor is set-based statements over dbq's own table: nothing that handles tasks one by one can be faster.
+	floor role = "floor"
 )
 
 // An entry is a contender in the tables.
@@ -158,7 +159,8 @@ func (l *ledger) check() error {
 		}
 	}
 	if never > 0 || again > 0 || int(l.total.Load()) != len(l.handled) {
-		return fmt.Errorf("of %d tasks %d were never handled and %d more than once, in %d handlings", len(l.handled), never, again, l.total.Load())
+		return fmt.Errorf("of %d tasks %d were never handled and %d more than once, in %d handlings",
+			len(l.handled), never, again, l.total.Load())
 	}
 	return nil
 }

@@ -23,11 +23,15 @@ func costs(ctx context.Context, on *servers, o options) (out []result, err error
 		group string
 		from  string
 		to    *string
-	}{{"PostgreSQL", on.dsns.Postgres, &proxied.Postgres}, {"MySQL", on.dsns.MySQL, &proxied.MySQL}, {"MariaDB", on.dsns.MariaDB, &proxied.MariaDB}} {
+	}{
+		{postgresDB, on.dsns.Postgres, &proxied.Postgres},
+		{mysqlDB, on.dsns.MySQL, &proxied.MySQL},
+		{mariaDB, on.dsns.MariaDB, &proxied.MariaDB},
+	} {
 		if d.from == "" {
 			continue
 		}
-		p, dsn, err := proxyFor(d.from, d.group != "PostgreSQL")
+		p, dsn, err := proxyFor(d.from, d.group != postgresDB)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.group, err)
 		}
@@ -50,10 +54,22 @@ func costs(ctx context.Context, on *servers, o options) (out []result, err error
 	return results(entries, s), err
 }
 
+// A meter reads how many bytes a server has written to its WAL or redo log.
+type meter interface {
+	written(ctx context.Context) (int64, error)
+}
+
+func (s *servers) meter(group string) meter {
+	for _, m := range s.mysqls {
+		if m.group == group {
+			return m
+		}
+	}
+	return s.pg
+}
+
 func (s samples) cost(ctx context.Context, on *servers, e *entry, counter *countingProxy, n int) error {
-	log := map[string]interface {
-		written(ctx context.Context) (int64, error)
-	}{"PostgreSQL": on.pg, "MySQL": on.mysql, "MariaDB": on.mariadb}[e.group]
+	log := on.meter(e.group)
 	if err := phase(ctx, e.Prepare); err != nil {
 		return fmt.Errorf("preparing: %w", err)
 	}
@@ -62,20 +78,14 @@ func (s samples) cost(ctx context.Context, on *servers, e *entry, counter *count
 		return err
 	}
 	sent := counter.statements.Load()
-	if err := phase(ctx, func(ctx context.Context) error { return e.Enqueue(ctx, 0, n, bulkBatch) }); err != nil {
-		return fmt.Errorf("enqueueing: %w", err)
-	}
-	enqueued := counter.statements.Load() - sent
-	sent += enqueued
-	done := newLedger(n)
-	err = phase(ctx, func(ctx context.Context) error {
-		_, err := e.Drain(ctx, n, done)
+	if _, err := enqueueBulk(ctx, e, n); err != nil {
 		return err
-	})
-	if err != nil {
-		return fmt.Errorf("draining: %w", err)
 	}
-	s.add(e, statements, n, float64(enqueued+counter.statements.Load()-sent)/float64(n))
+	_, done, err := drainTasks(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	s.add(e, statements, n, float64(counter.statements.Load()-sent)/float64(n))
 	after, err := log.written(ctx)
 	if err != nil {
 		return err
@@ -88,7 +98,7 @@ func (s samples) cost(ctx context.Context, on *servers, e *entry, counter *count
 	if q, ok := e.contender.(*solidQueue); ok {
 		s.add(e, conflicts, n, float64(q.deadlocks.Load()))
 	}
-	if err := phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) }); err != nil {
+	if err := checkCounts(ctx, e, n, done); err != nil {
 		return err
 	}
 	return phase(ctx, e.Close)

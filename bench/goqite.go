@@ -23,17 +23,31 @@ const (
 	goqiteHidden     = 5 * time.Minute
 	goqiteReceives   = 10
 
-	goqiteTable = `CREATE TABLE goqite (
-  id TEXT PRIMARY KEY DEFAULT ('m_' || lower(hex(randomblob(16)))), created TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
-  updated TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')), queue TEXT NOT NULL, body BLOB NOT NULL,
-  timeout TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')), received INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0) STRICT;
+	goqiteTable = `
+CREATE TABLE goqite (
+  id TEXT PRIMARY KEY DEFAULT ('m_' || lower(hex(randomblob(16)))),
+  created TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
+  updated TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
+  queue TEXT NOT NULL,
+  body BLOB NOT NULL,
+  timeout TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
+  received INTEGER NOT NULL DEFAULT 0,
+  priority INTEGER NOT NULL DEFAULT 0
+) STRICT;
 CREATE TRIGGER goqite_updated AFTER UPDATE ON goqite BEGIN
   UPDATE goqite SET updated = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE id = old.id;
 END;
 CREATE INDEX goqite_next ON goqite (queue, priority DESC, created);`
 	goqiteSend    = `INSERT INTO goqite (queue, body, timeout, priority) VALUES ('bench', ?, ?, 0)`
-	goqiteReceive = `UPDATE goqite SET timeout = ?, received = received + 1
- WHERE id = (SELECT id FROM goqite WHERE queue = 'bench' AND ? >= timeout AND received < ? ORDER BY priority DESC, created LIMIT 1)
+	goqiteReceive = `
+UPDATE goqite
+   SET timeout = ?, received = received + 1
+ WHERE id = (
+         SELECT id
+           FROM goqite
+          WHERE queue = 'bench' AND ? >= timeout AND received < ?
+          ORDER BY priority DESC, created
+          LIMIT 1)
 RETURNING id, body, received`
 	goqiteDelete = `DELETE FROM goqite WHERE queue = 'bench' AND id = ? AND received = ?`
 	goqiteTime   = "2006-01-02T15:04:05.000Z"
@@ -79,7 +93,9 @@ func (g *goqiteLoop) Work(ctx context.Context, stop <-chan struct{}, handled fun
 				var id string
 				var body []byte
 				var received int
-				err := g.db.QueryRowContext(ctx, goqiteReceive, now.Add(goqiteHidden).Format(goqiteTime), now.Format(goqiteTime), goqiteReceives).Scan(&id, &body, &received)
+				err := g.db.QueryRowContext(ctx, goqiteReceive,
+					now.Add(goqiteHidden).Format(goqiteTime), now.Format(goqiteTime), goqiteReceives).
+					Scan(&id, &body, &received)
 				if err == sql.ErrNoRows {
 					time.Sleep(loopPause)
 					continue

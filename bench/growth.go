@@ -8,8 +8,6 @@ import (
 	"os"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 const (
@@ -18,21 +16,11 @@ const (
 	growStep          = 500_000 // rows in one statement, so that each is done within phaseTimeout
 )
 
-// A grower fills dbq's table without enqueueing. Its state and due time are SQL.
-type grower interface {
-	contender
-	insert(ctx context.Context, from, to int, state, due string) error
-	// tidy is what the server does by itself some time after such a change.
-	tidy(ctx context.Context) error
-}
-
 // ground is where growth is measured: an empty table and a grown one.
 type ground struct {
 	group        string
-	empty, grown place
-	floor        grower  // of the grown one
-	db           *sql.DB // for a transaction that is held open; nil where that is not measured
-	table        string  // the empty one's
+	empty, grown floorPlace
+	holds        bool // measure beside a transaction that is held open, too
 }
 
 // growth measures the drain beside many COMPLETED and future tasks, and beside a transaction that is held open, each
@@ -49,7 +37,7 @@ func growth(ctx context.Context, o options, s *servers) ([]result, error) {
 			return nil, fmt.Errorf("%s: %w", g.group, err)
 		}
 		entries = append(entries, all...)
-		if g.db == nil {
+		if !g.holds {
 			continue
 		}
 		if all, err = taken.hold(ctx, o, g); err != nil {
@@ -72,43 +60,44 @@ func (s *servers) grounds() []*ground {
 	if s.pg != nil {
 		grown := *s.pg
 		grown.schema += "g"
-		all = append(all, &ground{group: "PostgreSQL", empty: s.pg, grown: &grown, floor: &pgFloor{place: &grown}, db: stdlib.OpenDBFromPool(s.pg.pool), table: s.pg.schema + ".dbq_task"})
+		all = append(all, &ground{group: postgresDB, empty: s.pg, grown: &grown, holds: true})
 	}
-	for _, m := range []struct {
-		group string
-		place *mysqlPlace
-	}{{"MySQL", s.mysql}, {"MariaDB", s.mariadb}} {
-		if m.place != nil {
-			grown := *m.place
-			grown.schema += "g"
-			all = append(all, &ground{group: m.group, empty: m.place, grown: &grown, floor: &mysqlFloor{place: &grown}, db: m.place.db, table: m.place.schema + ".dbq_task"})
-		}
+	for _, m := range s.mysqls {
+		grown := *m
+		grown.schema += "g"
+		all = append(all, &ground{group: m.group, empty: m, grown: &grown, holds: true})
 	}
 	empty := &sqlitePlace{folder: s.folder, synchronous: "full"}
 	grown := &sqlitePlace{folder: s.folder, synchronous: "full", name: "grown"}
-	return append(all, &ground{group: "SQLite, synchronous=full", empty: empty, grown: grown, floor: &sqliteFloor{place: grown}})
+	return append(all, &ground{group: "SQLite, synchronous=full", empty: empty, grown: grown})
 }
 
 // grow fills the grown table and lets both be drained in turns.
-func (s samples) grow(ctx context.Context, o options, g *ground) (all []*entry, err error) {
-	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), g.floor.Close)) }()
-	if err := phase(ctx, g.floor.Prepare); err != nil {
+func (s samples) grow(ctx context.Context, o options, g *ground) (entries []*entry, err error) {
+	filler := &floorTasks{place: g.grown}
+	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), filler.Close)) }()
+	if err := phase(ctx, filler.Prepare); err != nil {
 		return nil, err
 	}
-	begin := time.Now()
+	begin, all := time.Now(), o.grownDone+o.grownFuture
 	for _, rows := range []struct {
 		from, to   int
 		state, due string
-	}{{0, o.grownDone, "2", "NULL"}, {o.grownDone, o.grownDone + o.grownFuture, "0", "{now} + 86400000000"}} {
+	}{
+		{0, o.grownDone, "2", "NULL"},
+		{o.grownDone, all, "0", "{now} + 86400000000"},
+	} {
 		err := ranges(rows.from, rows.to, growStep, func(from, to int) error {
-			fmt.Fprintf(os.Stderr, "growth, %s: %d rows of %d, after %v\n", g.group, from, o.grownDone+o.grownFuture, time.Since(begin).Round(time.Second))
-			return phase(ctx, func(ctx context.Context) error { return g.floor.insert(ctx, from, to, rows.state, rows.due) })
+			fmt.Fprintf(os.Stderr, "growth, %s: %d rows of %d, after %v\n", g.group, from, all, since(begin))
+			return phase(ctx, func(ctx context.Context) error {
+				return filler.insert(ctx, from, to, rows.state, rows.due)
+			})
 		})
 		if err != nil {
 			return nil, fmt.Errorf("filling: %w", err)
 		}
 	}
-	if err := phase(ctx, g.floor.tidy); err != nil {
+	if err := phase(ctx, filler.tidy); err != nil {
 		return nil, fmt.Errorf("tidying up: %w", err)
 	}
 	empty := &dbqTasks{place: g.empty}
@@ -117,16 +106,17 @@ func (s samples) grow(ctx context.Context, o options, g *ground) (all []*entry, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, grown.Detach()) }()
-	all = []*entry{
+	name := fmt.Sprintf("dbq, loop, %d COMPLETED and %d future tasks", o.grownDone, o.grownFuture)
+	entries = []*entry{
 		{contender: empty, group: g.group, name: "dbq, loop, an empty table", role: ours},
-		{contender: grown, group: g.group, name: fmt.Sprintf("dbq, loop, %d COMPLETED and %d future tasks", o.grownDone, o.grownFuture), role: ours},
+		{contender: grown, group: g.group, name: name, role: ours},
 	}
 	for round := range o.rounds {
 		fmt.Fprintf(os.Stderr, "growth, %s, round %d of %d\n", g.group, round+1, o.rounds)
 		if err := phase(ctx, empty.Prepare); err != nil {
 			return nil, err
 		}
-		for _, e := range all {
+		for _, e := range entries {
 			took, err := enqueueAndDrain(ctx, e, o.n)
 			if err != nil {
 				return nil, err
@@ -134,19 +124,15 @@ func (s samples) grow(ctx context.Context, o options, g *ground) (all []*entry, 
 			s.addRate(e, grownDrain, o.n, took)
 		}
 	}
-	return all, phase(ctx, empty.Close)
+	return entries, phase(ctx, empty.Close)
 }
 
 // enqueueAndDrain times the drain of n tasks, beside what is there.
 func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
-	if err := phase(ctx, func(ctx context.Context) error { return e.Enqueue(ctx, 0, n, bulkBatch) }); err != nil {
-		return 0, fmt.Errorf("enqueueing: %w", err)
+	if _, err := enqueueBulk(ctx, e, n); err != nil {
+		return 0, err
 	}
-	done := newLedger(n)
-	err = phase(ctx, func(ctx context.Context) (err error) {
-		took, err = e.Drain(ctx, n, done)
-		return err
-	})
+	took, done, err := drainTasks(ctx, e, n)
 	return took, errors.Join(err, done.check())
 }
 
@@ -155,7 +141,8 @@ func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, 
 func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, error) {
 	tasks := &dbqTasks{place: g.empty}
 	free := &entry{contender: tasks, group: g.group, name: "dbq, loop, no transaction held open", role: ours}
-	held := &entry{contender: tasks, group: g.group, name: fmt.Sprintf("dbq, loop, a transaction held open for %v", o.held), role: ours}
+	name := fmt.Sprintf("dbq, loop, a transaction held open for %v", o.held)
+	held := &entry{contender: tasks, group: g.group, name: name, role: ours}
 	rounds, err := s.cycle(ctx, free, o, g, 0)
 	if err == nil {
 		_, err = s.cycle(ctx, held, o, g, rounds)
@@ -171,13 +158,18 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 	}
 	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), e.Close)) }()
 	if rounds > 0 {
-		tx, err := g.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		db, err := g.empty.connect(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer db.Close()
+		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = tx.Rollback() }() // it has read, and nothing else
 		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+g.table).Scan(&n); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+g.empty.floorSQL().task).Scan(&n); err != nil {
 			return 0, err
 		}
 	}
@@ -185,7 +177,7 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 	begin := time.Now()
 	for ; rounds == 0 && (time.Since(begin) < o.held || made < 2*o.rounds) || made < rounds; made++ {
 		if made%10 == 0 {
-			fmt.Fprintf(os.Stderr, "growth, %s, %s: %d times, after %v\n", e.group, e.name, made, time.Since(begin).Round(time.Second))
+			fmt.Fprintf(os.Stderr, "growth, %s, %s: %d times, after %v\n", e.group, e.name, made, since(begin))
 		}
 		took, err := enqueueAndDrain(ctx, e, o.n)
 		if err != nil {

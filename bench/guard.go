@@ -43,8 +43,10 @@ func guard(ctx context.Context, o options, s *servers) error {
 		return err
 	}
 	var g guarded
-	if err := json.Unmarshal(text, &g); err != nil || g.Margin <= 0 || g.Margin >= 1 || g.Tasks < 1 || g.Rounds < guardLeast || len(g.Ratios) == 0 {
-		return fmt.Errorf("%s: a margin between 0 and 1, tasks, at least %d rounds and ratios are needed (%v)", o.guard, guardLeast, err)
+	err = json.Unmarshal(text, &g)
+	if err != nil || g.Margin <= 0 || g.Margin >= 1 || g.Tasks < 1 || g.Rounds < guardLeast || len(g.Ratios) == 0 {
+		return fmt.Errorf("%s: a margin between 0 and 1, tasks, at least %d rounds and ratios are needed (%v)",
+			o.guard, guardLeast, err)
 	}
 	entries := s.entries()
 	byKey := map[string]*entry{}
@@ -80,7 +82,8 @@ func guard(ctx context.Context, o options, s *servers) error {
 			break
 		}
 		// One round each time, so that it can end between two.
-		err := inTurns(ctx, fmt.Sprintf("guard, round %d of %d", round+1, g.Rounds), rotated(entries, round), 1, func(ctx context.Context, e *entry) error {
+		what := fmt.Sprintf("guard, round %d of %d", round+1, g.Rounds)
+		err := inTurns(ctx, what, rotated(entries, round), 1, func(ctx context.Context, e *entry) error {
 			return taken.round(ctx, e, g.Tasks)
 		})
 		if err != nil {
@@ -97,8 +100,8 @@ func guard(ctx context.Context, o options, s *servers) error {
 		verdict := "ok"
 		if got < least && !o.update {
 			verdict = "FAIL"
-			errs = append(errs, fmt.Errorf("%s of %s to %s is %.2f, at least %.2f is expected (%.2f less %.0f %%); of the rounds: %.2f",
-				r.Figure, r.Of, r.To, got, least, r.Ratio, g.Margin*100, ratios))
+			errs = append(errs, fmt.Errorf("%s of %s to %s is %.2f, at least %.2f is expected (%.2f less %.0f %%); "+
+				"of the rounds: %.2f", r.Figure, r.Of, r.To, got, least, r.Ratio, g.Margin*100, ratios))
 		}
 		fmt.Printf("%-10s  %-28s %5.2f (%.2f)  %s to %s\n", verdict, r.Figure, got, r.Ratio, r.Of, r.To)
 		if o.update {

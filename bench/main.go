@@ -2,7 +2,8 @@
 // run, on the same server, with the same payload, the contenders taking turns in every round. It fails when a
 // contender lost a task or worked it twice.
 //
-//	go run . [-part throughput,million,processes,cost,pickup,growth] [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
+//	go run . [-part throughput,million,processes,cost,pickup,growth]
+//	         [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
 //	go run . -save ../docs -render
 //	go run . -guard guard.json [-every] [-update]
 //	go run . -smoke
@@ -67,15 +68,18 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds")
 	only := flags.String("only", "", "only contenders whose \"group: name\" matches this regular expression")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
-	flags.StringVar(&o.save, "save", "", "put what was measured into benchmarks.json of this folder, and make benchmarks.md and its plots from it")
+	flags.StringVar(&o.save, "save", "",
+		"add the results to benchmarks.json in this folder, and make benchmarks.md and its plots from it")
 	flags.BoolVar(&o.render, "render", false, "measure nothing: only make the page from what is saved")
 	flags.StringVar(&o.guard, "guard", "", "a short run that fails when a ratio is far below the one in this file")
 	flags.BoolVar(&o.every, "every", false, "with -guard: a ratio that cannot be judged for want of a server is a failure")
 	flags.IntVar(&o.million, "million", 1_000_000, "tasks of the part million")
 	flags.BoolVar(&o.update, "update", false, "with -guard: write the ratios of this run to the file")
-	grown := flags.String("grown", "10000000,1000000", "of the part growth: how many COMPLETED and how many future tasks are there")
+	grown := flags.String("grown", "10000000,1000000",
+		"of the part growth: the numbers of COMPLETED and of future tasks in the table")
 	flags.DurationVar(&o.held, "held", 2*time.Minute, "of the part growth: how long a transaction is held open")
-	flags.BoolVar(&o.smoke, "smoke", false, "a short run that tells whether counts are right, not how fast it is: all parts but million, -n 1000 -rounds 1")
+	flags.BoolVar(&o.smoke, "smoke", false,
+		"a short run that checks the counts, not the speed: all parts but million, -n 1000 -rounds 1")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -178,8 +182,9 @@ func run(ctx context.Context, o options) (err error) {
 
 func measurePart(ctx context.Context, o options, s *servers, name string) (part, error) {
 	p := part{
-		Name: name, When: time.Now().UTC().Format("2006-01-02"), Rounds: o.rounds, Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
-		Command: fmt.Sprintf("go run . -part %s -n %d -rounds %d", name, o.n, o.rounds), Skipped: s.skipped,
+		Name: name, When: time.Now().UTC().Format("2006-01-02"), Rounds: o.rounds, Skipped: s.skipped,
+		Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		Command: fmt.Sprintf("go run . -part %s -n %d -rounds %d", name, o.n, o.rounds),
 	}
 	engines, err := s.settings(ctx)
 	if err != nil {

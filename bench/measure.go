@@ -97,11 +97,16 @@ func (s samples) addRate(e *entry, f figure, n int, took time.Duration) {
 	s.add(e, f, n, float64(n)/took.Seconds())
 }
 
+// since is the time since begin, to the second.
+func since(begin time.Time) time.Duration { return time.Since(begin).Round(time.Second) }
+
 // inTurns runs the rounds: each contender once in each, beginning with another one each time.
-func inTurns(ctx context.Context, what string, entries []*entry, rounds int, f func(ctx context.Context, e *entry) error) error {
+func inTurns(
+	ctx context.Context, what string, entries []*entry, rounds int, f func(ctx context.Context, e *entry) error,
+) error {
 	begin := time.Now()
 	for round := range rounds {
-		fmt.Fprintf(os.Stderr, "%s, round %d of %d, after %v\n", what, round+1, rounds, time.Since(begin).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "%s, round %d of %d, after %v\n", what, round+1, rounds, since(begin))
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
 			if err := f(ctx, e); err != nil {
@@ -115,13 +120,17 @@ func inTurns(ctx context.Context, what string, entries []*entry, rounds int, f f
 
 // throughput is the part of the figures that any contender has.
 func (s samples) throughput(ctx context.Context, entries []*entry, n, rounds int) error {
-	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error { return s.round(ctx, e, n) })
+	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error {
+		return s.round(ctx, e, n)
+	})
 }
 
 // longRun are the contenders that a run with very many tasks measures: the main ones, and the floor, in bulk alone.
 // Those that are too slow for all tasks are left out.
 func longRun(entries []*entry) []*entry {
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.share > 1 || !e.meanwhile && e.role != floor })
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool {
+		return e.share > 1 || !e.meanwhile && e.role != floor
+	})
 	for _, e := range entries {
 		e.singles, e.meanwhile = false, false
 	}
@@ -130,7 +139,8 @@ func longRun(entries []*entry) []*entry {
 
 func (s samples) round(ctx context.Context, e *entry, n int) error {
 	if e.singles {
-		if err := s.enqueueSingles(ctx, e, max(n/singleShare, leastSingles)); err != nil { // as many for each: fewer would meet no checkpoint
+		// As many for each contender: fewer would meet no checkpoint.
+		if err := s.enqueueSingles(ctx, e, max(n/singleShare, leastSingles)); err != nil {
 			return fmt.Errorf("enqueueing one by one: %w", err)
 		}
 	}
@@ -174,6 +184,11 @@ func fill(ctx context.Context, e *entry, n int) (time.Duration, error) {
 	if err := phase(ctx, e.Prepare); err != nil {
 		return 0, fmt.Errorf("preparing: %w", err)
 	}
+	return enqueueBulk(ctx, e, n)
+}
+
+// enqueueBulk enqueues n tasks in bulk.
+func enqueueBulk(ctx context.Context, e *entry, n int) (time.Duration, error) {
 	start := time.Now()
 	if err := phase(ctx, func(ctx context.Context) error { return e.Enqueue(ctx, 0, n, bulkBatch) }); err != nil {
 		return 0, fmt.Errorf("enqueueing: %w", err)
@@ -181,17 +196,26 @@ func fill(ctx context.Context, e *entry, n int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// empty drains the n tasks that are there, and checks the counts.
-func empty(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
-	done := newLedger(n)
+// drainTasks drains n tasks. It returns the contender's own measure of the time, and which tasks were handled.
+func drainTasks(ctx context.Context, e *entry, n int) (took time.Duration, done *ledger, err error) {
+	done = newLedger(n)
 	err = phase(ctx, func(ctx context.Context) (err error) {
 		took, err = e.Drain(ctx, n, done)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("draining: %w", err)
+		err = fmt.Errorf("draining: %w", err)
 	}
-	return took, phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) })
+	return took, done, err
+}
+
+// empty drains the n tasks that are there, and checks the counts.
+func empty(ctx context.Context, e *entry, n int) (time.Duration, error) {
+	took, done, err := drainTasks(ctx, e, n)
+	if err != nil {
+		return 0, err
+	}
+	return took, checkCounts(ctx, e, n, done)
 }
 
 // both enqueues n tasks while they are drained.
@@ -212,7 +236,7 @@ func both(ctx context.Context, e *entry, n int) (took time.Duration, err error) 
 	if err != nil {
 		return 0, err
 	}
-	return took, phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) })
+	return took, checkCounts(ctx, e, n, done)
 }
 
 func (s samples) enqueueSingles(ctx context.Context, e *entry, n int) error {
@@ -233,7 +257,8 @@ func (s samples) enqueueSingles(ctx context.Context, e *entry, n int) error {
 		}
 		s.addRate(e, singleFigure(producers), producers*n, time.Since(start))
 		if completed, others, err := e.Stored(ctx); err != nil || completed != 0 || others != producers*n {
-			return fmt.Errorf("%d tasks enqueued, the database holds %d and %d completed (%v)", producers*n, others, completed, err)
+			return fmt.Errorf("%d tasks enqueued, the database holds %d and %d completed (%v)",
+				producers*n, others, completed, err)
 		}
 	}
 	return nil
@@ -250,7 +275,11 @@ func checkCounts(ctx context.Context, e *entry, n int, done *ledger) error {
 	if err := done.check(); err != nil {
 		return err
 	}
-	completed, others, err := e.Stored(ctx)
+	var completed, others int
+	err := phase(ctx, func(ctx context.Context) (err error) {
+		completed, others, err = e.Stored(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("counting: %w", err)
 	}

@@ -15,22 +15,28 @@ import (
 
 // mysqlPlace is a database of its own on a MySQL or MariaDB server, which the contenders use in turn.
 type mysqlPlace struct {
+	group  string // mysqlDB or mariaDB
 	dsn    string
 	schema string
-	db     *sql.DB // for the floor, for Solid Queue's technique, and for questions: dbq's own pool, with its settings
+	db     *sql.DB // for Solid Queue's technique and for questions: dbq's own pool, with its settings
 }
 
-func openMySQL(ctx context.Context, dsn, schema string) (*mysqlPlace, error) {
-	pool, err := mysql.Open(ctx, dsn)
-	if err != nil {
-		return nil, redact.Scrub(err, dsn)
+func openMySQL(ctx context.Context, group, dsn, schema string) (*mysqlPlace, error) {
+	p := &mysqlPlace{group: group, dsn: dsn, schema: schema}
+	var err error
+	if p.db, err = p.connect(ctx); err != nil {
+		return nil, err
 	}
-	p := &mysqlPlace{dsn: dsn, schema: schema, db: pool.Write}
 	if err := p.db.PingContext(ctx); err != nil {
 		_ = p.db.Close() // the first error is the one to tell
 		return nil, redact.Scrub(err, dsn)
 	}
 	return p, nil
+}
+
+func (p *mysqlPlace) connect(ctx context.Context) (*sql.DB, error) {
+	pool, err := mysql.Open(ctx, p.dsn)
+	return pool.Write, redact.Scrub(err, p.dsn)
 }
 
 func (p *mysqlPlace) Clear(ctx context.Context) error {
@@ -50,8 +56,10 @@ func (p *mysqlPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client,
 
 // settings are those without which a figure cannot be read.
 func (p *mysqlPlace) settings(ctx context.Context) (string, error) {
-	facts := make([]string, 0, 5)
-	for _, name := range []string{"version", "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog", "innodb_buffer_pool_size"} {
+	var facts []string
+	for _, name := range []string{
+		"version", "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog", "innodb_buffer_pool_size",
+	} {
 		var value string
 		if err := p.db.QueryRowContext(ctx, "SELECT @@"+name).Scan(&value); err != nil {
 			return "", err
@@ -72,11 +80,11 @@ func (p *mysqlPlace) written(ctx context.Context) (int64, error) {
 // schemaName is nobody else's while this process runs.
 func schemaName() string { return fmt.Sprintf("dbqbench%d", os.Getpid()) }
 
-// mysqlEntries are the contenders on a server; group is "MySQL" or "MariaDB".
-func mysqlEntries(p *mysqlPlace, group string) []*entry {
-	all := ourEntries(group, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
-	return append(all,
-		&entry{contender: &solidQueue{place: p}, group: group, name: "Solid Queue's technique", role: peer, singles: true, meanwhile: true, share: 5},
-		&entry{contender: &mysqlFloor{place: p}, group: group, name: "floor", role: floor},
-		&entry{contender: &mysqlFloor{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true})
+func mysqlEntries(p *mysqlPlace) []*entry {
+	all := ourEntries(p.group, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
+	all = append(all, &entry{
+		contender: &solidQueue{place: p}, group: p.group, name: solid, role: peer,
+		singles: true, meanwhile: true, share: 5,
+	})
+	return append(all, floorEntries(p.group, p)...)
 }

@@ -54,15 +54,27 @@ type nodeQueue struct {
 	r     *remote
 }
 
+// countCompleted, with a table behind it, counts the completed jobs and the others of pg-boss and of River.
+const countCompleted = `
+SELECT count(*) FILTER (WHERE state = 'completed'),
+       count(*) FILTER (WHERE state <> 'completed')
+  FROM `
+
 func nodeEntries(p *pgPlace, node *nodeRuntime) []*entry {
-	graphile := &nodeQueue{place: p, node: node, peer: "graphile-worker",
-		count: "SELECT 0, count(*) FROM " + p.schema + "._private_jobs"}
-	boss := &nodeQueue{place: p, node: node, peer: "pg-boss",
-		count: "SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state <> 'completed') FROM " + p.schema + ".job"}
-	const group = "PostgreSQL"
+	graphile := &nodeQueue{
+		place: p, node: node, peer: "graphile-worker",
+		count: "SELECT 0, count(*) FROM " + p.schema + "._private_jobs",
+	}
+	boss := &nodeQueue{place: p, node: node, peer: "pg-boss", count: countCompleted + p.schema + ".job"}
 	return []*entry{
-		{contender: graphile, group: group, name: graphile.peer, role: peer, deletes: true, alone: true, singles: true, meanwhile: true, child: true},
-		{contender: boss, group: group, name: "pg-boss, loop", role: peer, singles: true, meanwhile: true, child: true, share: 5},
+		{
+			contender: graphile, group: postgresDB, name: graphile.peer, role: peer, deletes: true, alone: true,
+			singles: true, meanwhile: true, child: true,
+		},
+		{
+			contender: boss, group: postgresDB, name: "pg-boss, loop", role: peer,
+			singles: true, meanwhile: true, child: true, share: 5,
+		},
 	}
 }
 

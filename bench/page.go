@@ -10,26 +10,32 @@ import (
 const intro = `<!-- Written by bench out of benchmarks.json. Do not edit. -->
 # Benchmarks
 
-Each part was measured in one run, on one machine that ran the clients and the servers, with the contenders taking turns in each round. A figure is
-the median of the rounds, with the least and the most of them. **x peer** is the median divided by that of the best peer, **x floor** by that of the floor;
-of times, statements and bytes less is better, of all else more. Ratios carry over to other machines better than figures do. Every task has a payload of %d bytes of JSON,
-which every handler decodes and then does nothing; every run checks that each task was handled and stored as completed exactly once. What it all means, and
-what else was tried, is in [performance.md](performance.md).
+Each part was measured in one run, on one machine that ran both the clients and the servers. The contenders took turns
+in each round. A figure is the median of the rounds, with their minimum and maximum. **x peer** is the median divided by
+the best peer's, **x floor** the median divided by the floor's. For times, statements and bytes less is better; for all
+other figures more is better. Ratios carry over to other machines better than figures do.
 
-- **dbq, loop** is Checkout of %d and Settle in %d goroutines; **dbq, worker** is package worker with %d handlers, which records each attempt unless said otherwise.
-  A strategy is named where the engine has several; without one it is the engine's default.
-- **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing that handles tasks one
-  by one can be faster. Its drain is the last two.
-- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch each 2 ms, InsertManyFast (COPY) for bulk. It is not measured on
-  SQLite.
-- **graphile-worker** v0.17 runs with the settings of its own benchmark, too: localQueue 500, completeJobBatchDelay 0, 24 jobs at once. It deletes what is completed.
-- **pg-boss, loop** is pg-boss v10 (the last for Node.js 20) by its fetch and complete in batches of 500, in 4 loops: its own workers pause between two fetches. It has a
-  fifth of the tasks: its fetch sorts all that wait, so fewer are faster. Both run in a process of Node.js.
-- **backlite** v0.6 runs with %d workers on one connection, the best found, and with a tenth of the tasks: its claim sorts all that wait, so fewer
-  are faster.
-- **goqite's technique** is one UPDATE … RETURNING and one DELETE for each message; **Solid Queue's technique** is its tables and statements with claims of %d in %d loops. Both are
-  plain loops in Go, with a fifth of the tasks.
-- A figure of completed and deleted tasks is compared with the fastest peer, also one that keeps them.
+Every task has a payload of %d bytes of JSON, which its handler decodes; handlers do nothing else. Every run checks that
+each task was handled and stored as completed exactly once. [performance.md](performance.md) explains the results, and
+says what else was tried.
+
+- **dbq, loop** is Checkout of %d and Settle in %d goroutines. **dbq, worker** is package worker with %d handlers; it
+  records each attempt unless the name says otherwise. A strategy is named where the engine has several; without a name
+  it is the engine's default.
+- **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing
+  that handles tasks one by one can be faster. Its drain is the last two statements.
+- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch every 2 ms, InsertManyFast (COPY)
+  for bulk. It is not measured on SQLite.
+- **graphile-worker** v0.17 also runs with the settings of its own benchmark: localQueue 500, completeJobBatchDelay 0,
+  24 jobs at once. It deletes completed jobs. It runs in a process of Node.js, and so does pg-boss.
+- **pg-boss, loop** is pg-boss v10 (the last for Node.js 20). It fetches and completes in batches of 500, in 4 loops,
+  since its own workers pause between two fetches. It gets a fifth of the tasks: its fetch sorts all waiting tasks, so
+  fewer are faster.
+- **backlite** v0.6 runs with %d workers on one connection, the best setting found. It gets a tenth of the tasks: its
+  claim sorts all waiting tasks, so fewer are faster.
+- **goqite's technique** is one UPDATE … RETURNING and one DELETE for each message. **Solid Queue's technique** is its
+  tables and statements with claims of %d in %d loops. Both are plain loops in Go, with a fifth of the tasks.
+- A figure for deleted tasks is compared with the fastest peer, even if that peer keeps them.
 `
 
 // render makes the page of a folder, and its plots, from what is saved there.
@@ -63,17 +69,24 @@ func render(folder string) error {
 }
 
 var partTitles = map[string]string{
-	partThroughput: "Throughput", partMillion: "Throughput with many tasks", partProcesses: "Several processes", partCost: "What a task costs", partPickup: "Pick-up latency", partGrowth: "Growth",
+	partThroughput: "Throughput",
+	partMillion:    "Throughput with many tasks",
+	partProcesses:  "Several processes",
+	partCost:       "What a task costs",
+	partPickup:     "Pick-up latency",
+	partGrowth:     "Growth",
 }
 
 var partNotes = map[string]string{
-	partProcesses: "Each process is one of its own with its own connections, all on the same machine.",
-	partCost: "Statements are counted between client and server, BEGIN and COMMIT too; bytes are what the server wrote to its WAL or redo log meanwhile. Both are of a bulk " +
-		"enqueue and the drain, divided by the tasks. Enqueues are in batches of 5000.",
-	partPickup: "From when an enqueue is acknowledged to when its handler starts. Half load is the same rate for all on a server: half of what the slowest of them keeps up " +
-		"with, enqueued one by one by 4 producers. \"By notification\" enqueues by another client than the worker's. \"Enqueue and pick-up\" is from the call that enqueues, so that it does not matter which " +
-		"part of the work comes before its answer.",
-	partGrowth: "\"x floor\" is here the ratio to the first line.",
+	partProcesses: "Each is a separate process with its own connections, all on the same machine.",
+	partCost: `Statements are counted between client and server, including BEGIN and COMMIT. Bytes are what the server
+wrote to its WAL or redo log meanwhile. Both are for a bulk enqueue and its drain, divided by the number of tasks.
+Enqueues are in batches of 5000.`,
+	partPickup: `The time from the acknowledgement of an enqueue to the start of its handler. Half load is the same rate
+for all contenders on a server: half of what the slowest of them keeps up with, enqueued one by one by 4 producers. With
+"by notification", another client than the worker's enqueues. "Enqueue and pick-up" starts at the call that enqueues, so
+that it does not matter which part of the work comes before the acknowledgement.`,
+	partGrowth: `Here "x floor" is the ratio to the first line.`,
 }
 
 func (p part) page(b *strings.Builder, plots string) error {
@@ -113,7 +126,8 @@ func tables(b *strings.Builder, rows []result) {
 			f = row.Figure
 			fmt.Fprintf(b, "\n| %s | %s | min - max | x peer | x floor | tasks |\n|---|--:|--:|--:|--:|--:|\n", f, row.Unit)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s - %s | %s | %s | %d |\n", row.Contender, amount(row.Median), amount(row.Min), amount(row.Max),
+		fmt.Fprintf(b, "| %s | %s | %s - %s | %s | %s | %d |\n",
+			row.Contender, amount(row.Median), amount(row.Min), amount(row.Max),
 			ratio(row.PerPeer), ratio(max(row.PerFloor, row.PerBase)), row.Tasks)
 	}
 }

@@ -71,8 +71,8 @@ func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 		}
 	}
 	if s.pg != nil {
-		quiet := &entry{contender: &pgFloor{place: s.pg}, group: "PostgreSQL", name: "dbq without notifications", role: ours}
-		notified := &entry{contender: quiet.contender, group: "PostgreSQL", name: "dbq with notifications", role: ours}
+		quiet := &entry{group: postgresDB, name: "dbq without notifications", role: ours}
+		notified := &entry{group: postgresDB, name: "dbq with notifications", role: ours}
 		entries = append(entries, quiet, notified)
 		for range o.rounds {
 			for _, producers := range []int{1, 4, 16} {
@@ -99,7 +99,10 @@ type times struct {
 }
 
 func newTimes() *times {
-	return &times{called: map[int]time.Time{}, acked: map[int]time.Time{}, started: map[int]time.Time{}, starting: make(chan int, 1<<20)}
+	return &times{
+		called: map[int]time.Time{}, acked: map[int]time.Time{}, started: map[int]time.Time{},
+		starting: make(chan int, 1<<20),
+	}
 }
 
 func (t *times) start(number int, at time.Time) {
@@ -110,7 +113,7 @@ func (t *times) start(number int, at time.Time) {
 }
 
 // put enqueues a task and notes when.
-func (t *times) put(ctx context.Context, number int, enqueue func(context.Context, int) error) error {
+func (t *times) put(ctx context.Context, number int, enqueue enqueuer) error {
 	called := time.Now()
 	if err := enqueue(ctx, number); err != nil {
 		return err
@@ -155,7 +158,9 @@ func (t *times) waits(since map[int]time.Time) []time.Duration {
 }
 
 // use runs f while a worker works.
-func (w *way) use(ctx context.Context, f func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error) (*times, error) {
+func (w *way) use(
+	ctx context.Context, f func(ctx context.Context, enqueue enqueuer, t *times) error,
+) (*times, error) {
 	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)
 	defer cancel()
 	t := newTimes()
@@ -177,7 +182,7 @@ func (w *way) use(ctx context.Context, f func(ctx context.Context, enqueue func(
 // full is how many tasks a second are enqueued one by one, and started, when nobody waits.
 func (w *way) full(ctx context.Context, o options) (float64, error) {
 	var rate float64
-	_, err := w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
+	_, err := w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
 		begin := time.Now()
 		n, err := produce(ctx, enqueue, t, o.loadTime(), 0)
 		if err == nil {
@@ -197,7 +202,9 @@ func (o options) loadTime() time.Duration {
 }
 
 // produce enqueues one by one for a while, perSecond tasks or, if that is 0, as fast as it goes. It returns how many.
-func produce(ctx context.Context, enqueue func(context.Context, int) error, t *times, during time.Duration, perSecond float64) (int, error) {
+func produce(
+	ctx context.Context, enqueue enqueuer, t *times, during time.Duration, perSecond float64,
+) (int, error) {
 	begin := time.Now()
 	until := begin.Add(during)
 	counts := make([]int, loadProducers)
@@ -205,10 +212,11 @@ func produce(ctx context.Context, enqueue func(context.Context, int) error, t *t
 	for p := range loadProducers {
 		group.Go(func() error {
 			for i := 0; time.Now().Before(until); i++ {
-				if perSecond > 0 { // who is late catches up
-					time.Sleep(time.Until(begin.Add(time.Duration(float64(i*loadProducers+p) / perSecond * float64(time.Second)))))
-				}
 				number := i*loadProducers + p
+				if perSecond > 0 { // a producer that is late catches up
+					at := time.Duration(float64(number) / perSecond * float64(time.Second))
+					time.Sleep(time.Until(begin.Add(at)))
+				}
 				if err := t.put(ctx, number, enqueue); err != nil {
 					return err
 				}
@@ -237,7 +245,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	if o.smoke {
 		n = 20
 	}
-	t, err := w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
+	t, err := w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
 		for i := range n {
 			time.Sleep(pickupPause)
 			if err := t.put(ctx, i, enqueue); err != nil {
@@ -253,7 +261,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 		return err
 	}
 	add(t, t.acked, pickupP50, pickupP95, pickupP99)
-	t, err = w.use(ctx, func(ctx context.Context, enqueue func(context.Context, int) error, t *times) error {
+	t, err = w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
 		n, err := produce(ctx, enqueue, t, o.loadTime(), perSecond)
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ const poolConns = 16
 type pgPlace struct {
 	dsn    string
 	schema string
-	pool   *pgxpool.Pool // for the floor, and for questions
+	pool   *pgxpool.Pool // for questions, and for the floor
 }
 
 func openPostgres(ctx context.Context, dsn, schema string) (*pgPlace, error) {
@@ -52,7 +52,9 @@ func (p *pgPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, er
 
 // settings are those without which a figure cannot be read.
 func (p *pgPlace) settings(ctx context.Context) (string, error) {
-	names := []string{"server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level", "shared_buffers", "max_wal_size"}
+	names := []string{
+		"server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level", "shared_buffers", "max_wal_size",
+	}
 	facts := make([]string, len(names))
 	for i, name := range names {
 		var value string
@@ -71,10 +73,10 @@ func (p *pgPlace) written(ctx context.Context) (bytes int64, err error) {
 }
 
 func postgresEntries(p *pgPlace) []*entry {
-	const group = "PostgreSQL"
-	all := ourEntries(group, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
-	return append(all,
-		&entry{contender: &riverJobs{place: p}, group: group, name: "River", role: peer, singles: true, meanwhile: true, child: true},
-		&entry{contender: &pgFloor{place: p}, group: group, name: "floor", role: floor},
-		&entry{contender: &pgFloor{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true})
+	all := ourEntries(postgresDB, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
+	all = append(all, &entry{
+		contender: &riverJobs{place: p}, group: postgresDB, name: "River", role: peer,
+		singles: true, meanwhile: true, child: true,
+	})
+	return append(all, floorEntries(postgresDB, p)...)
 }

@@ -50,5 +50,5 @@ func drainByProcesses(ctx context.Context, on *servers, e *entry, count, n int) 
 	if err != nil {
 		return 0, err
 	}
-	return took, phase(ctx, func(ctx context.Context) error { return checkCounts(ctx, e, n, done) })
+	return took, checkCounts(ctx, e, n, done)
 }

@@ -58,7 +58,10 @@ type reply struct {
 const stopTimeout = 10 * time.Second
 
 func startRemote(cmd *exec.Cmd) (*remote, error) {
-	r := &remote{cmd: cmd, waiting: map[int]chan reply{}, ended: make(chan struct{}), handled: func(int) {}, started: func(int, time.Time) {}}
+	r := &remote{
+		cmd: cmd, waiting: map[int]chan reply{}, ended: make(chan struct{}),
+		handled: func(int) {}, started: func(int, time.Time) {},
+	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -54,7 +54,9 @@ func save(folder string, p part) error {
 		return err
 	}
 	r.Parts = append(slices.DeleteFunc(r.Parts, func(old part) bool { return old.Name == p.Name }), p)
-	slices.SortFunc(r.Parts, func(a, b part) int { return slices.Index(allParts, a.Name) - slices.Index(allParts, b.Name) })
+	slices.SortFunc(r.Parts, func(a, b part) int {
+		return slices.Index(allParts, a.Name) - slices.Index(allParts, b.Name)
+	})
 	var b strings.Builder
 	if err := r.writeJSON(&b); err != nil {
 		return err
@@ -87,7 +89,8 @@ func figures() []figure {
 	for _, n := range processCounts {
 		all = append(all, processFigure(n))
 	}
-	all = append(all, statements, written, emptyCheckouts, conflicts, pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99)
+	all = append(all, statements, written, emptyCheckouts, conflicts,
+		pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99)
 	for _, n := range []int{1, 4, 16} {
 		all = append(all, costFigure(n))
 	}
@@ -139,8 +142,10 @@ func rowsOf(entries []*entry, s samples, group string, f figure) []result {
 		if e.deletes && f != drainDelete && f != bulk && !strings.HasPrefix(string(f), "single") {
 			name += deleting
 		}
-		rows = append(rows, result{Group: group, Figure: f, Unit: f.unit(), Contender: name, Role: e.role, Tasks: s[e][f].tasks,
-			Median: median(values), Min: values[0], Max: values[len(values)-1]})
+		rows = append(rows, result{
+			Group: group, Figure: f, Unit: f.unit(), Contender: name, Role: e.role, Tasks: s[e][f].tasks,
+			Median: median(values), Min: values[0], Max: values[len(values)-1],
+		})
 	}
 	return rows
 }
@@ -174,14 +179,16 @@ func (r *report) writeJSON(w io.Writer) error {
 func (r *report) writeText(w io.Writer) error {
 	var b strings.Builder
 	for _, p := range r.Parts {
-		fmt.Fprintf(&b, "\n%s: %s, %s, %d rounds in %s\n%s\n", p.Name, p.Command, p.Machine, p.Rounds, p.Took, strings.Join(p.Engines, "\n"))
+		fmt.Fprintf(&b, "\n%s: %s, %s, %d rounds in %s\n%s\n",
+			p.Name, p.Command, p.Machine, p.Rounds, p.Took, strings.Join(p.Engines, "\n"))
 		last := ""
 		for _, row := range p.Results {
 			if title := row.Group + ": " + string(row.Figure); title != last {
 				last = title
 				fmt.Fprintf(&b, "\n%-72s %12s  %20s  %6s  %7s\n", title, row.Unit, "min - max", "x peer", "x floor")
 			}
-			fmt.Fprintf(&b, "  %-70s %12s  %20s  %6s  %7s\n", row.Contender, amount(row.Median), amount(row.Min)+" - "+amount(row.Max),
+			fmt.Fprintf(&b, "  %-70s %12s  %20s  %6s  %7s\n",
+				row.Contender, amount(row.Median), amount(row.Min)+" - "+amount(row.Max),
 				ratio(row.PerPeer), ratio(max(row.PerFloor, row.PerBase)))
 		}
 	}

@@ -60,7 +60,10 @@ func (r *riverJobs) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Schema: r.place.schema, Logger: slog.New(slog.DiscardHandler)})
+	m, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{
+		Schema: r.place.schema,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
@@ -139,8 +142,7 @@ func (r *riverJobs) Work(ctx context.Context, stop <-chan struct{}, handled func
 }
 
 func (r *riverJobs) Stored(ctx context.Context) (completed, others int, err error) {
-	err = r.place.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state <> 'completed')
-  FROM `+r.place.schema+`.river_job`).Scan(&completed, &others)
+	err = r.place.pool.QueryRow(ctx, countCompleted+r.place.schema+".river_job").Scan(&completed, &others)
 	return completed, others, err
 }
 

@@ -32,7 +32,9 @@ func (d *serverDSNs) flags(set *flag.FlagSet) {
 			}
 		}
 		*to = value
-		set.Func(name, "DSN of a server; without it, the first set of "+strings.Join(dsnVariables[name], ", ")+"; \"none\" leaves it out", func(s string) error {
+		usage := "DSN of a server; without it, the first set of " + strings.Join(dsnVariables[name], ", ") +
+			"; \"none\" leaves it out"
+		set.Func(name, usage, func(s string) error {
 			if *to = s; s == "none" {
 				*to = ""
 			}
@@ -47,8 +49,7 @@ type servers struct {
 	schema  string
 	folder  string // of SQLite's files
 	pg      *pgPlace
-	mysql   *mysqlPlace
-	mariadb *mysqlPlace
+	mysqls  []*mysqlPlace
 	node    *nodeRuntime
 	skipped []string
 }
@@ -56,22 +57,24 @@ type servers struct {
 func openServers(ctx context.Context, d serverDSNs, schema, folder string) (s *servers, err error) {
 	s = &servers{dsns: d, schema: schema, folder: folder}
 	skip := func(what, flag string) {
-		s.skipped = append(s.skipped, fmt.Sprintf("%s: no -%s, and none of these is set: %s", what, flag, strings.Join(dsnVariables[flag], ", ")))
+		s.skipped = append(s.skipped, fmt.Sprintf("%s: no -%s, and none of these is set: %s",
+			what, flag, strings.Join(dsnVariables[flag], ", ")))
 	}
 	if d.Postgres == "" {
-		skip("PostgreSQL", "postgres")
+		skip(postgresDB, "postgres")
 	} else if s.pg, err = openPostgres(ctx, d.Postgres, schema); err != nil {
-		return s, errors.Join(fmt.Errorf("PostgreSQL: %w", err), s.close(ctx))
+		return s, errors.Join(fmt.Errorf("%s: %w", postgresDB, err), s.close(ctx))
 	}
-	if d.MySQL == "" {
-		skip("MySQL", "mysql")
-	} else if s.mysql, err = openMySQL(ctx, d.MySQL, schema); err != nil {
-		return s, errors.Join(fmt.Errorf("MySQL: %w", err), s.close(ctx))
-	}
-	if d.MariaDB == "" {
-		skip("MariaDB", "mariadb")
-	} else if s.mariadb, err = openMySQL(ctx, d.MariaDB, schema); err != nil {
-		return s, errors.Join(fmt.Errorf("MariaDB: %w", err), s.close(ctx))
+	for _, m := range []struct{ group, flag, dsn string }{{mysqlDB, "mysql", d.MySQL}, {mariaDB, "mariadb", d.MariaDB}} {
+		if m.dsn == "" {
+			skip(m.group, m.flag)
+			continue
+		}
+		p, err := openMySQL(ctx, m.group, m.dsn, schema)
+		if err != nil {
+			return s, errors.Join(fmt.Errorf("%s: %w", m.group, err), s.close(ctx))
+		}
+		s.mysqls = append(s.mysqls, p)
 	}
 	return s, nil
 }
@@ -96,11 +99,8 @@ func (s *servers) entries() []*entry {
 			all = append(all, nodeEntries(s.pg, s.node)...)
 		}
 	}
-	if s.mysql != nil {
-		all = append(all, mysqlEntries(s.mysql, "MySQL")...)
-	}
-	if s.mariadb != nil {
-		all = append(all, mysqlEntries(s.mariadb, "MariaDB")...)
+	for _, m := range s.mysqls {
+		all = append(all, mysqlEntries(m)...)
 	}
 	return append(all, sqliteEntries(s.folder)...)
 }
@@ -117,20 +117,14 @@ func (s *servers) settings(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, "PostgreSQL: "+line)
+		lines = append(lines, postgresDB+": "+line)
 	}
-	for _, m := range []struct {
-		name  string
-		place *mysqlPlace
-	}{{"MySQL", s.mysql}, {"MariaDB", s.mariadb}} {
-		if m.place == nil {
-			continue
-		}
-		line, err := m.place.settings(ctx)
+	for _, m := range s.mysqls {
+		line, err := m.settings(ctx)
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, m.name+": "+line)
+		lines = append(lines, m.group+": "+line)
 	}
 	return append(lines, sqlite), nil
 }
@@ -142,10 +136,8 @@ func (s *servers) close(ctx context.Context) error {
 		errs = append(errs, phase(ctx, s.pg.Clear))
 		s.pg.pool.Close()
 	}
-	for _, m := range []*mysqlPlace{s.mysql, s.mariadb} {
-		if m != nil {
-			errs = append(errs, phase(ctx, m.Clear), m.db.Close())
-		}
+	for _, m := range s.mysqls {
+		errs = append(errs, phase(ctx, m.Clear), m.db.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -30,21 +30,96 @@ const (
 	deadlock     = 1213
 )
 
-// solidTables: {s} is the database.
+// In all statements {s} is the database.
 var solidTables = []string{
-	`CREATE DATABASE {s}`,
-	`CREATE TABLE {s}.jobs (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, queue_name VARCHAR(255) NOT NULL, class_name VARCHAR(255) NOT NULL,
-  arguments TEXT, priority INT NOT NULL DEFAULT 0, active_job_id VARCHAR(255), scheduled_at DATETIME(6), finished_at DATETIME(6),
-  concurrency_key VARCHAR(255), created_at DATETIME(6) NOT NULL, updated_at DATETIME(6) NOT NULL,
-  KEY (active_job_id), KEY (class_name), KEY (finished_at), KEY (queue_name, finished_at), KEY (scheduled_at, finished_at)) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`,
-	`CREATE TABLE {s}.ready (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, job_id BIGINT NOT NULL, queue_name VARCHAR(255) NOT NULL,
-  priority INT NOT NULL DEFAULT 0, created_at DATETIME(6) NOT NULL,
-  UNIQUE KEY (job_id), KEY (priority, job_id), KEY (queue_name, priority, job_id),
-  FOREIGN KEY (job_id) REFERENCES jobs (id) ON DELETE CASCADE) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`,
-	`CREATE TABLE {s}.claimed (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, job_id BIGINT NOT NULL, process_id BIGINT, created_at DATETIME(6) NOT NULL,
-  UNIQUE KEY (job_id), KEY (process_id, job_id),
-  FOREIGN KEY (job_id) REFERENCES jobs (id) ON DELETE CASCADE) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`,
+	`CREATE DATABASE {s}`, `
+CREATE TABLE {s}.jobs (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  queue_name VARCHAR(255) NOT NULL,
+  class_name VARCHAR(255) NOT NULL,
+  arguments TEXT,
+  priority INT NOT NULL DEFAULT 0,
+  active_job_id VARCHAR(255),
+  scheduled_at DATETIME(6),
+  finished_at DATETIME(6),
+  concurrency_key VARCHAR(255),
+  created_at DATETIME(6) NOT NULL,
+  updated_at DATETIME(6) NOT NULL,
+  KEY (active_job_id),
+  KEY (class_name),
+  KEY (finished_at),
+  KEY (queue_name, finished_at),
+  KEY (scheduled_at, finished_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`, `
+CREATE TABLE {s}.ready (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  job_id BIGINT NOT NULL,
+  queue_name VARCHAR(255) NOT NULL,
+  priority INT NOT NULL DEFAULT 0,
+  created_at DATETIME(6) NOT NULL,
+  UNIQUE KEY (job_id),
+  KEY (priority, job_id),
+  KEY (queue_name, priority, job_id),
+  FOREIGN KEY (job_id) REFERENCES jobs (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`, `
+CREATE TABLE {s}.claimed (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  job_id BIGINT NOT NULL,
+  process_id BIGINT,
+  created_at DATETIME(6) NOT NULL,
+  UNIQUE KEY (job_id),
+  KEY (process_id, job_id),
+  FOREIGN KEY (job_id) REFERENCES jobs (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`,
 }
+
+// Those that end in VALUES or IN go on with rows, or ids in parentheses.
+const (
+	solidAddJobs = `
+INSERT INTO {s}.jobs
+       (queue_name, class_name, arguments, active_job_id, scheduled_at, created_at, updated_at)
+VALUES `
+	solidAddReady = `
+INSERT INTO {s}.ready (job_id, queue_name, priority, created_at)
+VALUES `
+	solidLockReady = `
+SELECT job_id
+  FROM {s}.ready
+ WHERE queue_name = 'bench'
+ ORDER BY priority, job_id
+ LIMIT ?
+   FOR UPDATE SKIP LOCKED`
+	solidAddClaimed = `
+INSERT INTO {s}.claimed (job_id, process_id, created_at)
+VALUES `
+	solidClaimed = `
+SELECT job_id
+  FROM {s}.claimed
+ WHERE process_id = ? AND job_id IN `
+	solidRemoveReady = `
+DELETE FROM {s}.ready
+ WHERE job_id IN `
+	solidArguments = `
+SELECT arguments
+  FROM {s}.jobs
+ WHERE id IN `
+	solidFinish = `
+UPDATE {s}.jobs
+   SET finished_at = UTC_TIMESTAMP(6), updated_at = UTC_TIMESTAMP(6)
+ WHERE id = ?`
+	solidRemoveClaimed = `
+DELETE FROM {s}.claimed
+ WHERE job_id = ?`
+	solidCount = `
+SELECT count(finished_at),
+       count(*) - count(finished_at)
+         + (SELECT count(*) FROM {s}.claimed)
+         + (SELECT count(*)
+              FROM {s}.ready AS r
+              JOIN {s}.jobs AS d ON d.id = r.job_id
+             WHERE d.finished_at IS NOT NULL)
+  FROM {s}.jobs`
+)
 
 func (s *solidQueue) text(t string) string { return strings.ReplaceAll(t, "{s}", s.place.schema) }
 
@@ -71,8 +146,7 @@ func (s *solidQueue) Enqueue(ctx context.Context, from, to, batch int) error {
 				rows[i] = "('bench', 'Bench', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
 				args = append(args, newPayload(from+i).encode(), fmt.Sprintf("%036d", from+i))
 			}
-			result, err := tx.ExecContext(ctx, s.text(`INSERT INTO {s}.jobs (queue_name, class_name, arguments, active_job_id, scheduled_at, created_at, updated_at) VALUES `)+
-				strings.Join(rows, ", "), args...)
+			result, err := tx.ExecContext(ctx, s.text(solidAddJobs)+strings.Join(rows, ", "), args...)
 			if err != nil {
 				return err
 			}
@@ -83,7 +157,7 @@ func (s *solidQueue) Enqueue(ctx context.Context, from, to, batch int) error {
 			for i := range rows {
 				rows[i] = fmt.Sprintf("(%d, 'bench', 0, UTC_TIMESTAMP(6))", first+int64(i))
 			}
-			_, err = tx.ExecContext(ctx, s.text(`INSERT INTO {s}.ready (job_id, queue_name, priority, created_at) VALUES `)+strings.Join(rows, ", "))
+			_, err = tx.ExecContext(ctx, s.text(solidAddReady)+strings.Join(rows, ", "))
 			return err
 		})
 	})
@@ -151,7 +225,7 @@ func (s *solidQueue) Work(ctx context.Context, stop <-chan struct{}, handled fun
 func (s *solidQueue) claim(ctx context.Context, process int) (ids []int64, arguments []string, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		ids = nil // of a try before
-		jobs, err := numbers(ctx, tx, s.text(`SELECT job_id FROM {s}.ready WHERE queue_name = 'bench' ORDER BY priority, job_id LIMIT ? FOR UPDATE SKIP LOCKED`), solidClaim)
+		jobs, err := numbers(ctx, tx, s.text(solidLockReady), solidClaim)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
@@ -159,19 +233,20 @@ func (s *solidQueue) claim(ctx context.Context, process int) (ids []int64, argum
 		for i, id := range jobs {
 			rows[i] = fmt.Sprintf("(%d, %d, UTC_TIMESTAMP(6))", id, process)
 		}
-		if _, err := tx.ExecContext(ctx, s.text(`INSERT INTO {s}.claimed (job_id, process_id, created_at) VALUES `)+strings.Join(rows, ", ")); err != nil {
+		if _, err := tx.ExecContext(ctx, s.text(solidAddClaimed)+strings.Join(rows, ", ")); err != nil {
 			return err
 		}
-		if ids, err = numbers(ctx, tx, s.text(`SELECT job_id FROM {s}.claimed WHERE job_id IN (`)+list(jobs)+`) AND process_id = ? ORDER BY job_id`, process); err != nil {
+		ids, err = numbers(ctx, tx, s.text(solidClaimed)+list(jobs)+" ORDER BY job_id", process)
+		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, s.text(`DELETE FROM {s}.ready WHERE job_id IN (`)+list(ids)+`)`)
+		_, err = tx.ExecContext(ctx, s.text(solidRemoveReady)+list(ids))
 		return err
 	})
 	if err != nil || len(ids) == 0 {
 		return nil, nil, err
 	}
-	rows, err := s.place.db.QueryContext(ctx, s.text(`SELECT arguments FROM {s}.jobs WHERE id IN (`)+list(ids)+`) ORDER BY id`)
+	rows, err := s.place.db.QueryContext(ctx, s.text(solidArguments)+list(ids)+" ORDER BY id")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,10 +266,10 @@ func (s *solidQueue) claim(ctx context.Context, process int) (ids []int64, argum
 
 func (s *solidQueue) finish(ctx context.Context, id int64) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.text(`UPDATE {s}.jobs SET finished_at = UTC_TIMESTAMP(6), updated_at = UTC_TIMESTAMP(6) WHERE id = ?`), id); err != nil {
+		if _, err := tx.ExecContext(ctx, s.text(solidFinish), id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, s.text(`DELETE FROM {s}.claimed WHERE job_id = ?`), id)
+		_, err := tx.ExecContext(ctx, s.text(solidRemoveClaimed), id)
 		return err
 	})
 }
@@ -215,14 +290,13 @@ func numbers(ctx context.Context, tx *sql.Tx, text string, args ...any) (out []i
 	return out, rows.Err()
 }
 
+// list is the ids in parentheses.
 func list(ids []int64) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
+	return "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]") + ")"
 }
 
 func (s *solidQueue) Stored(ctx context.Context) (completed, others int, err error) {
-	err = s.place.db.QueryRowContext(ctx, s.text(`SELECT count(finished_at),
-  count(*) - count(finished_at) + (SELECT count(*) FROM {s}.claimed) + (SELECT count(*) FROM {s}.ready AS r JOIN {s}.jobs AS d ON d.id = r.job_id WHERE d.finished_at IS NOT NULL)
-  FROM {s}.jobs`)).Scan(&completed, &others)
+	err = s.place.db.QueryRowContext(ctx, s.text(solidCount)).Scan(&completed, &others)
 	return completed, others, err
 }
 

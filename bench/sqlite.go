@@ -35,7 +35,9 @@ func (p *sqlitePlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client
 
 // db opens the file with the same settings for what is not dbq.
 func (p *sqlitePlace) db(conns int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", "file:"+p.file()+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=wal_autocheckpoint(4000)&_pragma=busy_timeout(60000)&_pragma=synchronous("+p.synchronous+")")
+	settings := "?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=wal_autocheckpoint(4000)" +
+		"&_pragma=busy_timeout(60000)&_pragma=synchronous(" + p.synchronous + ")"
+	db, err := sql.Open("sqlite", "file:"+p.file()+settings)
 	if err == nil {
 		db.SetMaxOpenConns(conns)
 		db.SetMaxIdleConns(conns)
@@ -61,12 +63,19 @@ func sqliteEntries(folder string) []*entry {
 		group := "SQLite, synchronous=" + synchronous
 		all = append(all, ourEntries(group, p)...)
 		all = append(all,
-			&entry{contender: &backliteTasks{place: p}, group: group, name: "backlite", role: peer, singles: true, share: 10},
-			&entry{contender: &backliteTasks{place: p, deletes: true}, group: group, name: "backlite", role: peer, deletes: true, share: 10},
-			&entry{contender: &goqiteLoop{place: p}, group: group, name: "goqite's technique", role: peer, deletes: true, alone: true,
-				singles: true, meanwhile: true, share: 5},
-			&entry{contender: &sqliteFloor{place: p}, group: group, name: "floor", role: floor},
-			&entry{contender: &sqliteFloor{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true})
+			&entry{
+				contender: &backliteTasks{place: p}, group: group, name: "backlite", role: peer,
+				singles: true, share: 10,
+			},
+			&entry{
+				contender: &backliteTasks{place: p, deletes: true}, group: group, name: "backlite", role: peer,
+				deletes: true, share: 10,
+			},
+			&entry{
+				contender: &goqiteLoop{place: p}, group: group, name: "goqite's technique", role: peer,
+				deletes: true, alone: true, singles: true, meanwhile: true, share: 5,
+			})
+		all = append(all, floorEntries(group, p)...)
 	}
 	return all
 }

@@ -14,9 +14,15 @@ import (
 // way is one way for an enqueue to reach a worker.
 type way struct {
 	*entry
-	// start starts a worker, which tells when it starts a task; enqueue enqueues one.
-	start func(ctx context.Context, started func(number int, at time.Time)) (enqueue func(ctx context.Context, number int) error, stop func() error, err error)
+	// start starts a worker, which reports when it starts a task. It returns what enqueues a task, and what stops the
+	// worker.
+	start starter
 }
+
+type (
+	enqueuer = func(ctx context.Context, number int) error
+	starter  = func(ctx context.Context, started func(number int, at time.Time)) (enqueuer, func() error, error)
+)
 
 // ways are grouped by server.
 func (s *servers) ways() [][]*way {
@@ -25,32 +31,31 @@ func (s *servers) ways() [][]*way {
 	}
 	full := &sqlitePlace{folder: s.folder, synchronous: "full"}
 	all := [][]*way{{mine("SQLite, synchronous=full", "dbq in the process", full, false)}}
-	for group, p := range map[string]*mysqlPlace{"MySQL": s.mysql, "MariaDB": s.mariadb} {
-		if p != nil {
-			all = append(all, []*way{mine(group, "dbq in the process", p, false)})
-		}
+	for _, m := range s.mysqls {
+		all = append(all, []*way{mine(m.group, "dbq in the process", m, false)})
 	}
 	if s.pg == nil {
 		return all
 	}
-	const group = "PostgreSQL"
+	const group = postgresDB
 	ways := []*way{
 		mine(group, "dbq in the process", s.pg, false),
-		mine(group, "dbq by notification", s.pg, true),
+		mine(group, notified, s.pg, true),
 		mine(group, "dbq by polling alone", s.pg, true, dbq.WithoutNotify()),
 		{&entry{contender: &riverJobs{place: s.pg}, group: group, name: "River", role: peer}, riverPickup(s.pg)},
 	}
 	if s.node != nil {
 		n := nodeEntries(s.pg, s.node)[0]
-		ways = append(ways, &way{&entry{contender: n.contender, group: group, name: n.name, role: peer}, nodePickup(n.contender.(*nodeQueue))})
+		ways = append(ways, &way{
+			&entry{contender: n.contender, group: group, name: n.name, role: peer},
+			nodePickup(n.contender.(*nodeQueue)),
+		})
 	}
 	return append(all, ways)
 }
 
-type starter = func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error)
-
 func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
-	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
+	return func(ctx context.Context, started func(int, time.Time)) (enqueuer, func() error, error) {
 		if err := p.Clear(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -64,12 +69,13 @@ func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
 				return nil, nil, err
 			}
 		}
-		run := worker.Worker{Queue: c.Queue("bench"), Concurrency: handlers, Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
+		handle := func(_ context.Context, t dbq.Task) error {
 			at := time.Now()
 			number, err := numberOf(t.Payload)
 			started(number, at)
 			return err
-		})}
+		}
+		run := worker.Worker{Queue: c.Queue("bench"), Concurrency: handlers, Handler: worker.Func(handle)}
 		working, stop := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- run.Run(working) }()
@@ -91,7 +97,7 @@ func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
 }
 
 func riverPickup(p *pgPlace) starter {
-	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
+	return func(ctx context.Context, started func(int, time.Time)) (enqueuer, func() error, error) {
 		r := &riverJobs{place: p}
 		if err := r.Prepare(ctx); err != nil {
 			return nil, nil, err
@@ -118,7 +124,7 @@ func riverPickup(p *pgPlace) starter {
 }
 
 func nodePickup(n *nodeQueue) starter {
-	return func(ctx context.Context, started func(int, time.Time)) (func(context.Context, int) error, func() error, error) {
+	return func(ctx context.Context, started func(int, time.Time)) (enqueuer, func() error, error) {
 		if err := n.Prepare(ctx); err != nil {
 			return nil, nil, err
 		}

@@ -1,5 +1,5 @@
-// A contender that runs in Node.js: node peer.mjs graphile-worker|pg-boss. It answers the requests of ../remote.go, lines of JSON on its
-// standard input, by lines of JSON on its standard output.
+// A contender that runs in Node.js: node peer.mjs graphile-worker|pg-boss. It reads the requests of ../remote.go, lines
+// of JSON, from its standard input, and writes the replies to its standard output.
 import { createInterface } from "node:readline";
 import * as graphile from "./graphile-worker.mjs";
 import * as boss from "./pg-boss.mjs";
