@@ -18,7 +18,8 @@ type floorPlace interface {
 	floorSQL() floorSQL
 }
 
-// floorSQL are an engine's statements over dbq's table. In them {task} is the table, and {now} the time in microseconds.
+// floorSQL are an engine's statements over dbq's table. In them {task} is the table, and {now} the time in
+// microseconds.
 type floorSQL struct {
 	task, now string
 	// insert returns a statement for n tasks. Its arguments are the first number and the one after the last; {state}

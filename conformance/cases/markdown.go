@@ -14,8 +14,10 @@ func Markdown() string {
 	cases := All()
 	fmt.Fprintf(&b, `# What the conformance suite checks
 
-Generated from the suite; do not edit. Each of the %d cases checks a law that every engine must keep. Cases marked * run
-under each strategy of the server, the others once. A failed case prints its law.
+Generated from the suite by `+"`go generate ./...`"+`; do not edit.
+
+Each of the %d cases checks a law that every engine must keep. A case marked * runs under each strategy of the server,
+any other case once. A failed case prints its law.
 `, len(cases))
 	for _, group := range groups() {
 		if len(group) == 0 {
@@ -41,9 +43,9 @@ under each strategy of the server, the others once. A failed case prints its law
 // transitionTable shows where each action leads from each situation. An empty cell is a refusal.
 func transitionTable() string {
 	var b strings.Builder
-	b.WriteString(`Every action on a task in every situation, generated from package state. A cell names the state that the
-action must lead to. An empty cell means that the action must be refused, with the documented error, and must
-leave the row unchanged. The cases are named action/situation; those of checkout run under each strategy.
+	b.WriteString(`Every action on a task in every situation, generated from package state. A cell names the state that the action must
+lead to. An empty cell means that the action must be refused with the documented error, and must leave the row
+unchanged. The cases are named action/situation; those of checkout run under each strategy.
 
 | situation |`)
 	list := actions()
