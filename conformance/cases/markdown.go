@@ -43,9 +43,9 @@ any other case once. A failed case prints its law.
 // transitionTable shows where each action leads from each situation. An empty cell is a refusal.
 func transitionTable() string {
 	var b strings.Builder
-	b.WriteString(`Every action on a task in every situation, generated from package state. A cell names the state that the action must
-lead to. An empty cell means that the action must be refused with the documented error, and must leave the row
-unchanged. The cases are named action/situation; those of checkout run under each strategy.
+	b.WriteString(`Every action on a task in every situation, generated from package state. A cell names the state
+that the action must lead to. An empty cell means that the action must be refused with the documented error, and must
+leave the row unchanged. The cases are named action/situation; those of checkout run under each strategy.
 
 | situation |`)
 	list := actions()
