@@ -36,7 +36,8 @@ func TestBindValue(t *testing.T) {
 		{"numbers", []int64{1, 2}, ora.NewBatch([]int64{1, 2})},
 		{"numbers or null", []*int64{nil, &n}, ora.NewBatch([]*int64{nil, &n})},
 		{"texts", []string{"", "x"}, ora.NewBatch([]string{"", "x"})},
-		{"results, all BLOB", [][]byte{nil, {}, []byte("r"), long}, ora.NewBatch([]ora.Blob{{}, {Data: []byte{}}, {Data: []byte("r")}, {Data: long}})},
+		{"results, all BLOB", [][]byte{nil, {}, []byte("r"), long},
+			ora.NewBatch([]ora.Blob{{}, {Data: []byte{}}, {Data: []byte("r")}, {Data: long}})},
 	} {
 		if got := (Dialect{}).BindValue(c.got); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %#v, want %#v", c.name, got, c.want)
@@ -47,7 +48,10 @@ func TestBindValue(t *testing.T) {
 // database/sql must hand these to the driver as they are, and not as what their Value method says.
 func TestTheDriverTakesWhatIsBound(t *testing.T) {
 	t.Parallel()
-	for _, v := range []any{uuid.UUID{1}, "x", (*string)(nil), int64(1), (*int64)(nil), 3, []byte("p"), make([]byte, inlineBytes+1), []uuid.UUID{{1}}, [][]byte{nil}} {
+	for _, v := range []any{
+		uuid.UUID{1}, "x", (*string)(nil), int64(1), (*int64)(nil), 3,
+		[]byte("p"), make([]byte, inlineBytes+1), []uuid.UUID{{1}}, [][]byte{nil},
+	} {
 		bound := (Dialect{}).BindValue(v)
 		if _, isValuer := bound.(driver.Valuer); isValuer {
 			t.Errorf("%T becomes a %T, which would be asked for another value", v, bound)

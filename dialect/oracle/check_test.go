@@ -23,8 +23,9 @@ func (s schema) has(name string) bool {
 	return false
 }
 
-// checker reads one statement as it is sent. It knows of Oracle's grammar what our statements use, and refuses the rest. It is no
-// parser and no server: it finds what is known to be refused or misread, and names that are nowhere declared.
+// checker reads one statement as it is sent. It knows of Oracle's grammar what our statements use, and refuses the
+// rest. It is no parser and no server: it finds what is known to be refused or misread, and names that are nowhere
+// declared.
 type checker struct {
 	schema   schema
 	tokens   []token
@@ -153,6 +154,9 @@ func (c *checker) balance() {
 	}
 }
 
+// beforeTables are the words that a table with an alias follows.
+var beforeTables = []string{"FROM", ",", "UPDATE", "JOIN"}
+
 // declare collects the names that the statement makes itself: what a block declares, aliases of tables and of results.
 func (c *checker) declare() {
 	begin := slices.IndexFunc(c.tokens, func(t token) bool { return t.text == "BEGIN" && t.kind == word })
@@ -170,7 +174,7 @@ func (c *checker) declare() {
 			prev == "FOR" && next == "IN", prev == "FORALL" && next == "IN",
 			prev == "AS" && !c.follows(0, "CREATE OR REPLACE VIEW") && !c.castTo(i):
 			c.declared(t.text)
-		case isTable && !sqlWords[t.text] && slices.Contains([]string{"FROM", ",", "UPDATE", "JOIN"}, c.at(c.tableStart(i-1)-1)):
+		case isTable && !sqlWords[t.text] && slices.Contains(beforeTables, c.at(c.tableStart(i-1)-1)):
 			c.declared(t.text)
 		case prev == "AS" && t.text != "SELECT" && !c.castTo(i):
 			c.notReserved(t.text)
@@ -230,86 +234,6 @@ func (c *checker) block(i int) []int {
 	return out
 }
 
-// selects: each has a FROM; a cut or grouped one cannot be locked; clauses stand in Oracle's order.
-func (c *checker) selects() {
-	for i := range c.tokens {
-		if c.at(i) != "SELECT" || c.tokens[i].kind != word {
-			continue
-		}
-		has := map[string]int{}
-		for _, k := range c.block(i) {
-			if c.tokens[k].kind == word {
-				switch t := c.at(k); {
-				case t == "FETCH" && !c.follows(k, "FETCH FIRST") && !c.follows(k, "FETCH NEXT"):
-				case t == "FOR" && c.at(k+1) != "UPDATE":
-				case has[t] == 0:
-					has[t] = k + 1
-				}
-			}
-		}
-		if has["FROM"] == 0 {
-			c.say("a SELECT without FROM")
-		}
-		if has["ROWNUM"] > 0 && has["ORDER"] > 0 {
-			c.say("ROWNUM counts before ORDER BY sorts")
-		}
-		if locks := has["FOR"]; locks > 0 {
-			for _, w := range []string{"FETCH", "GROUP", "DISTINCT", "UNION", "INTERSECT", "MINUS", "COUNT", "MAX", "MIN", "ROWNUM"} {
-				if has[w] > 0 {
-					c.say("FOR UPDATE in a query with %s (ORA-02014)", w)
-				}
-			}
-		}
-		for _, order := range [][2]string{{"FROM", "WHERE"}, {"WHERE", "GROUP"}, {"WHERE", "ORDER"}, {"ORDER", "FETCH"}, {"WHERE", "FETCH"}, {"ORDER", "OFFSET"}, {"ORDER", "FOR"}, {"WHERE", "FOR"}} {
-			if a, b := has[order[0]], has[order[1]]; a > b && b > 0 {
-				c.say("%s behind %s", order[0], order[1])
-			}
-		}
-	}
-	for i := range c.tokens {
-		switch {
-		case c.at(i) == "SKIP" && !c.follows(i-2, "FOR UPDATE SKIP LOCKED"):
-			c.say("SKIP LOCKED without FOR UPDATE")
-		case c.at(i) == "FETCH" && c.at(i+1) == "FIRST" && !(c.tokens[min(i+2, len(c.tokens)-1)].kind == value && c.follows(i+3, "ROWS ONLY")):
-			c.say("FETCH FIRST is not of the form FETCH FIRST :value ROWS ONLY")
-		case c.at(i) == "OFFSET" && !(c.tokens[min(i+1, len(c.tokens)-1)].kind == value && c.follows(i+2, "ROWS FETCH NEXT 1 ROWS ONLY")):
-			c.say("OFFSET is not of the form OFFSET :value ROWS FETCH NEXT 1 ROWS ONLY")
-		case c.at(i) == "ROWNUM" && !(c.at(i+1) == "<=" && c.tokens[min(i+2, len(c.tokens)-1)].kind == value && (c.at(i-1) == "AND" || c.at(i-1) == "WHERE")):
-			c.say("ROWNUM is not of the form AND ROWNUM <= :value")
-		case c.at(i) == "LIMIT" && !(c.isBlock() && c.follows(i-2, "INTO "+c.at(i-1)) && c.follows(i-4, "BULK COLLECT")):
-			c.say("LIMIT other than of BULK COLLECT")
-		case c.at(i) == "RETURNING" && !slices.ContainsFunc(c.block(i), func(k int) bool { return c.at(k) == "INTO" }):
-			c.say("RETURNING without INTO")
-		case (c.at(i) == "TRUE" || c.at(i) == "FALSE") && !c.isBlock():
-			c.say("a truth value in SQL")
-		case c.tokens[i].kind == literal && c.tokens[i].text == "":
-			c.say("an empty text, which is null")
-		case c.at(i) == "NULL" && (c.at(i-1) == "=" || c.at(i-1) == "<>") && !c.inSet(i):
-			c.say("a comparison with null")
-		}
-	}
-}
-
-// inSet reports whether i stands in an UPDATE's SET.
-func (c *checker) inSet(i int) bool {
-	ended := 0 // CASE expressions on the way back
-	for k := i - 1; k >= 0; k-- {
-		switch c.at(k) {
-		case "END":
-			ended++
-		case "CASE":
-			ended--
-		case "SET":
-			return true
-		case "WHERE", "WHEN", "SELECT", ";", "CHECK":
-			if ended <= 0 {
-				return false
-			}
-		}
-	}
-	return false
-}
-
 // isOperand reports whether i is a name, or what else has a value, and not a word of the language.
 func (c *checker) isOperand(i int) bool {
 	if i < 0 {
@@ -333,81 +257,6 @@ func (c *checker) neighbours() {
 		if _, isTable := c.schema[c.at(i-1)]; !isTable && !isType || t.kind != word {
 			c.say("nothing between %s and %s", c.tokens[i-1].text, t.text)
 		}
-	}
-}
-
-// create reads the columns of tables and views into the schema.
-func (c *checker) create() {
-	switch {
-	case c.follows(0, "CREATE TABLE"):
-		name, k := c.newName(2)
-		items, _ := c.items(k + 1)
-		var columns []column
-		for _, item := range items {
-			has := func(w string) bool {
-				return slices.ContainsFunc(item, func(t token) bool { return t.kind == word && t.text == w })
-			}
-			if item[0].text == "CONSTRAINT" {
-				c.tooLong(item[1].text)
-				c.names[item[1].text] = true
-				continue
-			}
-			c.notReserved(item[0].text)
-			virtual := has("VIRTUAL")
-			columns = append(columns, column{item[0].text, virtual, has("NOT") && !has("DEFAULT") && !virtual})
-		}
-		c.schema[name] = columns
-	case c.follows(0, "CREATE OR REPLACE VIEW"):
-		name, k := c.newName(4)
-		if !c.follows(k+1, "AS SELECT") {
-			c.say("a view without AS SELECT")
-			return
-		}
-		var columns []column
-		block := c.block(k + 2)
-		for n, j := range block {
-			if next := c.at(j + 1); c.tokens[j].kind == word && (next == "," || next == "FROM") && n > 0 && len(columns) < 100 {
-				columns = append(columns, column{name: c.at(j)})
-				c.notReserved(c.at(j))
-				if c.at(j-1) == "AS" {
-					c.names[c.at(j)] = true
-				}
-			}
-			if c.at(j) == "FROM" {
-				break
-			}
-		}
-		c.names[name] = true
-		c.view = func() { c.schema[name] = columns } // what it reads must be there before
-	case c.follows(0, "CREATE UNIQUE INDEX"), c.follows(0, "CREATE INDEX"):
-		name, k := c.newName(2 + btoi(c.at(1) == "UNIQUE"))
-		c.names[name] = true
-		if c.at(k+1) != "ON" {
-			c.say("an index that is ON nothing")
-			return
-		}
-		c.table(k + 2)
-	}
-}
-
-// newName is the name of what is created at i, and where it ends.
-func (c *checker) newName(i int) (string, int) {
-	if c.at(i+1) == "." {
-		c.tooLong(c.at(i))
-		c.names[c.at(i)] = true
-		i += 2
-	}
-	c.notReserved(c.at(i))
-	c.tooLong(c.at(i))
-	return c.at(i), i
-}
-
-// longest is the longest name in bytes that every version and setting of Oracle takes.
-const longest = 30
-
-func (c *checker) tooLong(name string) {
-	if len(name) > longest {
-		c.say("the name %s is longer than %d bytes", name, longest)
 	}
 }
 

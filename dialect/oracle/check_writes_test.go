@@ -2,7 +2,8 @@ package oracle
 
 import "slices"
 
-// writes: an INSERT has a value for each of its columns, and each that must be said; an UPDATE sets columns that can be, once.
+// writes: an INSERT has a value for each of its columns, and each that must be said; an UPDATE sets columns that can
+// be, once.
 func (c *checker) writes() {
 	for i := range c.tokens {
 		switch {
@@ -112,7 +113,8 @@ func (c *checker) update(i int) {
 	where := false
 	for _, j := range c.block(k + 2) {
 		name := c.at(j)
-		if where = where || name == "WHERE"; where || j != k+2 && !(c.at(j-1) == "," && c.tokens[j-1].depth == c.tokens[j].depth) {
+		begins := j == k+2 || c.at(j-1) == "," && c.tokens[j-1].depth == c.tokens[j].depth // an assignment
+		if where = where || name == "WHERE"; where || !begins {
 			if name == "FROM" && !where {
 				c.say("an UPDATE with FROM")
 			}

@@ -21,15 +21,17 @@ const (
 	closeTimeout = 5 * time.Second // for a goodbye
 )
 
-// errLost is what a connection says that died after something was sent. The driver's own ErrBadConn would say that nothing was.
+// errLost is what a connection says that died after something was sent. The driver's own ErrBadConn would say that
+// nothing was.
 var errLost = fmt.Errorf("the connection to Oracle was lost: %w", io.ErrUnexpectedEOF)
 
-// NewConnector is for a pool of one's own, sql.OpenDB(connector), that a program and dbq share: dbq.New(ctx, db, oracle.Dialect{}). The DSN is
-// that of Open, without pool_max_conns.
+// NewConnector is for a pool of one's own, sql.OpenDB(connector), that a program and dbq share: dbq.New(ctx, db,
+// oracle.Dialect{}). The DSN is that of Open, without pool_max_conns.
 //
-// Its connections differ from go-ora's in how they end. go-ora answers a context's end by a break that the server may read too late, so that the next
-// statement fails, and goes on using a connection whose answer did not come, so that the next statement reads it. Here a statement
-// that does not end in time, or whose answer cannot be read, ends its connection; the server rolls back what was not committed.
+// Its connections differ from go-ora's in how they end. go-ora answers a context's end by a break that the server may
+// read too late, so that the next statement fails, and goes on using a connection whose answer did not come, so that
+// the next statement reads it. Here a statement that does not end in time, or whose answer cannot be read, ends its
+// connection; the server rolls back what was not committed.
 func NewConnector(dsn string) (driver.Connector, error) {
 	text, _, err := config(dsn)
 	if err != nil {
@@ -102,14 +104,16 @@ func (w *wire) close() {
 	}
 }
 
-// conn is a connection of go-ora's that ends when it cannot be relied on any more. As each of a pool, it has one user at a time.
+// conn is a connection of go-ora's that ends when it cannot be relied on any more. As each of a pool, it has one user
+// at a time.
 type conn struct {
 	*ora.Connection
 	wire   *wire
 	broken bool
 }
 
-// watch closes the socket when ctx ends before done is called. done turns the driver's error into what it means, and is called once.
+// watch closes the socket when ctx ends before done is called. done turns the driver's error into what it means, and
+// is called once.
 func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 	if c.broken {
 		return nil, driver.ErrBadConn
@@ -141,8 +145,9 @@ func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 	}, nil
 }
 
-// ending are errors after which a connection cannot be relied on, beside those that go-ora calls bad: the session was ended (603), or the server did not
-// understand a message (3120, 3137, 3146), as when the two have lost count of what was sent; 12592 and 1260x are the network's.
+// ending are errors after which a connection cannot be relied on, beside those that go-ora calls bad: the session was
+// ended (603), or the server did not understand a message (3120, 3137, 3146), as when the two have lost count of what
+// was sent; 12592 and 1260x are the network's.
 var ending = []int{603, 3120, 3137, 3146, 12592, 12606, 12608, 12609}
 
 // lost reports whether an error of go-ora's tells of a dead socket, other than one that was never there.
@@ -151,7 +156,8 @@ func lost(err error) bool {
 	if errors.As(err, &op) && op.Op == "dial" {
 		return false
 	}
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, network.ErrConnReset) || dialect.ClassifyConn(err) == dialect.Ambiguous
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, network.ErrConnReset) ||
+		dialect.ClassifyConn(err) == dialect.Ambiguous
 }
 
 // ExecContext runs a statement. It goes to go-ora without the context, whose end is watched here.

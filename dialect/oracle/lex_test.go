@@ -33,8 +33,8 @@ var (
 )
 
 // lex splits a text, and says what no statement of ours may hold: what is not closed, quoted names, characters that
-// Oracle does not know, and comments (go-ora reads texts by its own scanner, which some confuse) but for a hint behind a
-// SELECT and a state's name behind its number.
+// Oracle does not know, and comments (go-ora reads texts by its own scanner, which some confuse) but for a hint
+// behind a SELECT and a state's name behind its number.
 func lex(text string) (tokens []token, problems []string) {
 	depth := 0
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

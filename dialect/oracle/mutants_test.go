@@ -2,6 +2,8 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,7 +22,8 @@ func small(t *testing.T) schema {
 	return s
 }
 
-// Statements that Oracle would refuse, or read other than they were meant, and how the checker says so; and their sound like.
+// Statements that Oracle would refuse, or read other than they were meant, and how the checker says so; and their
+// sound like.
 func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -31,7 +34,8 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 		{"SELECT a, b FROM t1 WHERE id = :arg1 AND a IN (:arg2, :arg3) ORDER BY id FETCH FIRST :arg4 ROWS ONLY", 4, ""},
 		{"SELECT x.a AS b FROM t1 x WHERE x.id = :arg1 FOR UPDATE SKIP LOCKED", 1, ""},
 		{"INSERT INTO t1 (id, a, payload) VALUES (:arg1, 1, :arg2)", 2, ""},
-		{"INSERT INTO t1 (id, a) SELECT :arg1, (b + :arg2) FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE a = :arg3)", 3, ""},
+		{"INSERT INTO t1 (id, a) SELECT :arg1, (b + :arg2) FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE a = :arg3)",
+			3, ""},
 		{"DELETE FROM t1 WHERE a = :arg1 AND ROWNUM <= :arg2", 2, ""},
 		{"UPDATE t1 SET a = CASE WHEN due IS NULL THEN a ELSE 1 END, due = NULL WHERE id = :arg1 AND due <= 5", 1, ""},
 		{"DELETE FROM t1 WHERE id = :arg1", 1, ""},
@@ -67,7 +71,8 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 		{"SELECT a FROM t1 WHERE a = $1", 1, "a name begins with $"},
 
 		// what Oracle refuses
-		{"SELECT a FROM t1 ORDER BY a FETCH FIRST :arg1 ROWS ONLY FOR UPDATE", 1, "FOR UPDATE in a query with FETCH (ORA-02014)"},
+		{"SELECT a FROM t1 ORDER BY a FETCH FIRST :arg1 ROWS ONLY FOR UPDATE", 1,
+			"FOR UPDATE in a query with FETCH (ORA-02014)"},
 		{"SELECT a FROM t1 ORDER BY a FETCH FIRST :arg1 ROWS ONLY FOR UPDATE SKIP LOCKED", 1, "ORA-02014"},
 		{"SELECT COUNT(*) AS a FROM t1 FOR UPDATE", 0, "ORA-02014"},
 		{"SELECT a FROM t1 GROUP BY a FOR UPDATE", 0, "ORA-02014"},
@@ -155,7 +160,8 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 		// what a block executes
 		{"BEGIN EXECUTE IMMEDIATE 'CREATE TABLE t2 (id BIGINT)'; END;", 0, "in what is executed: the word BIGINT"},
 		{"BEGIN EXECUTE IMMEDIATE 'DROP TABLE t1;'; END;", 0, "in what is executed: ; in plain SQL"},
-		{"BEGIN EXECUTE IMMEDIATE 'UPDATE t1 SET a = ''x WHERE b = 1'; END;", 0, "in what is executed: a literal is not closed"},
+		{"BEGIN EXECUTE IMMEDIATE 'UPDATE t1 SET a = ''x WHERE b = 1'; END;", 0,
+			"in what is executed: a literal is not closed"},
 		{"BEGIN EXECUTE IMMEDIATE 'BEGIN DBMS_LOCK.REQUEST(' || l_id || '); END'; END;", 0, "does not end in END;"},
 	} {
 		problems := strings.Join(check(small(t), c.text, c.values), "\n")
@@ -175,48 +181,49 @@ func TestTheCheckerFindsWhatIsBrokenInOurs(t *testing.T) {
 	for _, x := range all {
 		check(s, x.text, len(x.values))
 	}
+	replace := func(old, by string) func(string) string {
+		return func(text string) string { return strings.Replace(text, old, by, 1) }
+	}
 	breaks := map[string]func(string) string{
-		"a parenthesis less": func(text string) string { return strings.Replace(text, ")", "", 1) },
-		"a parenthesis more": func(text string) string { return strings.Replace(text, ")", "))", 1) },
-		"a quote less":       func(text string) string { return strings.Replace(text, "'", "", 1) },
-		"a value less":       func(text string) string { return strings.Replace(text, ":arg1", "1", 1) },
-		"another value":      func(text string) string { return strings.Replace(text, ":arg1", ":arg9999", 1) },
-		"a misspelled table": func(text string) string { return strings.Replace(text, "dbq_task ", "dbq_tsak ", 1) },
+		"a parenthesis less": replace(")", ""),
+		"a parenthesis more": replace(")", "))"),
+		"a quote less":       replace("'", ""),
+		"a value less":       replace(":arg1", "1"),
+		"another value":      replace(":arg1", ":arg9999"),
+		"a misspelled table": replace("dbq_task ", "dbq_tsak "),
 		"a misspelled column": func(text string) string {
-			return strings.Replace(strings.Replace(text, "due", "deu", 1), "version", "verison", 1)
+			return replace("version", "verison")(replace("due", "deu")(text))
 		},
-		"a misspelled WHERE": func(text string) string { return strings.Replace(text, "WHERE", "WEHRE", 1) },
+		"a misspelled WHERE": replace("WHERE", "WEHRE"),
 		"another end": func(text string) string {
-			if strings.HasSuffix(text, ";") {
-				return strings.TrimSuffix(text, ";")
+			if cut, ok := strings.CutSuffix(text, ";"); ok {
+				return cut
 			}
 			return text + ";"
 		},
-		"LIMIT":   func(text string) string { return strings.Replace(text, "FETCH FIRST :arg", "LIMIT :arg", 1) },
-		"a lock":  func(text string) string { return strings.Replace(text, "ROWS ONLY", "ROWS ONLY FOR UPDATE", 1) },
-		"no FROM": func(text string) string { return strings.Replace(text, " FROM ", " ", 1) },
-		"a backtick": func(text string) string {
-			return strings.Replace(text, "queue", "`queue`", 1)
-		},
-		"an END less":    func(text string) string { return strings.Replace(text, " END", "", 1) },
-		"a word more":    func(text string) string { return strings.Replace(text, " = ", " = BINARY ", 1) },
-		"a column twice": func(text string) string { return strings.Replace(text, "SET ", "SET updated = 1, updated = 2, ", 1) },
+		"LIMIT":          replace("FETCH FIRST :arg", "LIMIT :arg"),
+		"a lock":         replace("ROWS ONLY", "ROWS ONLY FOR UPDATE"),
+		"no FROM":        replace(" FROM ", " "),
+		"a backtick":     replace("queue", "`queue`"),
+		"an END less":    replace(" END", ""),
+		"a word more":    replace(" = ", " = BINARY "),
+		"a column twice": replace("SET ", "SET updated = 1, updated = 2, "),
+	}
+	// DDL makes or drops what has any name; and the columns that the probe reads are not ours.
+	unbroken := map[string][]string{
+		"a misspelled table":  {"CREATE TABLE", "DROP"},
+		"a misspelled column": {"CREATE ", "product_component_version"},
 	}
 	caught := map[string]int{}
 	for _, x := range all {
 		text := strings.Join(strings.Fields(x.text), " ")
 		for name, how := range breaks {
 			broken := how(text)
-			if broken == text || name == "a misspelled table" && strings.Contains(x.text, "CREATE TABLE") ||
-				name == "a misspelled column" && (strings.Contains(x.text, "CREATE ") || strings.Contains(x.name, "Probe") || strings.Contains(x.text, "AS deu")) ||
-				name == "a misspelled table" && strings.Contains(x.text, "DROP") || name == "a misspelled WHERE" && strings.Contains(x.text, "'WEHRE") {
+			holds := func(part string) bool { return strings.Contains(text, part) }
+			if broken == text || slices.ContainsFunc(unbroken[name], holds) {
 				continue
 			}
-			copied := schema{}
-			for k, v := range s {
-				copied[k] = v
-			}
-			if len(check(copied, broken, len(x.values))) == 0 {
+			if len(check(maps.Clone(s), broken, len(x.values))) == 0 {
 				t.Errorf("%s: %s was not found:\n%s", x.name, name, broken)
 			}
 			caught[name]++

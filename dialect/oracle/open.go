@@ -15,19 +15,26 @@ import (
 
 const defaultConns = 16
 
-// passed are the options that go to go-ora as they are, in its spelling: where the server is, who asks, and how what is sent is protected. Those that
-// change how values are read or written (LOB FETCH, CHARSET, SERVER LOCATION, LANGUAGE, TERRITORY), print them (TRACE FILE), or cut reading off
-// by themselves (TIMEOUT) are dbq's.
-var passed = []string{"SSL", "SSL VERIFY", "WALLET", "WALLET PASSWORD", "AUTH TYPE", "AUTH SERV", "ENCRYPTION", "DATA INTEGRITY",
-	"SERVER", "SID", "INSTANCE NAME", "PROXY CLIENT NAME", "PROGRAM", "CONNECTION TIMEOUT"}
+// passed are the options that go to go-ora as they are, in its spelling: where the server is, who asks, and how what is
+// sent is protected. Those that change how values are read or written (LOB FETCH, CHARSET, SERVER LOCATION, LANGUAGE,
+// TERRITORY), print them (TRACE FILE), or cut reading off by themselves (TIMEOUT) are dbq's.
+var passed = []string{
+	"SSL", "SSL VERIFY", "WALLET", "WALLET PASSWORD", "AUTH TYPE", "AUTH SERV", "ENCRYPTION", "DATA INTEGRITY",
+	"SERVER", "SID", "INSTANCE NAME", "PROXY CLIENT NAME", "PROGRAM", "CONNECTION TIMEOUT",
+}
 
 // descriptor is the parameter for a full connect descriptor, in go-ora's spelling.
 const descriptor = "connStr"
 
-// Open makes the pool for a DSN such as oracle://user:password@host:1521/service, or, for several addresses, failover and the other things that a
-// connect descriptor of tnsnames.ora can say, oracle://user:password@/?connStr=(DESCRIPTION=...) with the descriptor URL-escaped. (Database Net
-// Services Reference, "Local Naming Parameters in the tnsnames.ora File".) Its parameters are pool_max_conns (16 by default) and those of go-ora's that
-// cannot change what statements mean.
+// form is what a DSN looks like.
+const form = "write oracle://user:password@host:1521/service, with special characters in the password escaped " +
+	"(%40 for @)"
+
+// Open makes the pool for a DSN such as oracle://user:password@host:1521/service. For several addresses, failover and
+// the other things that a connect descriptor of tnsnames.ora can say, it is
+// oracle://user:password@/?connStr=(DESCRIPTION=...) with the descriptor URL-escaped; see "Local Naming Parameters in
+// the tnsnames.ora File" in the Database Net Services Reference. Its parameters are pool_max_conns (16 by default) and
+// those of go-ora's that cannot change what statements mean.
 func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	text, conns, err := config(dsn)
 	if err != nil {
@@ -37,38 +44,46 @@ func Open(_ context.Context, dsn string) (dialect.Pool, error) {
 	return dialect.NewPool(c, c, conns, 0), nil
 }
 
+// unusable returns dialect.ErrDSN with the reason.
+func unusable(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", dialect.ErrDSN, fmt.Errorf(format, args...))
+}
+
 // config reads a DSN and writes go-ora's.
 func config(dsn string) (text string, conns int, err error) {
-	const form = "write oracle://user:password@host:1521/service, with special characters in the password escaped (%40 for @)"
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
 		return "", 0, err
 	}
-	if described := d.Params.Get(descriptor); described != "" {
-		return configOf(d, described)
+	out := url.URL{Scheme: "oracle", Host: ":0", Path: "/"} // as go-ora's BuildJDBC writes it for a descriptor
+	described := d.Params.Get(descriptor)
+	if described == "" {
+		out.Path += d.Database
+		out.Host, err = address(d)
+	} else {
+		d.Params.Del(descriptor)
+		err = checkDescriptor(d, described)
 	}
-	if d.Hosts == "" || strings.Contains(d.Hosts, ",") {
-		return "", 0, fmt.Errorf("%w: it names no host, or several: %s", dialect.ErrDSN, form)
-	}
-	host, port, err := dialect.SplitHost(d.Hosts, "1521")
 	if err != nil {
-		return "", 0, fmt.Errorf("%w: the host or the port is not one: %s", dialect.ErrDSN, form)
+		return "", 0, err
 	}
 	conns, options, err := parameters(d.Params)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", 0, err
+	case described == "" && d.Database == "" && options.Get("SID") == "":
+		return "", 0, unusable("it names no service: %s", form)
+	case (d.User == "" || d.Password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "":
+		return "", 0, unusable("it names no user or no password: write user:password before the @, " +
+			"or set AUTH TYPE or WALLET")
+	case described != "":
+		options.Set(descriptor, described)
 	}
-	if d.Database == "" && options.Get("SID") == "" {
-		return "", 0, fmt.Errorf("%w: it names no service: %s", dialect.ErrDSN, form)
-	}
-	if err := named(d, options); err != nil {
-		return "", 0, err
-	}
-	out := url.URL{Scheme: "oracle", Host: net.JoinHostPort(host, port), Path: "/" + d.Database, RawQuery: options.Encode()}
-	if options.Get("WALLET") == "" { // go-ora reads a wallet's files when it parses
+	out.RawQuery = options.Encode()
+	if described == "" && options.Get("WALLET") == "" { // go-ora reads a wallet's files when it parses
 		out.User = url.UserPassword("user", "password") // what it finds wrong is not with these
 		if _, err := driver.ParseConfig(out.String()); err != nil {
-			return "", 0, fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+			return "", 0, unusable("%w", err)
 		}
 	}
 	out.User = nil
@@ -78,41 +93,33 @@ func config(dsn string) (text string, conns int, err error) {
 	return out.String(), conns, nil
 }
 
-// named refuses a DSN that does not say as whom to log on.
-func named(d dialect.DSN, options url.Values) error {
-	if (d.User == "" || d.Password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "" {
-		return fmt.Errorf("%w: it names no user or no password: write user:password before the @; or say AUTH TYPE or WALLET", dialect.ErrDSN)
+// address returns the host and the port of a DSN.
+func address(d dialect.DSN) (string, error) {
+	if d.Hosts == "" || strings.Contains(d.Hosts, ",") {
+		return "", unusable("it names no host, or several: %s", form)
+	}
+	host, port, err := dialect.SplitHost(d.Hosts, "1521")
+	if err != nil {
+		return "", unusable("the host or the port is not one: %s", form)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// checkDescriptor refuses what is no connect descriptor, and a DSN that says the same beside it.
+func checkDescriptor(d dialect.DSN, described string) error {
+	if d.Hosts != "" || d.Database != "" {
+		return unusable("the connect descriptor names the host and the service: "+
+			"write oracle://user:password@/?%s=(DESCRIPTION=...), escaped", descriptor)
+	}
+	flat := strings.ToUpper(strings.Join(strings.Fields(described), ""))
+	if !strings.HasPrefix(flat, "(DESCRIPTION") || !strings.Contains(flat, "(HOST=") {
+		return unusable("%s is no connect descriptor: "+
+			"write (DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=...)(PORT=1521))(CONNECT_DATA=...))", descriptor)
 	}
 	return nil
 }
 
-// configOf is config for a DSN with a connect descriptor.
-func configOf(d dialect.DSN, described string) (text string, conns int, err error) {
-	if d.Hosts != "" || d.Database != "" {
-		return "", 0, fmt.Errorf("%w: the connect descriptor names the host and the service: write oracle://user:password@/?%s=(DESCRIPTION=...), escaped",
-			dialect.ErrDSN, descriptor)
-	}
-	if flat := strings.ToUpper(strings.Join(strings.Fields(described), "")); !strings.HasPrefix(flat, "(DESCRIPTION") || !strings.Contains(flat, "(HOST=") {
-		return "", 0, fmt.Errorf("%w: %s is no connect descriptor: write (DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=...)(PORT=1521))(CONNECT_DATA=...))",
-			dialect.ErrDSN, descriptor)
-	}
-	d.Params.Del(descriptor)
-	conns, options, err := parameters(d.Params)
-	if err != nil {
-		return "", 0, err
-	}
-	if err := named(d, options); err != nil {
-		return "", 0, err
-	}
-	options.Set(descriptor, described)
-	out := url.URL{Scheme: "oracle", Host: ":0", Path: "/", RawQuery: options.Encode()} // as go-ora's BuildJDBC writes it
-	if d.User != "" || d.HasPassword {
-		out.User = url.UserPassword(d.User, d.Password)
-	}
-	return out.String(), conns, nil
-}
-
-// parameters tells dbq's own from go-ora's, which are spelled in any case, with spaces.
+// parameters separates dbq's own from go-ora's, which are spelled in any case, with spaces.
 func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 	conns, forDriver = defaultConns, url.Values{}
 	for name, values := range query {
@@ -121,13 +128,13 @@ func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 		case name == "pool_max_conns":
 			conns, err = strconv.Atoi(values[0])
 			if err != nil || conns < 1 || conns > 10_000 {
-				return 0, nil, fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, values[0])
+				return 0, nil, unusable("pool_max_conns=%s, use a number from 1 to 10000", values[0])
 			}
 		case slices.Contains(passed, known) && !forDriver.Has(known):
 			forDriver[known] = values
 		default:
-			return 0, nil, fmt.Errorf("%w: the parameter %q is not one that dbq leaves to you, or is there twice; known are pool_max_conns, %s",
-				dialect.ErrDSN, name, strings.Join(passed, ", "))
+			return 0, nil, unusable("the parameter %q is not one that dbq leaves to you, or is there twice; "+
+				"known are pool_max_conns, %s", name, strings.Join(passed, ", "))
 		}
 	}
 	return conns, forDriver, nil

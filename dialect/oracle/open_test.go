@@ -63,8 +63,12 @@ func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
 func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 	t.Parallel()
 	dialecttest.KeepsPasswords(t,
-		"oracle://app:%s@h:port/s", "oracle://app:%s@[::1/s", "oracle://app:%s@h/s?encryption=x", "oracle://app:%s@h/s?pool_max_conns=x",
-		"oracle://app:%s@h/s?wallet+password=hush&trace+file=x", "oracle://app:%s@h",
+		"oracle://app:%s@h:port/s",
+		"oracle://app:%s@[::1/s",
+		"oracle://app:%s@h/s?encryption=x",
+		"oracle://app:%s@h/s?pool_max_conns=x",
+		"oracle://app:%s@h/s?wallet+password=hush&trace+file=x",
+		"oracle://app:%s@h",
 	)
 }
 
@@ -78,7 +82,8 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 		t.Fatal(err)
 	}
 	parsed, err := driver.ParseConfig(text)
-	if err != nil || parsed.Password != password || parsed.UserID != "app" || parsed.ServiceName != "s" || parsed.Servers[0].Port != 1 {
+	if err != nil || parsed.Password != password || parsed.UserID != "app" || parsed.ServiceName != "s" ||
+		parsed.Servers[0].Port != 1 {
 		t.Errorf("%s: got %+v, %v", text, parsed, err)
 	}
 	pool, err := Open(t.Context(), u.String())
@@ -95,7 +100,8 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 // A connect descriptor reaches the driver whole, and what is none is refused.
 func TestConnectDescriptor(t *testing.T) {
 	t.Parallel()
-	const described = "(DESCRIPTION=(FAILOVER=on)(ADDRESS_LIST=(ADDRESS=(PROTOCOL=tcp)(HOST=one)(PORT=1521))(ADDRESS=(PROTOCOL=tcp)(HOST=two)(PORT=1522)))" +
+	const described = "(DESCRIPTION=(FAILOVER=on)(ADDRESS_LIST=" +
+		"(ADDRESS=(PROTOCOL=tcp)(HOST=one)(PORT=1521))(ADDRESS=(PROTOCOL=tcp)(HOST=two)(PORT=1522)))" +
 		"(CONNECT_DATA=(SERVICE_NAME=shop)))"
 	dsn := func(before string) string { return before + "?connStr=" + url.QueryEscape(described) }
 	text, conns, err := config(dsn("oracle://app:p%40ss@/") + "&pool_max_conns=3")
@@ -106,12 +112,15 @@ func TestConnectDescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conns != 3 || parsed.Password != "p@ss" || parsed.UserID != "app" || parsed.ServiceName != "shop" || len(parsed.Servers) != 2 ||
-		parsed.Servers[1].Addr != "two" || parsed.Servers[1].Port != 1522 {
+	if conns != 3 || parsed.Password != "p@ss" || parsed.UserID != "app" || parsed.ServiceName != "shop" ||
+		len(parsed.Servers) != 2 || parsed.Servers[1].Addr != "two" || parsed.Servers[1].Port != 1522 {
 		t.Errorf("%d connections, %+v", conns, parsed)
 	}
 	for _, refused := range []string{
-		dsn("oracle://app:hush@h:1521/"), dsn("oracle://app:hush@/service"), dsn("oracle:///"), "oracle://app:hush@/?connStr=shop",
+		dsn("oracle://app:hush@h:1521/"),
+		dsn("oracle://app:hush@/service"),
+		dsn("oracle:///"),
+		"oracle://app:hush@/?connStr=shop",
 	} {
 		if _, _, err := config(refused); !errors.Is(err, dialect.ErrDSN) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: got %v", refused, err)

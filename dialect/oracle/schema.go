@@ -14,14 +14,10 @@ var schemaFiles embed.FS
 // unless wraps DDL so that it can be run again: the error of this code, which says that the object is there already, or
 // gone already, is ignored. DDL commits by itself on Oracle.
 func unless(code int, ddl string) string {
-	return "BEGIN EXECUTE IMMEDIATE '" + strings.ReplaceAll(
-		ddl,
-		"'",
-		"''",
-	) + "';\nEXCEPTION WHEN OTHERS THEN IF SQLCODE <> " +
-		fmt.Sprint(
-			code,
-		) + " THEN RAISE; END IF;\nEND;"
+	const block = `BEGIN EXECUTE IMMEDIATE '%s';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> %d THEN RAISE; END IF;
+END;`
+	return fmt.Sprintf(block, strings.ReplaceAll(ddl, "'", "''"), code)
 }
 
 // What DDL says when it has been done before.

@@ -25,8 +25,10 @@ func values() (one, many dialect.Args) {
 	one["priority"], one["age"], one["kind"], one["after"] = 5, int64(1), "k", uuid.UUID{2}
 	sizes := dialect.Col[*int64]{nil, new(int64)}
 	// what all rows share goes into an array, too
-	many["lease"], many["holder"], many["begun"] = dialect.Col[int64]{1, 1}, dialect.Col[string]{"h", "h"}, dialect.Col[int64]{0, 0}
-	many["payload"], many["payload_size"], many["result_size"] = dialect.Col[[]byte]{nil, make([]byte, inlineBytes+1)}, sizes, sizes
+	many["lease"], many["begun"] = dialect.Col[int64]{1, 1}, dialect.Col[int64]{0, 0}
+	many["holder"] = dialect.Col[string]{"h", "h"}
+	many["payload"] = dialect.Col[[]byte]{nil, make([]byte, inlineBytes+1)}
+	many["payload_size"], many["result_size"] = sizes, sizes
 	return one, many
 }
 
@@ -98,8 +100,8 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("FindReference", st.FindReference, one)
 	bound("Count", st.Count, one)
 	// the core's conditions, all at once
-	where := "1 = 1 AND queue = :queue AND reference = :reference AND kind = :kind AND due IS NULL AND updated <= " + st.Now + " - :age AND id > :after AND " +
-		state.Condition(state.All()...)
+	where := "1 = 1 AND queue = :queue AND reference = :reference AND kind = :kind AND due IS NULL AND updated <= " +
+		st.Now + " - :age AND id > :after AND " + state.Condition(state.All()...)
 	bound("List", sqlrun.ListText(st.List, where, true), one)
 	bound("FindIDs", strings.Replace(st.FindIDs, "{where}", where, 1), one)
 	bound("ListArchive", strings.Replace(st.ListArchive, "{where}", where, 1), one)
@@ -107,9 +109,18 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("CountNewest", st.CountNewest, one)
 	bound("NextQueue", st.NextQueue, one)
 	bound("IDBehind", st.IDBehind, one)
-	for name, text := range map[string]string{"Next": st.Next, "GetKV": st.GetKV, "ListKV": st.ListKV, "AddKV": st.AddKV, "SetKV": st.SetKV,
-		"DropKV": st.DropKV, "ExpireKV": st.ExpireKV, "Attempts": st.Attempts, "ExpireAttempts": st.ExpireAttempts,
-		"ExpireLeases": st.ExpireLeases} {
+	for name, text := range map[string]string{
+		"Next":           st.Next,
+		"GetKV":          st.GetKV,
+		"ListKV":         st.ListKV,
+		"AddKV":          st.AddKV,
+		"SetKV":          st.SetKV,
+		"DropKV":         st.DropKV,
+		"ExpireKV":       st.ExpireKV,
+		"Attempts":       st.Attempts,
+		"ExpireAttempts": st.ExpireAttempts,
+		"ExpireLeases":   st.ExpireLeases,
+	} {
 		bound(name, text, one)
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Checkout)) {
@@ -150,8 +161,13 @@ func catalogue() schema {
 		}
 		return columns
 	}
-	return schema{"PRODUCT_COMPONENT_VERSION": of("VERSION_FULL", "PRODUCT"), "NLS_DATABASE_PARAMETERS": of("PARAMETER", "VALUE"),
-		"NLS_SESSION_PARAMETERS": of("PARAMETER", "VALUE"), "ALL_USERS": of("USERNAME", "DEFAULT_COLLATION"), "ALL_OBJECTS": of("OWNER", "OBJECT_NAME", "OBJECT_TYPE")}
+	return schema{
+		"PRODUCT_COMPONENT_VERSION": of("VERSION_FULL", "PRODUCT"),
+		"NLS_DATABASE_PARAMETERS":   of("PARAMETER", "VALUE"),
+		"NLS_SESSION_PARAMETERS":    of("PARAMETER", "VALUE"),
+		"ALL_USERS":                 of("USERNAME", "DEFAULT_COLLATION"),
+		"ALL_OBJECTS":               of("OWNER", "OBJECT_NAME", "OBJECT_TYPE"),
+	}
 }
 
 // namings are those that a program may ask for, the longest among them.
@@ -177,7 +193,7 @@ func TestEveryStatementIsOracles(t *testing.T) {
 		st := reflect.ValueOf(Dialect{}.Statements(names))
 		for i := range st.NumField() {
 			field := st.Type().Field(i).Name
-			read := slices.ContainsFunc(all, func(x sent) bool { return x.name == field || strings.HasPrefix(x.name, field+" ") })
+			read := slices.ContainsFunc(all, func(x sent) bool { return strings.HasPrefix(x.name+" ", field+" ") })
 			if !read && !st.Field(i).IsZero() && !slices.Contains(elsewhere, field) {
 				t.Errorf("%s was not read", field)
 			}
@@ -203,8 +219,10 @@ func TestEveryValueIsOneTheDriverKnows(t *testing.T) {
 				}
 			}
 		}
-		if isDML := !strings.HasPrefix(x.text, "SELECT") && !strings.HasPrefix(x.text, "DECLARE"); arrays > 0 && (arrays < len(x.values) || !isDML) {
-			t.Errorf("%s: %d of %d values are arrays: go-ora wants all of them to be, and a plain INSERT, UPDATE or DELETE\n%s", x.name, arrays, len(x.values), x.text)
+		isDML := !strings.HasPrefix(x.text, "SELECT") && !strings.HasPrefix(x.text, "DECLARE")
+		if arrays > 0 && (arrays < len(x.values) || !isDML) {
+			t.Errorf("%s: %d of %d values are arrays: go-ora wants all of them to be, and a plain INSERT, UPDATE or DELETE\n%s",
+				x.name, arrays, len(x.values), x.text)
 		}
 	}
 }
@@ -213,9 +231,15 @@ func TestEveryValueIsOneTheDriverKnows(t *testing.T) {
 func TestArrayBinds(t *testing.T) {
 	t.Parallel()
 	st := Dialect{}.Statements(namings[0])
-	batches := map[string]dialect.Batch{"Settle": st.Settle, "Remove": st.Remove, "Start": st.Start, "DropLeases": st.DropLeases,
+	batches := map[string]dialect.Batch{
+		"Settle":       st.Settle,
+		"Remove":       st.Remove,
+		"Start":        st.Start,
+		"DropLeases":   st.DropLeases,
 		"take ready":   st.CheckoutBatch["take ready"],
-		"take expired": st.CheckoutBatch["take expired"], "bury": st.CheckoutBatch["bury"]}
+		"take expired": st.CheckoutBatch["take expired"],
+		"bury":         st.CheckoutBatch["bury"],
+	}
 	for e, b := range st.Move {
 		batches[string(e)] = b
 	}
