@@ -12,7 +12,7 @@ import (
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 )
 
-// A failed task is tried again until its attempts are spent; then it is POISON and waits for a person.
+// A failed task is tried again until its attempts are exhausted; then it is POISON and waits for a person.
 func Example_retry() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())

@@ -10,7 +10,7 @@ import (
 )
 
 // Extend sets a lease to end a time (MinLease to MaxLease) from the database's now, and returns it with its new Until.
-// The fence stays. A lease that is not valid any more is ErrLeaseLost; one that ran out but was not taken over is
+// The fence stays. A lease that is not valid any more is ErrLeaseLost; one that expired but was not taken over is
 // renewed. It does not wait for a transaction that has locked the task's row, and on servers does not disturb one that
 // completes the task, at any isolation level.
 func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, error) {

@@ -283,11 +283,11 @@ func mutants() []mutant {
 				mustInBatch(st.CheckoutBatch, "take over", `THEN attempt \+ 1`, "THEN attempt")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
-		{name: "spent-attempts-go-on",
+		{name: "exhausted-attempts-go-on",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				mustInBatch(st.CheckoutBatch, "take over", "attempt >= max_attempts AND", "attempt > 30000 AND")
 			},
-			caught: []string{"Transitions/checkout/PROCESSING-expired-spent"}},
+			caught: []string{"Transitions/checkout/PROCESSING-expired-exhausted"}},
 		{name: "duplicates-allowed",
 			schema: func(text string) string {
 				if !strings.Contains(text, "reference, queue") {

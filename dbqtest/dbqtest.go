@@ -41,7 +41,7 @@ func New(t testing.TB, opts ...dbq.Option) *DB {
 	return &DB{Client: c, t: t}
 }
 
-// Advance moves the database's clock forward: delayed tasks and retries become due, and leases run out. Step and Run
+// Advance moves the database's clock forward: delayed tasks and retries become due, and leases expire. Step and Run
 // notice at once, a worker in the background at its next poll. Deadlines that a worker keeps by its own clock stay.
 func (d *DB) Advance(by time.Duration) {
 	d.t.Helper()

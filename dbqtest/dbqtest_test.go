@@ -99,7 +99,7 @@ func TestClockMovesEverythingThatTheDatabaseTells(t *testing.T) {
 	db.Advance(2 * time.Minute)
 	again, err := q.Checkout(t.Context(), 1, time.Minute)
 	if err != nil || len(again) != 1 || again[0].ID != id {
-		t.Fatalf("got %v, %v: want the task whose lease ran out", again, err)
+		t.Fatalf("got %v, %v: want the task whose lease expired", again, err)
 	}
 	if err := q.Complete(t.Context(), tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 		t.Errorf("got %v, want ErrLeaseLost", err)

@@ -21,13 +21,13 @@ type AttemptRow struct {
 	Error   []byte    `db:"error"`
 }
 
-// What the history says of an attempt whose lease ran out. A dialect that records takeovers in SQL says the same.
+// What the history says of an attempt whose lease expired. A dialect that records takeovers in SQL says the same.
 const (
-	crashed, crashedError = "crashed", "the lease ran out"
-	lapsed, lapsedError   = "lapsed", "the lease ran out before the attempt was known to have started"
+	crashed, crashedError = "crashed", "the lease expired"
+	lapsed, lapsedError   = "lapsed", "the lease expired before the attempt was known to have started"
 )
 
-// TakenOver returns the attempt whose lease had run out when checkout took the row over, or nil.
+// TakenOver returns the attempt whose lease had expired when checkout took the row over, or nil.
 func (r *Row) TakenOver() *AttemptRow {
 	if r.WasHolder == nil || r.WasTaken == nil || r.WasUntil == nil {
 		return nil

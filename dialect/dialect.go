@@ -41,8 +41,8 @@ type Dialect interface {
 	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing
 	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases,
 	// and a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the
-	// rows that it leased for sure. With r.Expired it takes tasks whose lease ran out first, without it when it finds
-	// nothing else, or when there is room left, and turns those whose attempts are spent into POISON rows, which it
+	// rows that it leased for sure. With r.Expired it takes tasks whose lease expired first, without it when it finds
+	// nothing else, or when there is room left, and turns those whose attempts are exhausted into POISON rows, which it
 	// returns too, both with who held them and as which attempt. An attempt that is not known to have started is a lapse,
 	// see LapsesPerAttempt. A queue with a key/value record of PauseKind hands out nothing. When the payloads of
 	// due tasks exceed r.Bytes, it leases the first of them that fit, in order, at least one, and marks the rows with Cut;
@@ -121,7 +121,7 @@ type CheckoutRequest struct {
 	Bytes    int64         // of all payloads, 0 is no bound; one larger task may come alone
 	Lease    time.Duration // from the database's now on
 	Holder   string        // unique to the call: a token used twice would return earlier batches again
-	Expired  bool          // look for leases that ran out, too
+	Expired  bool          // look for expired leases, too
 	Started  bool          // the caller begins each task at once; see Begun
 }
 

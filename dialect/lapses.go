@@ -5,18 +5,18 @@ import "fmt"
 // LapsesPerAttempt is how many lapses in a row count as an attempt, so that a task whose leases end again and again
 // before its worker has begun it is not handed out for ever.
 //
-// When a lease runs out, its attempt counts if the row says that it had started: its checkout asked for that
+// When a lease expires, its attempt counts if the row says that it had started: its checkout asked for that
 // (CheckoutRequest.Started), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt
 // does not count.
 const LapsesPerAttempt = 100
 
-// Counts is the SQL condition on a row whose lease ran out that its attempt counts. The prefix of its columns is one
+// Counts is the SQL condition on a row whose lease expired that its attempt counts. The prefix of its columns is one
 // such as "t.", or empty.
 func Counts(prefix string) string {
 	return fmt.Sprintf("(%[1]sstarted = 1 OR %[1]slapses >= %[2]d)", prefix, LapsesPerAttempt-1)
 }
 
-// Spent is the SQL condition on a row whose lease ran out that it has no attempt left.
+// Spent is the SQL condition on a row whose lease expired that it has no attempt left.
 func Spent(prefix string) string {
 	return fmt.Sprintf("%[1]sattempt >= %[1]smax_attempts AND %[2]s", prefix, Counts(prefix))
 }
@@ -34,7 +34,7 @@ func NextLapses(prefix string) string {
 }
 
 // TakeOver is Spent, NextAttempt and NextLapses for a dialect that decides row by row: it reports whether a row whose
-// lease ran out has no attempt left. Else it changes the row's attempt and lapses as the database does.
+// lease expired has no attempt left. Else it changes the row's attempt and lapses as the database does.
 func (r *Row) TakeOver() (spent bool) {
 	counts := r.Started == 1 || r.Lapses >= LapsesPerAttempt-1
 	r.WasAttempt = r.Attempt

@@ -37,7 +37,7 @@ type Row struct {
 	Now         int64       `db:"now"`     // the database's clock when the row was read
 	Cut         bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
 
-	// Of a row whose lease had run out when checkout took it over: who had held it, since when, until when, and as which
+	// Of a row whose lease had expired when checkout took it over: who had held it, since when, until when, and as which
 	// attempt.
 	WasHolder  *string `db:"was_holder"`
 	WasTaken   *int64  `db:"was_taken"`

@@ -19,7 +19,7 @@ const (
 	// Created waits for its due time. It moves to Processing by a checkout, or to Error when an operator rejects it.
 	Created State = 0
 	// Processing is leased to one worker. It ends when the worker settles it or an operator revokes it. Once the lease
-	// runs out, a checkout takes the task over.
+	// expires, a checkout takes the task over.
 	Processing State = 1
 	// Completed ended successfully, with an optional result. Only a purge removes it.
 	Completed State = 2

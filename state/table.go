@@ -42,12 +42,12 @@ const (
 	Always When = ""
 	// IfDue requires that the due time has come, by the database's clock.
 	IfDue When = "due"
-	// IfExpired requires that the lease has run out, by the database's clock.
-	IfExpired When = "lease ran out"
-	// IfLapsed requires that the lease has run out before the attempt is known to have started.
-	IfLapsed When = "lease ran out before the start"
-	// IfSpent requires that the lease has run out and that the attempts are exhausted.
-	IfSpent When = "lease ran out, attempts spent"
+	// IfExpired requires that the lease has expired, by the database's clock.
+	IfExpired When = "lease expired"
+	// IfLapsed requires that the lease has expired before the attempt is known to have started.
+	IfLapsed When = "lease expired before the start"
+	// IfExhausted requires that the lease has expired and that the attempts are exhausted.
+	IfExhausted When = "lease expired, attempts exhausted"
 	// IfParked requires that the task has no due time, so that it is not retried.
 	IfParked When = "parked"
 )
@@ -87,9 +87,9 @@ var table = []Transition{
 	{Enqueue, []Source{{None, Always}}, Created, Anyone, Reset, false,
 		"A new task waits for its due time."},
 	{Checkout, []Source{{Created, IfDue}, {Error, IfDue}, {Processing, IfExpired}}, Processing, Worker, Count, true,
-		"A due task, or one whose lease ran out, is leased to one worker."},
+		"A due task, or one whose lease expired, is leased to one worker."},
 	{Checkout, []Source{{Processing, IfLapsed}}, Processing, Worker, Keep, true,
-		"A task whose lease ran out before its attempt is known to have started is leased again; " +
+		"A task whose lease expired before its attempt is known to have started is leased again; " +
 			"that attempt does not count."},
 	{Extend, []Source{{Processing, Always}}, Processing, Holder, Keep, false,
 		"The lease is renewed: a heartbeat."},
@@ -99,8 +99,8 @@ var table = []Transition{
 		"The attempt failed. The task is retried at its new due time, or parked."},
 	{PoisonIt, []Source{{Processing, Always}}, Poison, Holder, Keep, false,
 		"The attempt failed for good, or was the last one. The task is not handed out again."},
-	{PoisonIt, []Source{{Processing, IfSpent}}, Poison, Worker, Keep, true,
-		"The lease of the last attempt ran out, and a checkout found it."},
+	{PoisonIt, []Source{{Processing, IfExhausted}}, Poison, Worker, Keep, true,
+		"The lease of the last attempt expired, and a checkout found it."},
 	{Reject, []Source{{Created, Always}}, Error, Operator, Keep, false,
 		"A task is parked before it runs."},
 	{Revoke, []Source{{Processing, Always}}, Error, Operator, Keep, true,
@@ -150,7 +150,7 @@ func ByOperator() []Transition {
 }
 
 // Allows reports whether the transition may start from state s; parked is whether the task has no due time. Conditions
-// that only the database can decide (IfDue, IfExpired, IfLapsed and IfSpent) count as met.
+// that only the database can decide (IfDue, IfExpired, IfLapsed and IfExhausted) count as met.
 func (t Transition) Allows(s State, parked bool) bool {
 	for _, src := range t.From {
 		if src.State == s && (src.When != IfParked || parked) {

@@ -71,7 +71,7 @@ func (a *attempts) lost(l *leased, cause error) {
 }
 
 // abandon ends the attempt of a handler that ignores the end of its context, if it is this worker's to end: after
-// Timeout it has failed. Otherwise its lease is lost, or left to run out, since the handler may still be at it.
+// Timeout it has failed. Otherwise its lease is lost, or left to expire, since the handler may still be at it.
 func (a *attempts) abandon(l *leased, cause error, took time.Duration) {
 	if cause == ErrTimeout && !l.isLost() { // it is the cause itself
 		a.end(l, dbq.Failed(ErrTimeout), cause, took)

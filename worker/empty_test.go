@@ -52,7 +52,7 @@ func TestUntilEmptyTakesUpAgainWhatItLostByItsOwnClock(t *testing.T) {
 	ids := enqueue(t, q, 20, dbq.NewTask{})
 	runEmpty(t, worker.Worker{Queue: q, Lease: lease, Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
-			if task.Lapses > 0 { // the lease of the first try ran out, which is no attempt
+			if task.Lapses > 0 { // the lease of the first try expired, which is no attempt
 				return nil
 			}
 			<-ctx.Done()

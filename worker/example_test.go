@@ -22,7 +22,7 @@ func send(ctx context.Context, t dbq.Task) dbq.Outcome {
 	case "busy@example.com":
 		return dbq.Released(time.Hour) // not now; this attempt does not count
 	case "down@example.com":
-		return dbq.Failed(errors.New("cannot connect")) // retried after the backoff until attempts are spent
+		return dbq.Failed(errors.New("cannot connect")) // retried after the backoff until attempts are exhausted
 	default:
 		return dbq.Completed([]byte("sent to " + address)) // COMPLETED, with a result
 	}

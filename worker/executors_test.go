@@ -166,7 +166,7 @@ func TestHandlerThatIgnoresTheShutdownIsReportedAndItsTaskLeft(t *testing.T) {
 	if !strings.Contains(log.String(), "ignoreEverything") {
 		t.Errorf("the log lacks the handler's stack: %s", log.String())
 	}
-	// until its lease runs out: the handler may still be at it
+	// until its lease expires: the handler may still be at it
 	if task := get(t, q, id); task.State != dbq.StateProcessing {
 		t.Errorf("got %v, want PROCESSING", task.State)
 	}

@@ -72,7 +72,7 @@ func TestHookHearsOfALastAttemptThatCrashed(t *testing.T) {
 	hooked := make(chan dbq.Task, 1)
 	start(t, worker.Worker{Queue: q, OnPoison: func(_ context.Context, t dbq.Task, _ error) { hooked <- t },
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
-	if task := wantStarted(t, "a lease that ran out", hooked); task.ID != id || task.State != dbq.StatePoison {
+	if task := wantStarted(t, "an expired lease", hooked); task.ID != id || task.State != dbq.StatePoison {
 		t.Errorf("the hook got %v in %v", task.ID, task.State)
 	}
 }

@@ -27,7 +27,7 @@ func long(took time.Duration, began chan<- struct{}) worker.Handler {
 	})
 }
 
-// What is in work was taken for the old time, and the next heartbeat of the new one would come long after that.
+// What is leased was taken for the old time, and the next heartbeat of the new one would come long after that.
 func TestWhatIsInWorkIsKeptWhenALeaseIsLengthened(t *testing.T) {
 	t.Parallel()
 	q, began := open(t), make(chan struct{}, 1)

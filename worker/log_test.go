@@ -144,7 +144,7 @@ func TestLogOfADay(t *testing.T) {
 	ctx, c := t.Context(), q.Client()
 	log := logbook{merges: true}
 	var power worker.Switch
-	inWork := make(chan struct{}, 3)
+	leased := make(chan struct{}, 3)
 	stop := start(t, worker.Worker{Queue: q, ID: "w1", Logger: slog.New(&log), Switch: &power, Concurrency: 3,
 		Check: time.Hour, Retention: dbq.KeepForever, PollMax: 20 * time.Millisecond,
 		Backoff: func(int) time.Duration { return time.Millisecond },
@@ -157,7 +157,7 @@ func TestLogOfADay(t *testing.T) {
 			case "parks":
 				return dbq.Parked(errors.New("not yet")).Err()
 			case "revoked":
-				inWork <- struct{}{}
+				leased <- struct{}{}
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -185,7 +185,7 @@ func TestLogOfADay(t *testing.T) {
 
 	revoked := enqueue(t, q, 3, dbq.NewTask{Kind: "revoked"})
 	for range revoked {
-		<-inWork
+		<-leased
 	}
 	for _, id := range revoked {
 		if err := admin.New(c).Operate(ctx, admin.Revoke, id, admin.By("ann"), admin.Reason("wrong list")); err != nil {
@@ -203,7 +203,7 @@ func TestLogOfADay(t *testing.T) {
 		t.Fatalf("got %d tasks, %v", len(orphans), err)
 	}
 	over := orphans[0].Lease.Until.Add(10 * time.Millisecond)
-	eventually(t, "their leases run out", func() bool { return time.Now().After(over) })
+	eventually(t, "their leases expire", func() bool { return time.Now().After(over) })
 	power.Resume()
 	log.next(t, 10, "INFO worker: resumed", "by=switch")
 	log.next(t, 11, "WARN worker: took over tasks whose leases expired", "tasks=3", "from=w0")
@@ -213,7 +213,7 @@ func TestLogOfADay(t *testing.T) {
 	log.next(t, 12, "WARN worker: the database does not answer; trying again", "operation=check out", "error=*")
 	away.Store(false)
 	log.next(t, 13, "INFO worker: the database answers again", "after=*", "failures=*")
-	eventually(t, "nothing is in work", func() bool { return get(t, q, last).State == dbq.StateCompleted })
+	eventually(t, "nothing is leased", func() bool { return get(t, q, last).State == dbq.StateCompleted })
 
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -248,7 +248,7 @@ func TestLogOfAFlood(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})})
-		eventually(t, "all are in work", func() bool { return begun.Load() == n })
+		eventually(t, "all are leased", func() bool { return begun.Load() == n })
 		all, revoked := admin.Filter{Queue: "q", Limit: n}, time.Now()
 		if _, err := admin.New(q.Client()).OperateMany(t.Context(), admin.Revoke, all); err != nil {
 			t.Fatal(err)

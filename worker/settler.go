@@ -46,7 +46,7 @@ func (s *settler) add(l *leased, how dbq.Outcome, err error) {
 	}
 	select {
 	case s.queue.in <- st:
-	case <-s.queue.stopped: // by a handler that Run did not wait for: its lease runs out
+	case <-s.queue.stopped: // by a handler that Run did not wait for: its lease expires
 	case <-s.shutdown.final.Done(): // no time is left to settle it
 		s.leases.giveUp(l)
 	}

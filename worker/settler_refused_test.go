@@ -77,7 +77,7 @@ func TestATaskThatMayNotBeSettledAtAllIsGivenUp(t *testing.T) {
 	t.Parallel()
 	task, log := drainRefused(t, "false")
 	if task.State != dbq.StateProcessing {
-		t.Errorf("got %v, want PROCESSING until its lease runs out", task.State)
+		t.Errorf("got %v, want PROCESSING until its lease expires", task.State)
 	}
 	if n := strings.Count(log, "gave up settling"); n != 1 {
 		t.Errorf("the log says %d times that it gave up, want once:\n%s", n, log)

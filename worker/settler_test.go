@@ -71,7 +71,7 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 				Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 					err := c.settle(ctx, q, task)
-					<-ctx.Done() // the heartbeat finds that the task is not in work any more
+					<-ctx.Done() // the heartbeat finds that the task is not leased any more
 					ended <- err
 					return nil
 				})})

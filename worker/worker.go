@@ -60,7 +60,7 @@ type Worker struct {
 	// MaxAttempts caps the task's own limit of attempts. Zero means no cap.
 	MaxAttempts int
 	// OnPoison is called for each task that this worker moves to POISON, with the handler's error; err is nil if the
-	// lease of the last attempt ran out. Calls are sequential and run beside the handlers. ctx ends with DrainTimeout,
+	// lease of the last attempt expired. Calls are sequential and run beside the handlers. ctx ends with DrainTimeout,
 	// and Run waits for the calls at most Grace after that. Calls that did not get their turn by then, and calls beyond
 	// 10,000 that are waiting, are dropped, and the log says how many. The default is no call.
 	OnPoison func(ctx context.Context, t dbq.Task, err error)

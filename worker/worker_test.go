@@ -216,7 +216,7 @@ func TestPanicIsAnErrorWithItsStack(t *testing.T) {
 	}
 	task := get(t, q, id)
 	if task.State != dbq.StatePoison {
-		t.Errorf("got %v, want POISON: the only attempt is spent", task.State)
+		t.Errorf("got %v, want POISON: the only attempt is exhausted", task.State)
 	}
 	for _, want := range []string{"kaboom", "worker_test.go"} {
 		if !strings.Contains(string(task.Result), want) {

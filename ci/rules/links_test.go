@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	quoted = regexp.MustCompile("`([^`\n]+)`")
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	quoted   = regexp.MustCompile("`([^`\n]+)`")
 	pathLike = regexp.MustCompile(`^\.?[a-z][\w./-]*\.(go|md|sql|sh|yml|mjs|svg)$`)
 	goName   = regexp.MustCompile("\\b(dbq|worker|admin|dialect|conformance|dbqtest)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?")
 )

@@ -238,7 +238,7 @@ func TestDemoOfChangingFiles(t *testing.T) {
 	dir := u.tree(30)
 	b := u.start("demo", "--dir", dir, "--json")
 	b.err.says(t, "worker 1 killed")
-	// What worker 1 held is hashed after its lease has run out, about a second from now.
+	// What worker 1 held is hashed after its lease has expired, about a second from now.
 	for _, path := range filesIn(t, dir) {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			if err := os.WriteFile(path, []byte("changed"), 0o600); err != nil {

@@ -176,7 +176,7 @@ func (d *demo) kill(ctx context.Context, p *demoProcess, done int64) error {
 			d.held[t.ID] = t.Fence
 		}
 	}
-	d.show.line("worker %d killed (SIGKILL) with %d of %d done: it held %s, whose leases run out within %v",
+	d.show.line("worker %d killed (SIGKILL) with %d of %d done: it held %s, whose leases expire within %v",
 		p.number, done, len(d.tasks), plural(len(d.held), "task"), demoLease)
 	return nil
 }

@@ -74,7 +74,7 @@ func when(t dbq.Task, now time.Time) string {
 	case t.State == dbq.StateProcessing && t.LeaseUntil.After(now):
 		return "lease ends in " + span(t.LeaseUntil.Sub(now))
 	case t.State == dbq.StateProcessing:
-		return "lease ran out " + span(now.Sub(t.LeaseUntil)) + " ago"
+		return "lease expired " + span(now.Sub(t.LeaseUntil)) + " ago"
 	case t.Parked():
 		return "parked " + span(now.Sub(t.Updated)) + " ago"
 	case t.Due.IsZero():

@@ -47,12 +47,12 @@ func checkoutCases() []Case {
 			Law: "Two clients of the same name are two holders: each takes over what the other abandoned, and their " +
 				"checkouts have different tokens."},
 		Case{Name: "ExpiredUnderBacklogIsTaken", run: checkoutExpiredUnderBacklog,
-			Law: "A task whose lease ran out is taken over, even behind a backlog of due tasks."},
+			Law: "A task whose lease expired is taken over, even behind a backlog of due tasks."},
 		Case{Name: "DeadWorkersTasksAreNotDelayed", run: checkoutManyExpired,
 			Law: "The many tasks of a dead worker are taken over as fast as checkouts come, even behind a backlog of due " +
 				"tasks."},
 		Case{Name: "ExpiredAndReadyTogether", run: checkoutBoth,
-			Law: "One checkout takes both tasks whose lease ran out and tasks that are due, each once."},
+			Law: "One checkout takes both tasks whose lease expired and tasks that are due, each once."},
 		Case{Name: "LockedRowsAreSkipped", run: checkoutPassesLocked,
 			Law: "A task whose row is locked by another transaction does not keep other tasks from being checked out."},
 		Case{Name: "CancelledContext", run: checkoutCancelled,
@@ -77,7 +77,7 @@ func checkoutOnce(t *test) {
 	c := t.open()
 	q := c.Queue("q")
 	t.enqueueMany(q, 1500, nil)
-	for range 3 { // the first of a client looks for leases that ran out first of all, the others at last
+	for range 3 { // the first of a client looks for expired leases first of all, the others at last
 		tasks := t.checkout(q, dbq.MaxCheckout, short)
 		seen := map[uuid.UUID]bool{}
 		for _, task := range tasks {
@@ -219,7 +219,7 @@ func checkoutTwins(t *test) {
 	}
 	id := t.enqueue(a.Queue("q"), dbq.NewTask{})
 	dead := t.abandon(a.Queue("q"))
-	task := t.take(b.Queue("q"), long) // nothing else is there, so the first checkout looks for leases that ran out
+	task := t.take(b.Queue("q"), long) // nothing else is there, so the first checkout looks for expired leases
 	if task.ID != id || task.Fence <= dead.Fence || task.Holder == dead.Holder {
 		t.Errorf("after %s, held as %q, the other client got %s as %q", show(dead), dead.Holder, show(task), task.Holder)
 	}
@@ -232,7 +232,7 @@ func checkoutExpiredUnderBacklog(t *test) {
 	t.abandon(q)
 	t.enqueueMany(q, 50, nil) // better priorities, and never fewer than a checkout asks for
 	start := time.Now()
-	t.eventually("the task whose lease ran out is taken over", func() bool {
+	t.eventually("the task whose lease expired is taken over", func() bool {
 		tasks := t.checkout(q, 1, long)
 		if len(tasks) == 0 {
 			t.Fatalf("a checkout found nothing in a queue with 50 due tasks")

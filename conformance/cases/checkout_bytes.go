@@ -104,7 +104,7 @@ func checkoutBytesOfExpired(t *test) {
 	q := c.Queue("q")
 	sizes := slices.Repeat([]int{usualPayload}, 25)
 	sizes[3] = hugePayload
-	// What is taken over may come with what is due, and some attempts are spent.
+	// What is taken over may come with what is due, and some attempts are exhausted.
 	ids := t.sizedTasks(q, sizes, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i%4 })
 	size := func(id uuid.UUID) int { return sizes[slices.Index(ids, id)] }
 	others := t.open().Queue("q")

@@ -25,13 +25,13 @@ func (t *test) lockRows(references ...string) *sql.Tx {
 func checkoutPassesLocked(t *test) {
 	c := t.open()
 	q := c.Queue("q")
-	t.enqueue(q, dbq.NewTask{Reference: "ran out"})
+	t.enqueue(q, dbq.NewTask{Reference: "expired"})
 	t.abandon(q)
 	t.enqueue(q, dbq.NewTask{Reference: "due"})
 	free := t.enqueueMany(q, 5, nil)
-	tx := t.lockRows("ran out", "due")
+	tx := t.lockRows("expired", "due")
 
-	// The client is new, so that it looks for leases that ran out first. A server gives up waiting for a lock much later.
+	// The client is new, so that it looks for expired leases first. A server gives up waiting for a lock much later.
 	q = t.open().Queue("q")
 	ctx, cancel := context.WithTimeout(t.ctx, patience/2)
 	defer cancel()

@@ -26,10 +26,10 @@ func contentionCases() []Case {
 			Law: "While others enqueue, and there are at least as many tasks as workers, every worker that keeps checking " +
 				"out gets a task."},
 		Case{Name: "ExpiryWhileComplete", run: expiryWhileComplete,
-			Law: "When a lease runs out while its holder completes the task, either the completion or the takeover succeeds, " +
+			Law: "When a lease expires while its holder completes the task, either the completion or the takeover succeeds, " +
 				"never both."},
 		Case{Name: "ExtendWhileExpiring", run: extendWhileExpiring,
-			Law: "When a lease runs out while its holder extends it, either the extension or the takeover succeeds, never " +
+			Law: "When a lease expires while its holder extends it, either the extension or the takeover succeeds, never " +
 				"both."},
 		Case{Name: "OperatorsWhileWorking", Alone: true, run: operatorsWhileWorking,
 			Law: "Operators that revoke, reenqueue, reject, quarantine, restore and purge at random never make workers share " +
@@ -41,7 +41,7 @@ func contentionCases() []Case {
 			Law: "Several processes that drain one queue never hold the same task at the same time, and settle each task " +
 				"once."},
 		Case{Name: "KilledProcess", Alone: true, run: killedProcess,
-			Law: "The tasks of a killed worker process are taken over when their leases have run out; none is lost or " +
+			Law: "The tasks of a killed worker process are taken over when their leases have expired; none is lost or " +
 				"completed twice."},
 		Case{Name: "CrashingTaskEndsInPoison", run: crashingTaskEndsInPoison,
 			Law: "A task that crashes its worker process on every attempt is POISON after the last one, although no failure " +
@@ -50,7 +50,7 @@ func contentionCases() []Case {
 			Law: "Tasks of the last priority are handed out when no better one is due, however many tasks of better " +
 				"priorities are due later."},
 		Case{Name: "ExpiredUnderBacklog", run: expiredUnderBacklog,
-			Law: "A task whose lease ran out is handed out again soon, although the queue's backlog fills every checkout."},
+			Law: "A task whose lease expired is handed out again soon, although the queue's backlog fills every checkout."},
 		Case{Name: "ManyQueues", run: manyQueues,
 			Law: "Workers on many queues get each queue's own tasks, and all of them."},
 	)

@@ -14,7 +14,7 @@ import (
 )
 
 // raceAtExpiry gives slow workers all tasks with a short lease. They call late for each task around the moment at which
-// its lease runs out, while a second client takes over whatever it can get and completes it. This is repeated, since
+// its lease expires, while a second client takes over whatever it can get and completes it. This is repeated, since
 // only some calls come close to that moment.
 func (t *test) raceAtExpiry(late func(ctx context.Context, w *history.Caller, task dbq.Task) error) {
 	clients, rec := t.twoClients(), history.NewRecorder()
@@ -63,7 +63,7 @@ func (t *test) raceAtExpiry(late func(ctx context.Context, w *history.Caller, ta
 	t.Logf("what became of the late calls: %v", count)
 }
 
-// takeOverUntil takes over and completes what it can until stop returns true and nothing is in work.
+// takeOverUntil takes over and completes what it can until stop returns true and nothing is leased.
 func (t *test) takeOverUntil(ctx context.Context, w *history.Caller, stop func() bool) {
 	for {
 		ending := stop()
@@ -89,7 +89,7 @@ func (t *test) takeOverUntil(ctx context.Context, w *history.Caller, stop func()
 	}
 }
 
-// idle reports whether no task waits or is in work.
+// idle reports whether no task waits or is leased.
 func (t *test) idle(ctx context.Context, c *dbq.Client) bool {
 	stats, err := admin.New(c).Stats(ctx, admin.CountAll())
 	if err != nil {

@@ -237,7 +237,7 @@ func cutBetweenParts(t *test) {
 	cuts := 0
 	for k := 1; k <= maxRequests; k++ {
 		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
-		t.enqueueMany(q, 2, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i }) // one is spent
+		t.enqueueMany(q, 2, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i }) // one is exhausted
 		for _, task := range t.checkout(q, 2, short) {
 			t.awaitExpiry(direct, task.ID)
 		}

@@ -92,8 +92,9 @@ func historyOfATask(t *test) {
 	then("")
 }
 
-// wantEveryAttempt records a failure unless each fence of a task that still exists, but that of an attempt in work, has
-// its attempt. A revocation takes a fence without one, and so does a checkout that finds the attempts exhausted.
+// wantEveryAttempt records a failure unless each fence of a task that still exists, but that of an attempt that is
+// running, has its attempt. A revocation takes a fence without one, and so does a checkout that finds the attempts
+// exhausted.
 func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
 	as, err := admin.New(c).Attempts(t.ctx, task.ID)
 	t.must(err)

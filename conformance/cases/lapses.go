@@ -15,14 +15,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// lapseCases are about leases that run out before their attempts are known to have started.
+// lapseCases are about leases that expire before their attempts are known to have started.
 func lapseCases() []Case {
 	return inGroup("Lease",
 		Case{Name: "UnstartedDoesNotCount", run: lapseUncounted,
-			Law: "When a worker's lease runs out before its attempt was marked as started, the attempt does not count, " +
+			Law: "When a worker's lease expires before its attempt was marked as started, the attempt does not count, " +
 				"except for every hundredth time."},
 		Case{Name: "StartedCounts", run: lapseStarted,
-			Law: "When a worker's lease runs out after its attempt was marked as started, the attempt counts; a lost lease " +
+			Law: "When a worker's lease expires after its attempt was marked as started, the attempt counts; a lost lease " +
 				"cannot be marked."})
 }
 
@@ -64,8 +64,8 @@ func lapseUncounted(t *test) {
 	want(t.takeOver(q, id, short), 2, 0, dbq.AttemptCrashed, 1)
 	want(t.takeOver(q, id, short), 2, 1, dbq.AttemptLapsed, 2)
 	t.lapsed(c, q, dialect.LapsesPerAttempt-1)
-	t.eventually("the last attempt is spent", func() bool {
-		t.wantNone("the last attempt is spent", q)
+	t.eventually("the last attempt is exhausted", func() bool {
+		t.wantNone("the last attempt is exhausted", q)
 		return t.get(c, id).State == dbq.StatePoison
 	})
 	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
@@ -114,8 +114,8 @@ func lapseStarted(t *test) {
 		t.Errorf("the lease was lost, though nobody had taken it")
 	}
 	t.awaitExpiry(c, id)
-	t.eventually("the last attempt is spent", func() bool {
-		t.wantNone("the last attempt is spent", other)
+	t.eventually("the last attempt is exhausted", func() bool {
+		t.wantNone("the last attempt is exhausted", other)
 		return t.get(c, id).State == dbq.StatePoison
 	})
 }

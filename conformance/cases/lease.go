@@ -13,7 +13,7 @@ import (
 func leaseCases() []Case {
 	return inGroup("Lease",
 		Case{Name: "ExpiredIsRedelivered", run: leaseExpired,
-			Law: "The checkout itself hands out a task whose lease ran out again, with one more attempt and a higher fence."},
+			Law: "The checkout itself hands out a task whose lease expired again, with one more attempt and a higher fence."},
 		Case{Name: "StaleFenceCannotSettle", run: leaseStaleSettle,
 			Law: "Every settling call with the fence of a lease that was taken over returns ErrLeaseLost and changes nothing."},
 		Case{Name: "StaleFenceCannotExtend", run: leaseStaleExtend,
@@ -25,7 +25,7 @@ func leaseCases() []Case {
 		Case{Name: "ExtendManyReportsLost", run: leaseExtendMany,
 			Law: "ExtendMany returns the renewed and the lost leases apart, each in the order given."},
 		Case{Name: "LateButNotTakenOverMaySettle", run: leaseLate,
-			Law: "A worker whose lease ran out may still extend and settle as long as no other worker took the task over."},
+			Law: "A worker whose lease expired may still extend and settle as long as no other worker took the task over."},
 		Case{Name: "CrashesExhaustAttempts", run: leaseSpentByExpiry,
 			Law: "A task whose every attempt ends in an unreported crash goes to POISON and is never handed out again."},
 		Case{Name: "FailuresExhaustAttempts", run: leaseSpentByFail,
@@ -150,7 +150,7 @@ func leaseExtend(t *test) {
 	if renewed.Fence != task.Lease.Fence || renewed.Task != task.ID || !renewed.Until.After(task.Lease.Until) {
 		t.Errorf("extend returned %+v for %+v, want the same fence and a later end", renewed, task.Lease)
 	}
-	// One that had run out, and is extended before anybody takes it over, keeps others out just so.
+	// One that had expired, and is extended before anybody takes it over, keeps others out just so.
 	other := t.takeNew(q, dbq.NewTask{}, short)
 	t.awaitExpiry(c, other.ID)
 	_, err = q.Extend(t.ctx, other.Lease, long)
@@ -225,7 +225,7 @@ func leaseLate(t *test) {
 		t.awaitExpiry(c, task.ID)
 		out, err := q.SettleMany(t.ctx, []dbq.Settlement{settlement(task.Lease, ending)})
 		if err != nil || out[0].Err != nil {
-			t.Errorf("%s after the lease ran out: got %v and error %v, want success", name, out, err)
+			t.Errorf("%s after the lease expired: got %v and error %v, want success", name, out, err)
 		}
 		// out of the next one's way
 		if _, err := admin.New(c).OperateMany(t.ctx, state.Reject, admin.Filter{Queue: "q", Limit: 10}); err != nil {
@@ -248,7 +248,7 @@ func leaseSpentByExpiry(t *test) {
 		t.awaitExpiry(c, id)
 	}
 	t.eventually("a checkout moves the task to POISON", func() bool {
-		t.wantNone("the task's attempts are spent", q)
+		t.wantNone("the task's attempts are exhausted", q)
 		return t.get(c, id).State == dbq.StatePoison
 	})
 	row := t.get(c, id)

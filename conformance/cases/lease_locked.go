@@ -50,21 +50,21 @@ func lockedWorker(t *test) {
 			}
 			return endByNumber(task)
 		})})
-	t.eventually("all tasks are in work", func() bool { return calls.Load() == n })
+	t.eventually("all tasks are leased", func() bool { return calls.Load() == n })
 	tx := t.lockRows("0", "1", "2", "3")
 	close(release)
 	begun := time.Now()
-	inWork := func() int {
+	leased := func() int {
 		return len(t.list(c, admin.Filter{Queue: "work", States: []dbq.State{dbq.StateProcessing}}))
 	}
-	t.eventually("the tasks that are not locked are settled", func() bool { return inWork() <= locked })
+	t.eventually("the tasks that are not locked are settled", func() bool { return leased() <= locked })
 	t.Logf("%d tasks were settled within %v beside %d that are locked", n-locked, time.Since(begun), locked)
 	t.eventually("the leases would have ended", func() bool { return time.Since(begun) > lease })
-	if left := inWork(); left != locked {
-		t.Errorf("%d tasks are in work while %d are locked", left, locked)
+	if left := leased(); left != locked {
+		t.Errorf("%d tasks are leased while %d are locked", left, locked)
 	}
 	t.must(tx.Rollback())
-	t.eventually("the others are settled, too", func() bool { return inWork() == 0 })
+	t.eventually("the others are settled, too", func() bool { return leased() == 0 })
 	stop()
 	if calls.Load() != n || lost.Load() != 0 {
 		t.Errorf("%d tasks were handed out %d times, and %d leases were lost; want each once, and none lost",

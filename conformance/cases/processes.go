@@ -136,7 +136,7 @@ func (w *tail) String() string {
 	return w.b.String()
 }
 
-// awaitIdle waits until no task waits or is in work, as long as one of the processes lives.
+// awaitIdle waits until no task waits or is leased, as long as one of the processes lives.
 func (t *test) awaitIdle(c *dbq.Client, ps []*process) {
 	t.eventually("the processes work off the queue", func() bool {
 		for _, p := range ps {
@@ -238,8 +238,8 @@ func crashingTaskEndsInPoison(t *test) {
 		records = append(records, p.records()...)
 	}
 	var task dbq.Task
-	t.eventually("a checkout finds that the attempts are spent", func() bool {
-		t.wantNone("the task's attempts are spent", w.Queue)
+	t.eventually("a checkout finds that the attempts are exhausted", func() bool {
+		t.wantNone("the task's attempts are exhausted", w.Queue)
 		task = t.get(c, added[0].ID)
 		return task.State == dbq.StatePoison || t.failed()
 	})

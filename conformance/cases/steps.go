@@ -19,7 +19,7 @@ import (
 const (
 	// long is a lease or a delay that does not end during a case, however slow the machine.
 	long = time.Hour
-	// short is a lease that is over at once; see ranOut.
+	// short is a lease that expires at once; see awaitExpiry.
 	short = time.Millisecond
 	// patience bounds the wait for something that time brings about.
 	patience = 40 * time.Second
@@ -114,10 +114,10 @@ func (t *test) takeNew(q *dbq.Queue, nt dbq.NewTask, lease time.Duration) dbq.Ta
 	return task
 }
 
-// takeOver takes a task whose lease has run out. It may need several checkouts: not each one looks for such tasks.
+// takeOver takes a task whose lease has expired. It may need several checkouts: not each one looks for such tasks.
 func (t *test) takeOver(q *dbq.Queue, id uuid.UUID, lease time.Duration) dbq.Task {
 	var task dbq.Task
-	t.eventually("a checkout takes over the task whose lease ran out", func() bool {
+	t.eventually("a checkout takes over the task whose lease expired", func() bool {
 		for _, got := range t.checkout(q, 10, lease) {
 			if got.ID == id {
 				task = got
@@ -134,12 +134,12 @@ func (t *test) takeOver(q *dbq.Queue, id uuid.UUID, lease time.Duration) dbq.Tas
 func (t *test) awaitExpiry(c *dbq.Client, id uuid.UUID) {
 	until := t.get(c, id).LeaseUntil
 	if until.IsZero() {
-		t.Fatalf("task %s has no lease that could run out", id)
+		t.Fatalf("task %s has no lease that could expire", id)
 	}
-	t.eventually("the lease runs out", func() bool { return t.now(c).After(until) })
+	t.eventually("the lease expires", func() bool { return t.now(c).After(until) })
 }
 
-// abandon takes the only due task and lets its lease run out, like a worker that crashes.
+// abandon takes the only due task and lets its lease expire, like a worker that crashes.
 func (t *test) abandon(q *dbq.Queue) dbq.Task {
 	task := t.take(q, short)
 	t.awaitExpiry(q.Client(), task.ID)

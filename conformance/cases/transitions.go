@@ -63,7 +63,7 @@ func situations() []situation {
 		{"PROCESSING-leased", state.Processing, nil, false, leased(0, long)},
 		{"PROCESSING-last-attempt", state.Processing, nil, true, leased(1, long)},
 		{"PROCESSING-expired", state.Processing, []state.When{state.IfExpired}, false, leased(0, short)},
-		{"PROCESSING-expired-spent", state.Processing, []state.When{state.IfSpent}, true, leased(1, short)},
+		{"PROCESSING-expired-exhausted", state.Processing, []state.When{state.IfExhausted}, true, leased(1, short)},
 		{"PROCESSING-lapsed", state.Processing, []state.When{state.IfLapsed}, false,
 			func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
 				return leased(0, short)(t, leasing.ForWorker(q, "w"), nt)
@@ -190,8 +190,8 @@ func (a action) from(s situation) (tr state.Transition, to state.State, allowed 
 			tr = row
 		}
 	}
-	if buried, _ := state.Find(state.PoisonIt, state.Worker); a.event == state.Checkout && s.meets(buried) {
-		tr = buried // what a checkout does to such a row
+	if poisoned, _ := state.Find(state.PoisonIt, state.Worker); a.event == state.Checkout && s.meets(poisoned) {
+		tr = poisoned // what a checkout does to such a row
 	}
 	to = tr.To
 	if a.to != nil {

@@ -15,7 +15,7 @@ import (
 func wakeCases() []Case {
 	return inGroup("Wake",
 		Case{Name: "NextReportsWait", Once: true, run: wakeNext,
-			Law: "Next returns how long it is until a task of the queue is due or a lease runs out, whatever else the table " +
+			Law: "Next returns how long it is until a task of the queue is due or a lease expires, whatever else the table " +
 				"contains."},
 		Case{Name: "EnqueueWakes", Once: true, run: wakeEnqueue,
 			Law: "Every enqueue wakes the waiters of its queue in the same process, and those of no other queue."},
@@ -67,11 +67,11 @@ func wakeNext(t *test) {
 	t.must(admin.New(c).Operate(t.ctx, admin.Reject, last))
 	want("the first one is parked", 4*time.Hour, 5*time.Hour)
 	task := t.takeNew(q, dbq.NewTask{Priority: 3}, 30*time.Minute)
-	want("a lease that runs out before", 20*time.Minute, 30*time.Minute)
+	want("a lease that expires before", 20*time.Minute, 30*time.Minute)
 	_, err := q.Extend(t.ctx, task.Lease, short)
 	t.must(err)
 	t.awaitExpiry(c, task.ID)
-	want("a lease that ran out", 0, 0)
+	want("an expired lease", 0, 0)
 	t.must(q.Complete(t.ctx, t.takeOver(q, task.ID, long).Lease, nil))
 	want("it is completed", 4*time.Hour, 5*time.Hour)
 	t.enqueue(q, dbq.NewTask{Priority: 7})

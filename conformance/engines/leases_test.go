@@ -72,7 +72,7 @@ func TestTakeoversLeaveNothing(t *testing.T) {
 	})
 }
 
-// lapsed enqueues a task, and leases it in a queue until the lease has run out.
+// lapsed enqueues a task, and leases it in a queue until the lease has expired.
 func lapsed(t *testing.T, q *dbq.Queue) (id uuid.UUID) {
 	t.Helper()
 	id, err := q.Enqueue(t.Context(), dbq.NewTask{})
@@ -109,7 +109,7 @@ func TestAShortenedLeaseStaysShort(t *testing.T) {
 		other := open()
 		lapsed(t, other.Queue("other")) // it renews a lease, and removes what is old
 		if !takenOver(t, other.Queue("q"), id) {
-			t.Error("the task is not taken over, although its lease has run out")
+			t.Error("the task is not taken over, although its lease has expired")
 		}
 	})
 }

@@ -93,7 +93,7 @@ func (c *checkout) anyExpired(ctx context.Context) bool {
 // finder locks due tasks of one priority and returns them as they were.
 type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error)
 
-// parts takes leases that ran out and due tasks, in the order asked for.
+// parts takes expired leases and due tasks, in the order asked for.
 func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder) error {
 	c.rows, c.found, c.budget = nil, nil, c.r.Budget()
 	defer func() { c.budget.Mark(c.rows); c.budget.Mark(c.found) }()
@@ -193,7 +193,7 @@ func (c *checkout) lock(
 	return rows, nil
 }
 
-// expired takes over leases that ran out, and buries tasks whose attempts are exhausted.
+// expired takes over expired leases, and moves tasks whose attempts are exhausted to POISON.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
 	seen, err := c.seeExpired(c.budget.Rows, query)
@@ -206,7 +206,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		return err
 	}
 	again, spent, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, func(spent []dialect.Row) error {
-		return c.write(ctx, conn, "bury", spent)
+		return c.write(ctx, conn, "poison", spent)
 	})
 	if err != nil {
 		return err

@@ -91,13 +91,13 @@ func (c *checkout) manyTaken() (bool, error) {
 	return scan.CursorOf(c.s, c.r.Queue).Taken() >= manyTaken, nil
 }
 
-// seeExpired reads up to limit tasks whose lease ran out, without locks.
+// seeExpired reads up to limit tasks whose lease expired, without locks.
 func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, err error) {
 	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
 	if c.r.Strategy == dialect.CAS {
 		return query(c.s.Statements.Checkout["see expired"], args)
 	}
-	if args["oldest"], err = scan.OldestInWork(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
+	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	began := time.Now()

@@ -22,8 +22,8 @@ const (
 	finished = 30_000 // COMPLETED
 	future   = 20_000 // not due yet, in priorities 0 to 8, before all that is due
 	due      = 500    // in priority 9
-	inWork   = 300    // with a lease that lasts
-	ranOut   = 200    // with a lease that ran out
+	leased   = 300    // with a lease that lasts
+	lapsed   = 200    // with an expired lease
 )
 
 func planTable(t *testing.T, s *sqlrun.Session) {
@@ -32,8 +32,8 @@ func planTable(t *testing.T, s *sqlrun.Session) {
 	fill(t, s, finished, "2, 5, 1, 1, -1, -1, 'done'")
 	fill(t, s, future, "0, n.i % 9, 0, 0, "+never+" + n.i, -1, ''")
 	fill(t, s, due, "0, 9, 0, 0, "+now+" + n.i, -1, ''")
-	fill(t, s, inWork, "1, 5, 1, 1, -1, "+never+", 'busy'")
-	fill(t, s, ranOut, "1, 5, 1, 1, -1, "+now+", 'gone'")
+	fill(t, s, leased, "1, 5, 1, 1, -1, "+never+", 'busy'")
+	fill(t, s, lapsed, "1, 5, 1, 1, -1, "+now+", 'gone'")
 }
 
 // ways are the index by which each statement must reach the task table. Those that take ids must reach no row but
@@ -42,7 +42,7 @@ var ways = map[string]string{
 	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
 	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY",
-	"take": "PRIMARY", "take over": "PRIMARY", "bury": "PRIMARY", "start": "PRIMARY", "started": "PRIMARY",
+	"take": "PRIMARY", "take over": "PRIMARY", "poison": "PRIMARY", "start": "PRIMARY", "started": "PRIMARY",
 	"won": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
@@ -114,11 +114,11 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	}
 }
 
-// batchOf are the arguments of a batch for the first n rows in work, and others when there are fewer.
+// batchOf are the arguments of a batch for the first n leased rows, and others when there are fewer.
 func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	t.Helper()
-	inWork := text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit")
-	found, err := s.Read(t.Context(), inWork, dialect.Args{"queue": "work", "limit": n})
+	leased := text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit")
+	found, err := s.Read(t.Context(), leased, dialect.Args{"queue": "work", "limit": n})
 	must(t, err)
 	ids, fences, states := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	for i := range n {

@@ -19,8 +19,8 @@ var schemaFiles embed.FS
 // takes no space in a row, and a row that grows in a full page makes the server arrange the page anew, again and again,
 // and split it. So due_at and lease_end are -1 where there is none, taken_by has room for a name from the start, and
 // due, lease_until and holder, which show these as they are on other engines, are virtual. A task has one entry in one
-// index: by its lane, which is 0 while it waits, the last of all while it is in work, and then its state. While it is
-// in work, due_at says when it was taken, less ages: so the entries of that lane are in the order in which they came.
+// index: by its lane, which is 0 while it waits, the last of all while it is leased, and then its state. While it is
+// leased, due_at says when it was taken, less ages: so the entries of that lane are in the order in which they came.
 // first_due in sql/checkout.sql says why it is the last lane.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	return dialect.ReadSchema(schemaFiles, n, n.Filler())

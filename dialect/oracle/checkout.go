@@ -88,7 +88,7 @@ func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) er
 	return nil
 }
 
-// within makes a transaction of leases that ran out and due tasks, in the order asked for, and reads what it leased.
+// within makes a transaction of expired leases and due tasks, in the order asked for, and reads what it leased.
 func (c *checkout) within(ready part) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.rows, c.claimed, c.before, c.budget = nil, 0, nil, c.r.Budget()
@@ -177,7 +177,7 @@ func (c *checkout) update(due []int) part {
 	}
 }
 
-// expired takes over leases that ran out, and buries tasks whose attempts are exhausted.
+// expired takes over expired leases, and moves tasks whose attempts are exhausted to POISON.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], c.args(0, c.budget.Rows))
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		for i := range spent {
 			spent[i].Result = c.exhausted(spent[i])
 		}
-		return c.write(ctx, conn, "bury", spent)
+		return c.write(ctx, conn, "poison", spent)
 	})
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 
 // exhausted is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
 func (c *checkout) exhausted(row dialect.Row) []byte {
-	result := "the lease of the last attempt ran out"
+	result := "the lease of the last attempt expired"
 	if row.Holder != nil {
 		result += ", held by " + *row.Holder
 	}

@@ -29,7 +29,7 @@ const (
 // Migrations make the task table, its indexes, and a view that a person can read.
 //
 // Oracle has no partial indexes, but leaves keys out of an index that are null altogether: the ready_ columns are null
-// together with due, busy_queue is null unless the task is in work. A unique key of a null reference and a queue would
+// together with due, busy_queue is null unless the task is leased. A unique key of a null reference and a queue would
 // take one task of each queue, so the queue is null there, too.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	steps := dialect.ReadSchema(schemaFiles, n, n.Filler())

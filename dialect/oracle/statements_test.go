@@ -238,7 +238,7 @@ func TestArrayBinds(t *testing.T) {
 		"DropLeases":   st.DropLeases,
 		"take ready":   st.CheckoutBatch["take ready"],
 		"take expired": st.CheckoutBatch["take expired"],
-		"bury":         st.CheckoutBatch["bury"],
+		"poison":         st.CheckoutBatch["poison"],
 	}
 	for e, b := range st.Move {
 		batches[string(e)] = b

@@ -10,7 +10,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// takenOver stands in was_due of a task whose lease ran out: it has no due time to be sorted by.
+// takenOver stands in was_due of a task whose lease expired: it has no due time to be sorted by.
 const takenOver = -1
 
 // errLarge undoes a transaction that took payloads larger than an equal share of what a checkout may bring.

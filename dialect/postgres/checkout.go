@@ -45,7 +45,7 @@ type checkout struct {
 // A search leases tasks within the budget by one of the searches "ready" and "expired".
 type search func(ctx context.Context, name string) ([]dialect.Row, error)
 
-// parts runs the two searches in the order asked for: leases that ran out come first when they are to be looked for,
+// parts runs the two searches in the order asked for: expired leases come first when they are to be looked for,
 // and otherwise only when nothing else was found.
 func (c *checkout) parts(ctx context.Context, find search) error {
 	order := []string{"ready", "expired"}

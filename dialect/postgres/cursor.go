@@ -36,12 +36,12 @@ func (c *checkout) fromCursor(query scan.Query, take taker) ([]dialect.Row, erro
 	return rows, err
 }
 
-// expired takes over tasks whose lease ran out.
+// expired takes over tasks whose lease expired.
 func (c *checkout) expired(query scan.Query, take taker) ([]dialect.Row, error) {
 	cursor := scan.ExpiredCursorOf(c.s, c.r.Queue)
 	args := c.args(c.budget.Rows)
 	var err error
-	if args["oldest"], err = scan.OldestInWork(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
+	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	begin := time.Now()

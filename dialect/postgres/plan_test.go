@@ -19,8 +19,8 @@ const (
 	finished = 1_000_000 // COMPLETED
 	future   = 200_000   // not due yet, in priorities 0 to 8, before all that is due
 	due      = 4_000     // in priority 9
-	inWork   = 1_000     // with a lease that lasts
-	ranOut   = 1_000     // with a lease that ran out
+	leased   = 1_000     // with a lease that lasts
+	lapsed   = 1_000     // with an expired lease
 	failed   = 20_000    // parked, and as many in POISON
 )
 
@@ -72,7 +72,7 @@ func plans(t *testing.T, dsn string) {
 
 // planTaking holds the checkouts that take what their search finds, and may visit some rows more.
 func planTaking(s *sqlrun.Session, e *explainer, n, more int) {
-	for name, visits := range map[string]int{"ready": n, "ready within": n, "expired": inWork + ranOut + n} {
+	for name, visits := range map[string]int{"ready": n, "ready within": n, "expired": leased + lapsed + n} {
 		e.check(fmt.Sprintf("%s, %d", name, n), n, visits+more, func() error {
 			_, err := s.Query(e.t.Context(), e, s.Statements.Checkout[name], planQueue("work", n))
 			return err
@@ -102,11 +102,11 @@ func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 		e := &explainer{t: t, conn: conn, mode: mode, table: s.Names.Table("task")}
 		for _, n := range planBatches() {
-			// By each strategy: SKIP LOCKED and under the advisory lock, and what CAS reads and then takes. A search for leases
-			// that ran out visits the tasks in work, which are as many as workers hold, and writes its batch.
+			// By each strategy: SKIP LOCKED and under the advisory lock, and what CAS reads and then takes. A search for expired
+			// leases visits the leased tasks, which are as many as workers hold, and writes its batch.
 			planTaking(s, e, n, 0)
 			planUniform(s, e, n)
-			for name, visits := range map[string]int{"see ready": n, "see expired": inWork + ranOut + n} {
+			for name, visits := range map[string]int{"see ready": n, "see expired": leased + lapsed + n} {
 				e.check(fmt.Sprintf("%s, %d", name, n), n, visits, func() error {
 					_, err := s.Query(t.Context(), e, s.Statements.Checkout[name], planQueue("work", n))
 					return err
@@ -120,9 +120,9 @@ func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 				e.checkBatch(s, name, b, n, "state = 1 AND holder = 'busy'")
 			}
 		}
-		// One visit for each priority, and one for each task in work.
+		// One visit for each priority, and one for each leased task.
 		for _, name := range []string{"work", "later"} {
-			e.check("idle poll, "+name, 10, inWork+ranOut+10, func() error {
+			e.check("idle poll, "+name, 10, leased+lapsed+10, func() error {
 				_, err := s.Query(t.Context(), e, s.Statements.Next, planQueue(name, 0))
 				return err
 			})
@@ -153,7 +153,7 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 		window = 200
 	}
 	st := s.Statements
-	// Waiting, due in one of ten priorities, in work, failed and buried: up to the limit of each.
+	// Waiting, due in one of ten priorities, leased, failed and POISON: up to the limit of each.
 	for _, c := range []struct {
 		name, text string
 		rows       int
@@ -255,8 +255,8 @@ SELECT CAST(lpad(to_hex(1700000000000 + i / 50), 12, '0') || '70008000' ||
 		fill(failed, fmt.Sprintf("'work', '', %d, 5, 10, 1, 1, %s, %s, CAST(NULL AS text)", s, long, long))
 	}
 	fill(due, "'work', '', 0, 9, 10, 0, 0, "+now+" + i, "+long+", CAST(NULL AS text)")
-	fill(inWork, "'work', '', 1, 5, 10, 1, 1, "+long+", "+never+", 'busy'")
-	fill(ranOut, "'work', '', 1, 5, 10, 1, 1, "+long+", "+now+", 'gone'")
+	fill(leased, "'work', '', 1, 5, 10, 1, 1, "+long+", "+never+", 'busy'")
+	fill(lapsed, "'work', '', 1, 5, 10, 1, 1, "+long+", "+now+", 'gone'")
 	return s
 }
 

@@ -22,15 +22,15 @@ func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
 	t.Run("not analyzed", func(t *testing.T) { checkPlans(t, s) })
 	fill(t, s, 20_000, "'work', '', 2, 5, 10, 1, 1, NULL, NULL, 'done'")
 	analyze(t, s)
-	t.Run("analyzed when nothing was due or in work", func(t *testing.T) { checkPlans(t, s) })
+	t.Run("analyzed when nothing was due or leased", func(t *testing.T) { checkPlans(t, s) })
 	fill(t, s, 5_000, "'work', '', 0, i % 9, 10, 0, 0, 4000000000000000 + i, NULL, ''")
 	fill(t, s, 1_000, "'work', '', 0, 9, 10, 0, 0, 1600000000000000 + i, NULL, ''")
 	fill(t, s, 5, "'work', '', 1, 5, 10, 1, 1, NULL, 4000000000000000, 'busy'")
 	analyze(t, s)
-	t.Run("analyzed with few in work", func(t *testing.T) { checkPlans(t, s) })
+	t.Run("analyzed with few leased", func(t *testing.T) { checkPlans(t, s) })
 	fill(t, s, 500, "'work', '', 1, 5, 10, 1, 1, NULL, 4000000000000000, 'busy'")
 	analyze(t, s)
-	t.Run("analyzed with many in work", func(t *testing.T) { checkPlans(t, s) })
+	t.Run("analyzed with many leased", func(t *testing.T) { checkPlans(t, s) })
 }
 
 // wanted are the indexes that the plan of a statement must search by, without their prefix. A search by row id is

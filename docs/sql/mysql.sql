@@ -244,8 +244,8 @@ SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
        fence = GREATEST(dbq_lease.fence, t.fence);
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that runs out must count as an attempt. At most 500 rows. {rows} is a
--- list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Marks attempts as started, where a lease that expires must count as an attempt. At most 500 rows. {rows} is a list,
+-- with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 -- Runs before a handler, where the checkout has not marked the attempt. Index: the primary key.
 UPDATE ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -439,7 +439,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue
    AND t.lane = 4 /* POISON */
-   AND t.result = CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder);
+   AND t.result = CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder);
 
 -- ==== IDBehind ====
 -- Finds where the next part of the old tasks ends, for cleaning.
@@ -979,22 +979,8 @@ DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
 -- Strategy skip-locked. Runs before the commit of such a checkout.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
--- ==== CheckoutBatch bury ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease ran out. At most 500 rows. {rows} is a
--- list, with ", " in between, of :id
--- Runs for locked tasks whose lease ran out and that have no attempts left. Index: the primary key.
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 4 /* POISON */,
-       due_at = -1,
-       fence = fence + 1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = :now,
-       result = CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder)
- WHERE id IN ({rows});
-
 -- ==== CheckoutBatch lock expired ====
--- Locks those whose lease ran out, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
 -- a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 -- Runs after "Checkout see expired". Index: the primary key.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
@@ -1025,6 +1011,20 @@ SELECT id, payload
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
+-- ==== CheckoutBatch poison ====
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease expired. At most 500 rows. {rows} is a
+-- list, with ", " in between, of :id
+-- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 4 /* POISON */,
+       due_at = -1,
+       fence = fence + 1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = :now,
+       result = CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder)
+ WHERE id IN ({rows});
+
 -- ==== CheckoutBatch take ====
 -- Leases the tasks that were found. At most 500 rows. {rows} is a list, with ", " in between, of :id
 -- Runs for locked tasks that were due. Index: the primary key.
@@ -1041,9 +1041,9 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== CheckoutBatch take over ====
--- Takes over tasks whose lease ran out; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
 -- {rows} is a list, with ", " in between, of :id
--- Runs for locked tasks whose lease ran out and that have attempts left. Index: the primary key. The servers assign
+-- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The servers assign
 -- from left to right: each value comes after what is computed from it.
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET due_at = :now - 4611686018427387904,

@@ -336,7 +336,7 @@ END;
 /
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that runs out must count as an attempt. At most 500 rows.
+-- Marks attempts as started, where a lease that expires must count as an attempt. At most 500 rows.
 -- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "Batches lock". Index: the
 -- primary key.
 UPDATE dbq_task
@@ -983,9 +983,9 @@ UPDATE dbq_task
           FETCH FIRST :limit ROWS ONLY)
    AND due <= {now};
 
--- ==== CheckoutBatch bury ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease ran out. At most 500 rows.
--- Runs for locked tasks whose lease ran out and that have no attempts left, as arrays. Index: the primary key.
+-- ==== CheckoutBatch poison ====
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease expired. At most 500 rows.
+-- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
 UPDATE dbq_task
    SET state = 4 /* POISON */,
        fence = fence + 1,
@@ -999,7 +999,7 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== CheckoutBatch skip expired ====
--- Locks those whose lease ran out, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
 -- a list, with ", " in between, of (:id, :fence)
 -- Runs after "Checkout see expired". Index: the primary key.
 SELECT /*+ INDEX(t dbq_task_pk) */
@@ -1024,7 +1024,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
 
 -- ==== CheckoutBatch take expired ====
 -- Takes over the candidates whose fence is unchanged. At most 500 rows.
--- Runs for locked tasks whose lease ran out and that have attempts left, as arrays. Index: the primary key. Such a task
+-- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
 -- has no due time to be sorted by.
 UPDATE dbq_task
    SET was_due = -1,

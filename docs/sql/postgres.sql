@@ -215,7 +215,7 @@ ON CONFLICT (id) DO UPDATE
 RETURNING l.id, l.fence;
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that runs out must count as an attempt. At most 5000 rows.
+-- Marks attempts as started, where a lease that expires must count as an attempt. At most 5000 rows.
 -- Runs when a worker begins tasks that it had checked out ahead. Index: the primary key.
 UPDATE dbq_task t
    SET started = 1
@@ -414,7 +414,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
  WHERE t.queue = :queue
    AND t.state = 4 /* POISON */
    AND t.state >= 3 /* ERROR */
-   AND t.result = convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+   AND t.result = convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                ', found by ' || CAST(:holder AS text), 'UTF8');
 
 -- ==== IDBehind ====
@@ -660,7 +660,7 @@ SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
 
 -- ==== Checkout expired ====
--- Takes over tasks whose lease ran out; those whose attempts are exhausted become POISON.
+-- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.
 -- Strategies skip-locked and advisory: runs at polls that found nothing due, and now and then. Index: task_busy, from
 -- :oldest on. A LIMIT bounds the rows that it locks, and pick those whose payloads fit.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
@@ -712,7 +712,7 @@ done AS MATERIALIZED (
                       THEN 4 /* POISON */
                       ELSE 1 /* PROCESSING */ END,
          result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
-                       THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+                       THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
          lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
@@ -744,8 +744,8 @@ recorded AS (
          CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
          d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
          convert_to(CASE WHEN d.counts
-                         THEN 'the lease ran out'
-                         ELSE 'the lease ran out before the attempt was known to have started' END, 'UTF8')
+                         THEN 'the lease expired'
+                         ELSE 'the lease expired before the attempt was known to have started' END, 'UTF8')
     FROM (SELECT done.*,
                  done.state <> 1 /* PROCESSING */ OR done.attempt <> done.was_attempt AS counts
             FROM done) AS d
@@ -756,7 +756,7 @@ SELECT done.*,
 
 -- ==== Checkout oldest ====
 -- Reports when the oldest task in PROCESSING was taken: scans for expired leases begin there.
--- Runs after slow scans for leases that ran out, which begin there from then on. Index: task_busy.
+-- Runs after slow scans for expired leases, which begin there from then on. Index: task_busy.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT least(clock.now - CAST(:late AS bigint),
              (SELECT t.updated
@@ -944,7 +944,7 @@ done AS MATERIALIZED (
                       THEN 4 /* POISON */
                       ELSE 1 /* PROCESSING */ END,
          result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
-                       THEN convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+                       THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
          lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
@@ -976,8 +976,8 @@ recorded AS (
          CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
          d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
          convert_to(CASE WHEN d.counts
-                         THEN 'the lease ran out'
-                         ELSE 'the lease ran out before the attempt was known to have started' END, 'UTF8')
+                         THEN 'the lease expired'
+                         ELSE 'the lease expired before the attempt was known to have started' END, 'UTF8')
     FROM (SELECT done.*,
                  done.state <> 1 /* PROCESSING */ OR done.attempt <> done.was_attempt AS counts
             FROM done) AS d

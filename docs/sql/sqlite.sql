@@ -198,8 +198,8 @@ UPDATE dbq_task
 RETURNING id, fence;
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that runs out must count as an attempt. At most 500 rows. {rows} is a
--- list, with ", " in between, of (:id, :fence)
+-- Marks attempts as started, where a lease that expires must count as an attempt. At most 500 rows. {rows} is a list,
+-- with ", " in between, of (:id, :fence)
 -- Runs before a handler, where the checkout has not marked the attempt. Index: task_id.
 UPDATE dbq_task
    SET started = 1
@@ -389,7 +389,7 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
  WHERE queue = :queue
    AND state = 4 /* POISON */
    AND state >= 3 /* ERROR */
-   AND result = CAST('the lease of the last attempt ran out, held by ' || holder || ', found by ' || :holder AS BLOB);
+   AND result = CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB);
 
 -- ==== IDBehind ====
 -- Finds where the next part of the old tasks ends, for cleaning.
@@ -604,7 +604,7 @@ SELECT {now} AS now
    AND NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = 'pause' AND name = :queue);
 
 -- ==== Checkout expired ====
--- Takes over tasks whose lease ran out; those whose attempts are exhausted become POISON.
+-- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.
 -- Runs in the transaction of a checkout, before "CheckoutBatch take over". Index: task_busy.
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
        attempt AS was_attempt, lease_until AS was_until
@@ -678,7 +678,7 @@ SELECT t.id, t.payload
   JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- ==== CheckoutBatch take over ====
--- Takes over tasks whose lease ran out; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
 -- {rows} is a list, with ", " in between, of (:id, :fence)
 -- Runs for the tasks that "Checkout expired" returned. Index: task_id.
 UPDATE dbq_task
@@ -688,7 +688,7 @@ UPDATE dbq_task
        END,
        result = CASE
          WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99)
-         THEN CAST('the lease of the last attempt ran out, held by ' || holder || ', found by ' || :holder AS BLOB)
+         THEN CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB)
          ELSE result
        END,
        lease_until = CASE

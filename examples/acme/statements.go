@@ -130,7 +130,7 @@ ON CONFLICT DO NOTHING`, `(:id, :error)`),
   lapses = `+dialect.NextLapses("")+`, (state, lease_until, taken, holder, attempt, result) = (SELECT iif(spent, 4, 1),
     iif(spent, NULL, {now} + :lease), iif(spent, NULL, {now}), iif(spent, holder, :holder),
     iif(spent, attempt, `+dialect.NextAttempt("")+`),
-    iif(spent, CAST('the lease of the last attempt ran out, held by ' || holder AS BLOB), result)
+    iif(spent, CAST('the lease of the last attempt expired, held by ' || holder AS BLOB), result)
     FROM (SELECT `+dialect.Spent("")+` AS spent))
  WHERE id IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id)`),
 		},

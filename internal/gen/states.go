@@ -19,7 +19,7 @@ A task is always in exactly one of five states. One table, ` + "`state/table.go`
 guards in each engine's SQL, the conformance cases, the verbs of the command line and this page are derived from it. A
 transition that is not in the table is refused and changes nothing.
 
-A task is *due*, and a lease *ran out*, by the database's clock. A task is *parked* when it is in ERROR without a due
+A task is *due*, and a lease *expired*, by the database's clock. A task is *parked* when it is in ERROR without a due
 time: it is not retried until an operator acts. The *fence* is a number that grows whenever the task changes owner; each
 call that settles a task carries the fence of its lease. The [glossary](glossary.md) defines the other terms.
 `

@@ -19,7 +19,7 @@ import (
 // that name, and an attempt that crashes is in the history under it. An id that is not allowed is ErrOption from
 // Checkout.
 //
-// Such a worker may lease more tasks than it begins at once. So an attempt whose lease ran out counts only after
+// Such a worker may lease more tasks than it begins at once. So an attempt whose lease expired counts only after
 // MarkStarted; otherwise it is one of Task.Lapses.
 func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
 	return core.Of(q.Client()).ForWorker(q, id).(*dbq.Queue)
@@ -29,7 +29,7 @@ func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
 type Batch struct {
 	// Tasks are leased, in the order in which they are to be handled.
 	Tasks []dbq.Task
-	// Exhausted are tasks that the checkout moved to POISON because the lease of their last attempt ran out. They count
+	// Exhausted are tasks that the checkout moved to POISON because the lease of their last attempt expired. They count
 	// towards n, and there is nothing to settle about them.
 	Exhausted []dbq.Task
 	// More is whether due tasks may have been left because of WithMaxCheckoutBytes, so that another checkout at once is
@@ -66,9 +66,9 @@ func MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, los
 	return marked, lost, nil
 }
 
-// StillHeld returns those of up to dbq.MaxBulk leases whose tasks are in work under their fence: nobody has settled,
+// StillHeld returns those of up to dbq.MaxBulk leases whose tasks are leased under their fence: nobody has settled,
 // revoked or taken them over. It reads without locks, so that it has an answer also while renewals have to wait. A
-// lease that has run out may be taken over at any moment.
+// lease that has expired may be taken over at any moment.
 func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Lease, err error) {
 	c := core.Of(q.Client())
 	if err = check(ls); err == nil && len(ls) > 0 {
@@ -137,7 +137,7 @@ func SetResultTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease, resu
 	return c.Wrap("complete", q.Name(), l.Task, c.Store.SetResultTx(ctx, tx, storedOne(l), result))
 }
 
-// SettledTx reports whether the task is settled, as this transaction sees it: no longer in work under the lease. False
+// SettledTx reports whether the task is settled, as this transaction sees it: no longer leased under the lease. False
 // after SettleTx means that the server has rolled the transaction back by itself, as MySQL and MariaDB do after a
 // deadlock, and that what followed is not part of it; see dialect.Server.RollsBack.
 func SettledTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease) (bool, error) {

@@ -28,8 +28,9 @@ type CheckoutResult struct {
 	More  bool          // due tasks may have been left because of the payloads' size
 }
 
-// Checkout leases due tasks of a queue, and moves those to POISON whose attempts are spent. When the answer is lost, it
-// searches for what it holds for some hundred milliseconds, and returns ErrMayHaveHappened if it finds nothing.
+// Checkout leases due tasks of a queue, and moves those to POISON whose attempts are exhausted. When the answer is
+// lost, it searches for what it holds for some hundred milliseconds, and returns ErrMayHaveHappened if it finds
+// nothing.
 func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
 	var lost error // why the outcome cannot be known
 	limit := s.checkoutLimits.of(r.Queue, r.Max)

@@ -19,7 +19,7 @@ type LeaseKey struct {
 	Fence int64
 }
 
-// HeldBy reports whether a task's row, as Peek reads it, is in work under the lease.
+// HeldBy reports whether a task's row, as Peek reads it, is leased under the lease.
 func (l LeaseKey) HeldBy(r dialect.Row) bool {
 	return r.ID == l.Task && r.Fence == l.Fence && r.State == state.Processing
 }
@@ -44,7 +44,7 @@ func (s *Store) MarkStarted(ctx context.Context, ls []LeaseKey) (valid []bool, e
 	return s.onLeases(ctx, dialect.Start, nil, ls, func() {})
 }
 
-// onLeases does an operation to the tasks of leases, and says of each whether it found the task in work under the
+// onLeases does an operation to the tasks of leases, and says of each whether it found the task leased under the
 // fence. It ends with ctx, so it must do no harm to repeat the batch. try is called before each try.
 func (s *Store) onLeases(
 	ctx context.Context, op dialect.Op, more dialect.Args, ls []LeaseKey, try func(),

@@ -211,7 +211,7 @@ func (x *SettleRow) resolve(row dialect.Row, exists bool) SettleResult {
 	return SettleResult{Err: errs.ErrLeaseLost}
 }
 
-// target is the state that the settlement leads to, unless the attempts are spent.
+// target is the state that the settlement leads to, unless the attempts are exhausted.
 func (x *SettleRow) target() state.State {
 	if x.Remove {
 		return state.None

@@ -24,7 +24,7 @@ func (s *Store) SettleTx(ctx context.Context, tx any, ss []SettleRow) ([]SettleR
 	return b.out, nil
 }
 
-// LeasedTx reports whether a task is in work under a lease, as the caller's transaction sees it.
+// LeasedTx reports whether a task is leased under a lease, as the caller's transaction sees it.
 func (s *Store) LeasedTx(ctx context.Context, tx any, l LeaseKey) (bool, error) {
 	_, row, err := s.peekTx(ctx, tx, l)
 	return l.HeldBy(row), err

@@ -21,12 +21,12 @@ func Keys(rows []dialect.Row) dialect.Args {
 	return dialect.Args{"id": ids, "fence": fences}
 }
 
-// TakeOver decides what happens to locked rows whose leases had run out when they were seen. Rows that a renewal holds
-// after all are left out. Of the rest, spent are those whose attempts are exhausted: bury makes them POISON. The others
-// are to be leased again for lease, by the caller. Both say whose lease ran out, and when.
+// TakeOver decides what happens to locked rows whose leases had expired when they were seen. Rows that a renewal
+// holds after all are left out. Of the rest, spent are those whose attempts are exhausted: poison makes them POISON.
+// The others are to be leased again for lease, by the caller. Both say whose lease expired, and when.
 func TakeOver(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked, seen []dialect.Row, lease time.Duration,
-	bury func(spent []dialect.Row) error,
+	poison func(spent []dialect.Row) error,
 ) (again, spent []dialect.Row, err error) {
 	won, err := win(ctx, s, c, locked, lease)
 	if err != nil {
@@ -45,7 +45,7 @@ func TakeOver(
 			again = append(again, row)
 		}
 	}
-	if err := bury(spent); err != nil {
+	if err := poison(spent); err != nil {
 		return nil, nil, err
 	}
 	for i := range spent {

@@ -22,16 +22,16 @@ func TestTakeOver(t *testing.T) {
 	for i := range seen {
 		seen[i].WasUntil = &ended
 	}
-	for _, failing := range []string{"", "win", "won", "bury"} {
+	for _, failing := range []string{"", "win", "won", "poison"} {
 		r := &recorder{rows: map[string][]dialect.Row{"won": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
 		s := &dialect.Session{Runner: r}
 		s.Statements.CheckoutBatch = map[string]dialect.Batch{"win": {SQL: "win"}, "won": {SQL: "won"}}
 		again, spent, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
 			func(spent []dialect.Row) error {
 				if len(spent) != 1 || spent[0].Fence != 3 {
-					t.Errorf("bury got %+v", spent)
+					t.Errorf("poison got %+v", spent)
 				}
-				return r.note("bury")
+				return r.note("poison")
 			})
 		if failing != "" {
 			if err == nil || again != nil || spent != nil {
@@ -44,14 +44,14 @@ func TestTakeOver(t *testing.T) {
 		}
 		for _, got := range []dialect.Row{again[0], spent[0]} {
 			if got.WasHolder != &holder || *got.WasTaken != 5 || got.WasUntil != &ended {
-				t.Errorf("%v does not say whose lease ran out, and when: %+v", got.ID, got)
+				t.Errorf("%v does not say whose lease expired, and when: %+v", got.ID, got)
 			}
 		}
 		if a := again[0]; a.ID[0] != 2 || a.Attempt != 2 || a.Fence != 3 || a.State != state.Processing {
 			t.Errorf("to be leased again: %+v", a)
 		}
 		if x := spent[0]; x.ID[0] != 3 || x.Attempt != 2 || x.Fence != 4 || x.State != state.Poison || x.LeaseUntil != nil {
-			t.Errorf("buried: %+v", x)
+			t.Errorf("poisoned: %+v", x)
 		}
 	}
 }

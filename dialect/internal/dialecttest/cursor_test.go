@@ -76,7 +76,7 @@ func checkoutsBeginAtCursor(t *testing.T, open func(t *testing.T) *sqlrun.Sessio
 			scan.CursorOf(&q.s.Session, "q").Reset()
 			q.takesMany(100, 1)
 		},
-		"leases that ran out are found also where scans go back no further than the oldest task in work": func(q queue) {
+		"expired leases are found also where scans go back no further than the oldest leased task": func(q queue) {
 			q.put("long", time.Minute)
 			q.takes("long", time.Hour)
 			q.put("short", 0)

@@ -247,7 +247,7 @@ func (e world) ends(op dialect.Op, to state.State, n int) {
 	}
 	e.want(name+" of one under another fence", run(ids[:1], 2), 0)
 	e.want(name+" under another fence", run(ids, 2), 0)
-	e.want("in work", e.in(state.Processing), working+n)
+	e.want("leased", e.in(state.Processing), working+n)
 	e.want(name+" of one", run(ids[:1], 1), 1)
 	if to == state.Processing {
 		e.want(name, run(ids, 1), n)
@@ -256,7 +256,7 @@ func (e world) ends(op dialect.Op, to state.State, n int) {
 	e.want(name+" of the rest", run(ids, 1), n-1)
 	e.want(name+" again", run(ids, 1), 0)
 	e.want(name+" of one again", run(ids[:1], 1), 0)
-	e.want("left in work", e.in(state.Processing), working)
+	e.want("left leased", e.in(state.Processing), working)
 	if to != state.None {
 		e.want("after "+name, e.in(to), there+n)
 	}

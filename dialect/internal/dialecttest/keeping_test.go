@@ -26,7 +26,7 @@ func (e world) conditions() {
 	}
 }
 
-// archive moves the tasks that are completed into the archive, and leaves one that is in work.
+// archive moves the tasks that are completed into the archive, and leaves one that is leased.
 func (e world) archive() {
 	e.t.Helper()
 	st := e.s.Statements
@@ -55,7 +55,7 @@ func (e world) archive() {
 	for range 2 { // what is there stays as it is
 		e.tx(copied)
 		e.want("Archive", len(where(st.ListArchive, state.Completed)), len(completed))
-		e.want("Archive of what is in work", len(where(st.ListArchive, state.Processing)), 0)
+		e.want("Archive of what is leased", len(where(st.ListArchive, state.Processing)), 0)
 	}
 	purge := st.Move[state.Purge]
 	if lock, ok := st.Movable[state.Purge]; ok {
@@ -154,7 +154,7 @@ func (e world) attempts() {
 			"error": column(1, []byte(nil)), "error_size": column(1, (*int64)(nil))}, 1)
 		return err
 	})
-	e.want("RecordLast of what is in work",
+	e.want("RecordLast of what is leased",
 		len(query[dialect.AttemptRow](e, st.Attempts, dialect.Args{"id": id[0], "limit": 10})), 0)
 	expire := func(queue string, age time.Duration, limit int) int {
 		e.t.Helper()

@@ -44,7 +44,7 @@ type DeadTuples func() (bool, error)
 // Small ones do when scans from the start are slow, and otherwise find their tasks in strict order each time.
 //
 // A task that is due before the cursor, because its transaction committed late or another client backdated it, and a
-// lease that ran out are found when the cursor has expired, or once a query from the start reports that something is
+// lease that expired are found when the cursor has expired, or once a query from the start reports that something is
 // due. Each process has cursors of its own.
 type Cursor struct {
 	mu    sync.Mutex
@@ -85,7 +85,7 @@ type Scan struct {
 	// Since is, for each priority, when the first task that may be found had become due, in microseconds.
 	Since []int64
 	// FromCursor says that the scan begins at the cursor. Another one begins at the start, and searches for leases that
-	// ran out, when the cursor has expired.
+	// expired, when the cursor has expired.
 	FromCursor bool
 
 	cursor *Cursor

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// oldestFor is how long the oldest task in work is valid; when it took long to find it, it is valid for scanShare
+	// oldestFor is how long the oldest leased task is valid; when it took long to find it, it is valid for scanShare
 	// times as long.
 	oldestFor = 30 * time.Second
 	// lateCheckout is how long after it began a checkout may commit, for what it took to be found without a scan from the
@@ -16,9 +16,9 @@ const (
 	lateCheckout = time.Second
 )
 
-// An ExpiredCursor is how far back this client's scans for expired leases go, in a queue. The index of tasks in work
-// has an entry for each that was in work until the server removes it, in the order in which they were taken. When a
-// scan is slow because of them, the next one first finds out when the oldest that still is in work was taken. What was
+// An ExpiredCursor is how far back this client's scans for expired leases go, in a queue. The index of leased tasks
+// has an entry for each that was leased until the server removes it, in the order in which they were taken. When a
+// scan is slow because of them, the next one first finds out when the oldest that still is leased was taken. What was
 // taken earlier but committed later is found when the cursor has expired.
 type ExpiredCursor struct {
 	mu     sync.Mutex
@@ -32,10 +32,10 @@ func ExpiredCursorOf(s *dialect.Session, queue string) *ExpiredCursor {
 	return s.Remembered("expired "+queue, &ExpiredCursor{}).(*ExpiredCursor)
 }
 
-// OldestInWork returns since when a queue's tasks in work were taken, in microseconds. When it has to be found out,
-// text returns as updated when the oldest task in work was taken, of those that were taken at :oldest or later, or,
+// OldestLeased returns since when a queue's leased tasks were taken, in microseconds. When it has to be found out,
+// text returns as updated when the oldest leased task was taken, of those that were taken at :oldest or later, or,
 // when that is earlier, the database's now less :late.
-func OldestInWork(s *dialect.Session, text, queue string, query Query) (int64, error) {
+func OldestLeased(s *dialect.Session, text, queue string, query Query) (int64, error) {
 	return ExpiredCursorOf(s, queue).find(func(oldest int64) (int64, error) {
 		args := dialect.Args{"queue": queue, "oldest": oldest, "late": lateCheckout.Microseconds()}
 		rows, err := query(text, args)
@@ -82,7 +82,7 @@ func (c *ExpiredCursor) Reset() {
 	c.until = time.Time{}
 }
 
-// get returns when the oldest task in work was taken, and whether that is to be found out anew from there on.
+// get returns when the oldest leased task was taken, and whether that is to be found out anew from there on.
 func (c *ExpiredCursor) get() (oldest int64, move bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // NextFrom runs Statements.Next from the cursor of a queue on, like a small checkout. oldest is the text of
-// OldestInWork. bind gives where to begin the names that the statement has for it, beside :oldest; dead gets how long
+// OldestLeased. bind gives where to begin the names that the statement has for it, beside :oldest; dead gets how long
 // the query took.
 func NextFrom(
 	s *dialect.Session,
@@ -17,7 +17,7 @@ func NextFrom(
 	bind func(since []int64) dialect.Args,
 	dead func(took time.Duration) (bool, error),
 ) ([]dialect.Row, error) {
-	at, err := OldestInWork(s, oldest, queue, query)
+	at, err := OldestLeased(s, oldest, queue, query)
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 :id;
 
 -- CheckoutBatch take over
--- Runs for locked tasks whose lease ran out and that have attempts left. Index: the primary key. The servers assign
+-- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The servers assign
 -- from left to right: each value comes after what is computed from it.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET due_at = :now - {ages},
@@ -195,8 +195,8 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 -- A row has room for the name of its holder from its start, so that it keeps its size.
 CONCAT(:holder, SPACE(64 - LENGTH(:holder)));
 
--- CheckoutBatch bury
--- Runs for locked tasks whose lease ran out and that have no attempts left. Index: the primary key.
+-- CheckoutBatch poison
+-- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET state = {POISON},
        due_at = -1,
@@ -207,9 +207,9 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        result = {exhausted}
  WHERE id IN ({rows});
 
--- CheckoutBatch bury row
+-- CheckoutBatch poison row
 :id;
 
 -- exhausted
--- The result of a task whose attempts are spent: who held it, and the checkout that found it.
-CONCAT('the lease of the last attempt ran out, held by ', holder, ', found by ', :holder);
+-- The result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder);

@@ -188,7 +188,7 @@ SELECT /*+ INDEX(t {prefix}task_pk) */
 {pair};
 
 -- CheckoutBatch take expired
--- Runs for locked tasks whose lease ran out and that have attempts left, as arrays. Index: the primary key. Such a task
+-- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
 -- has no due time to be sorted by.
 UPDATE {task}
    SET was_due = {taken_over},
@@ -202,8 +202,8 @@ UPDATE {task}
        updated = {now}
  {where_held};
 
--- CheckoutBatch bury
--- Runs for locked tasks whose lease ran out and that have no attempts left, as arrays. Index: the primary key.
+-- CheckoutBatch poison
+-- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
 UPDATE {task}
    SET state = {POISON},
        fence = fence + 1,

@@ -107,7 +107,7 @@ SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint);
 
 -- Checkout oldest
--- Runs after slow scans for leases that ran out, which begin there from then on. Index: task_busy.
+-- Runs after slow scans for expired leases, which begin there from then on. Index: task_busy.
 WITH {clock}
 SELECT least(clock.now - CAST(:late AS bigint),
              (SELECT t.updated
@@ -136,7 +136,7 @@ SELECT {found}
  LIMIT :limit;
 
 -- search_expired
--- It finds leases that ran out, among the few tasks in PROCESSING that were taken since :oldest, but not those that
+-- It finds expired leases, among the few tasks in PROCESSING that were taken since :oldest, but not those that
 -- this very checkout took a moment ago for a very short time.
 SELECT {found}, {size} AS {size_name},
        {was}
@@ -209,7 +209,7 @@ won AS MATERIALIZED (
    WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE);
 
 -- take_over
--- It gives a task whose lease ran out a new one, or moves it to POISON when its attempts are exhausted.
+-- It gives a task whose lease expired a new one, or moves it to POISON when its attempts are exhausted.
 UPDATE {task} t
    SET state = CASE WHEN {spent}
                     THEN {POISON}
@@ -241,20 +241,20 @@ RETURNING {columns},
           won.was_holder, won.was_taken, won.was_attempt, won.was_until;
 
 -- was
--- It is the attempt of a task t whose lease ran out.
+-- It is the attempt of a task t whose lease expired.
 t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
 {renewed} AS was_until;
 
 -- recorded
--- It adds the attempts whose leases ran out to the history, as Row.TakenOver of package dialect has them.
+-- It adds the attempts whose leases expired to the history, as Row.TakenOver of package dialect has them.
 recorded AS (
   INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
          CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
          d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
          convert_to(CASE WHEN d.counts
-                         THEN 'the lease ran out'
-                         ELSE 'the lease ran out before the attempt was known to have started' END, 'UTF8')
+                         THEN 'the lease expired'
+                         ELSE 'the lease expired before the attempt was known to have started' END, 'UTF8')
     FROM (SELECT done.*,
                  done.state <> {PROCESSING} OR done.attempt <> done.was_attempt AS counts
             FROM done) AS d
@@ -262,7 +262,7 @@ recorded AS (
 
 -- exhausted
 -- It is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
-convert_to('the lease of the last attempt ran out, held by ' || t.holder ||
+convert_to('the lease of the last attempt expired, held by ' || t.holder ||
              ', found by ' || CAST(:holder AS text), 'UTF8');
 
 -- size

@@ -12,7 +12,7 @@ coalesce((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.
          t.lease_until);
 
 -- not_renewed
--- With over, it is true of a task t in PROCESSING whose lease has run out. Both lists are hashed once for a statement,
+-- With over, it is true of a task t in PROCESSING whose lease has expired. Both lists are hashed once for a statement,
 -- so that it costs one pass over the table lease, whatever the planner believes of its size.
 (t.id, t.fence) NOT IN (
   SELECT l.id, l.fence
@@ -108,7 +108,7 @@ SELECT CASE WHEN {unpaused} THEN least(
        {now} AS now;
 
 -- first_lease_over
--- It is when the first lease of a queue runs out. A full join is never a nested loop, which would read all of lease
+-- It is when the first lease of a queue expires. A full join is never a nested loop, which would read all of lease
 -- for each task in PROCESSING when the planner believes that it is empty.
 (SELECT min(CASE WHEN b.id IS NOT NULL THEN coalesce(r.lease_until, b.lease_until) END)
    FROM busy b

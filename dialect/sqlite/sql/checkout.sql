@@ -114,5 +114,5 @@ RETURNING {columns};
 (:id, :fence);
 
 -- exhausted
--- The result of a task whose attempts are spent: who held it, and the checkout that found it.
-CAST('the lease of the last attempt ran out, held by ' || holder || ', found by ' || :holder AS BLOB);
+-- The result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB);
