@@ -129,11 +129,8 @@ SELECT (SELECT count(*) FROM backlite_tasks_completed WHERE succeeded),
 }
 
 func (b *backliteTasks) Close(ctx context.Context) error {
-	if b.db != nil {
-		if err := b.db.Close(); err != nil {
-			return err
-		}
-		b.db = nil
+	if err := closeDB(b.db); err != nil {
+		return err
 	}
 	return b.place.Clear(ctx)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue, also while
@@ -42,6 +44,29 @@ func drainAll(ctx context.Context, w laborer, n int, done *ledger) (time.Duratio
 		}
 	})
 	return end.Sub(start), err
+}
+
+// loops is Work for loops that run side by side. Each calls once again and again, and pauses when it found nothing.
+func loops(
+	ctx context.Context, count int, stop <-chan struct{}, once func(ctx context.Context, loop int) (found bool, err error),
+) (end time.Time, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range count {
+		group.Go(func() error {
+			for !closed(stop) {
+				found, err := once(ctx, i)
+				if err != nil {
+					return err
+				}
+				if !found {
+					time.Sleep(loopPause)
+				}
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	return time.Now(), err
 }
 
 func closed(c <-chan struct{}) bool {

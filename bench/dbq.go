@@ -15,7 +15,6 @@ import (
 	_ "github.com/dbq-go/dbq/dialect/postgres"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -130,49 +129,44 @@ func (d *dbqTasks) Work(ctx context.Context, stop <-chan struct{}, handled func(
 	if d.worker {
 		return d.runWorker(ctx, stop, handled)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for range loopGoroutines {
-		group.Go(func() error { return d.loop(ctx, stop, handled) })
-	}
-	err := group.Wait()
-	return time.Now(), err
+	return loops(ctx, loopGoroutines, stop, func(ctx context.Context, _ int) (bool, error) {
+		return d.takeAndSettle(ctx, handled)
+	})
 }
 
-func (d *dbqTasks) loop(ctx context.Context, stop <-chan struct{}, handled func(int)) error {
-	for !closed(stop) {
-		tasks, err := d.q.Checkout(ctx, cmp.Or(d.batch, ourBatch), lease)
+// takeAndSettle handles the tasks of one checkout.
+func (d *dbqTasks) takeAndSettle(ctx context.Context, handled func(int)) (found bool, err error) {
+	tasks, err := d.q.Checkout(ctx, cmp.Or(d.batch, ourBatch), lease)
+	if err != nil {
+		return false, err
+	}
+	if len(tasks) == 0 {
+		d.empty.Add(1)
+		return false, nil
+	}
+	outcome := dbq.Completed(nil)
+	if d.deletes {
+		outcome = dbq.Deleted()
+	}
+	ends := make([]dbq.Settlement, len(tasks))
+	for i, t := range tasks {
+		number, err := numberOf(t.Payload)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if len(tasks) == 0 {
-			d.empty.Add(1)
-			time.Sleep(loopPause)
-			continue
-		}
-		ends := make([]dbq.Settlement, len(tasks))
-		for i, t := range tasks {
-			number, err := numberOf(t.Payload)
-			if err != nil {
-				return err
-			}
-			handled(number)
-			if d.deletes {
-				ends[i] = dbq.Settlement{Lease: t.Lease, Outcome: dbq.Deleted()}
-			} else {
-				ends[i] = dbq.Settlement{Lease: t.Lease, Outcome: dbq.Completed(nil)}
-			}
-		}
-		out, err := d.q.SettleMany(ctx, ends)
-		if err != nil {
-			return err
-		}
-		for _, o := range out {
-			if o.Err != nil {
-				return o.Err
-			}
+		handled(number)
+		ends[i] = dbq.Settlement{Lease: t.Lease, Outcome: outcome}
+	}
+	out, err := d.q.SettleMany(ctx, ends)
+	if err != nil {
+		return false, err
+	}
+	for _, o := range out {
+		if o.Err != nil {
+			return false, o.Err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled func(int)) (time.Time, error) {

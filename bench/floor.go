@@ -123,11 +123,16 @@ SELECT count(CASE WHEN state = 2 THEN 1 END),
 }
 
 func (f *floorTasks) Close(ctx context.Context) error {
-	if f.db != nil {
-		if err := f.db.Close(); err != nil {
-			return err
-		}
-		f.db = nil
+	if err := closeDB(f.db); err != nil {
+		return err
 	}
 	return f.place.Clear(ctx)
+}
+
+// closeDB closes a pool that may not have been opened yet, or is closed already.
+func closeDB(db *sql.DB) error {
+	if db == nil {
+		return nil
+	}
+	return db.Close()
 }

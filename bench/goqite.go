@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // goqiteLoop is goqite's technique as a plain loop: one UPDATE ... RETURNING for each message, which hides it for a
@@ -85,42 +83,38 @@ func (g *goqiteLoop) Drain(ctx context.Context, n int, done *ledger) (time.Durat
 }
 
 func (g *goqiteLoop) Work(ctx context.Context, stop <-chan struct{}, handled func(int)) (time.Time, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	for range goqiteGoroutines {
-		group.Go(func() error {
-			for !closed(stop) {
-				now := time.Now().UTC()
-				var id string
-				var body []byte
-				var received int
-				err := g.db.QueryRowContext(ctx, goqiteReceive,
-					now.Add(goqiteHidden).Format(goqiteTime), now.Format(goqiteTime), goqiteReceives).
-					Scan(&id, &body, &received)
-				if err == sql.ErrNoRows {
-					time.Sleep(loopPause)
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				number, err := numberOf(body)
-				if err != nil {
-					return err
-				}
-				handled(number)
-				result, err := g.db.ExecContext(ctx, goqiteDelete, id, received)
-				if err != nil {
-					return err
-				}
-				if rows, err := result.RowsAffected(); err != nil || rows != 1 {
-					return fmt.Errorf("%d messages deleted instead of 1 (%v)", rows, err)
-				}
-			}
-			return nil
-		})
+	return loops(ctx, goqiteGoroutines, stop, func(ctx context.Context, _ int) (bool, error) {
+		return g.receive(ctx, handled)
+	})
+}
+
+// receive handles one message.
+func (g *goqiteLoop) receive(ctx context.Context, handled func(int)) (found bool, err error) {
+	now := time.Now().UTC()
+	var id string
+	var body []byte
+	var received int
+	err = g.db.QueryRowContext(ctx, goqiteReceive,
+		now.Add(goqiteHidden).Format(goqiteTime), now.Format(goqiteTime), goqiteReceives).Scan(&id, &body, &received)
+	if err == sql.ErrNoRows {
+		return false, nil
 	}
-	err := group.Wait()
-	return time.Now(), err
+	if err != nil {
+		return false, err
+	}
+	number, err := numberOf(body)
+	if err != nil {
+		return false, err
+	}
+	handled(number)
+	result, err := g.db.ExecContext(ctx, goqiteDelete, id, received)
+	if err != nil {
+		return false, err
+	}
+	if rows, err := result.RowsAffected(); err != nil || rows != 1 {
+		return false, fmt.Errorf("%d messages deleted instead of 1 (%v)", rows, err)
+	}
+	return true, nil
 }
 
 func (g *goqiteLoop) Stored(ctx context.Context) (completed, others int, err error) {
@@ -129,11 +123,8 @@ func (g *goqiteLoop) Stored(ctx context.Context) (completed, others int, err err
 }
 
 func (g *goqiteLoop) Close(ctx context.Context) error {
-	if g.db != nil {
-		if err := g.db.Close(); err != nil {
-			return err
-		}
-		g.db = nil
+	if err := closeDB(g.db); err != nil {
+		return err
 	}
 	return g.place.Clear(ctx)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -169,14 +170,7 @@ func (w *way) use(
 		return nil, err
 	}
 	time.Sleep(settleIn) // the worker has begun to listen
-	err = f(ctx, enqueue, t)
-	if stopping := stop(); err == nil {
-		err = stopping
-	}
-	if closing := w.Close(context.WithoutCancel(ctx)); err == nil {
-		err = closing
-	}
-	return t, err
+	return t, errors.Join(f(ctx, enqueue, t), stop(), w.Close(context.WithoutCancel(ctx)))
 }
 
 // full is how many tasks a second are enqueued one by one, and started, when nobody waits.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
-	"golang.org/x/sync/errgroup"
 )
 
 // solidQueue is Solid Queue's technique as a plain loop: a row in jobs for good, one in ready while it waits, one in
@@ -192,33 +191,23 @@ func (s *solidQueue) Drain(ctx context.Context, n int, done *ledger) (time.Durat
 }
 
 func (s *solidQueue) Work(ctx context.Context, stop <-chan struct{}, handled func(int)) (time.Time, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	for thread := range solidThreads {
-		group.Go(func() error {
-			for !closed(stop) {
-				ids, arguments, err := s.claim(ctx, thread)
-				if err != nil {
-					return err
-				}
-				for i, id := range ids {
-					number, err := numberOf([]byte(arguments[i]))
-					if err != nil {
-						return err
-					}
-					handled(number)
-					if err := s.finish(ctx, id); err != nil {
-						return err
-					}
-				}
-				if len(ids) == 0 {
-					time.Sleep(loopPause)
-				}
+	return loops(ctx, solidThreads, stop, func(ctx context.Context, thread int) (bool, error) {
+		ids, arguments, err := s.claim(ctx, thread)
+		if err != nil {
+			return false, err
+		}
+		for i, id := range ids {
+			number, err := numberOf([]byte(arguments[i]))
+			if err != nil {
+				return false, err
 			}
-			return nil
-		})
-	}
-	err := group.Wait()
-	return time.Now(), err
+			handled(number)
+			if err := s.finish(ctx, id); err != nil {
+				return false, err
+			}
+		}
+		return len(ids) > 0, nil
+	})
 }
 
 // claim takes jobs that wait.

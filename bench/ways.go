@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,9 +88,7 @@ func dbqPickup(p place, apart bool, opts []dbq.Option) starter {
 			stop()
 			err := <-done
 			for _, c := range slices.Compact([]*dbq.Client{from, c}) {
-				if closing := c.Close(); err == nil {
-					err = closing
-				}
+				err = errors.Join(err, c.Close())
 			}
 			return err
 		}, nil
@@ -113,13 +112,7 @@ func riverPickup(p *pgPlace) starter {
 			_, err := c.Insert(ctx, newPayload(number), nil)
 			return err
 		}
-		return enqueue, func() error {
-			err := c.Stop(ctx)
-			if closing := r.Detach(); err == nil {
-				err = closing
-			}
-			return err
-		}, nil
+		return enqueue, func() error { return errors.Join(c.Stop(ctx), r.Detach()) }, nil
 	}
 }
 
