@@ -1,9 +1,7 @@
 package rules
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -17,70 +15,15 @@ const (
 	maxLines   = 400 // of a file of code; a page of documentation is as long as its reader's question
 )
 
-// tooLarge lists the files that were over a limit when the limits came. The list only shrinks: a file that is mended
-// leaves it, and no other one may join. go generate removes what was mended, and follows a file to another folder; of a
-// file that gets another name, change the line by hand.
-const tooLarge = "too_large.txt"
-
-//go:generate go test -count=1 -run ^TestSizes$ . -args -prune
-var prune = flag.Bool("prune", false, "bring "+tooLarge+" up to date")
-
 func TestSizes(t *testing.T) {
-	found := map[string]string{} // the problem of each file
 	sources(t, func(file string, content []byte) {
 		if problem := oversize(file, string(content)); problem != "" {
-			found[file] = problem
-		}
-	})
-	content, err := os.ReadFile(tooLarge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := strings.Fields(string(content))
-	if *prune {
-		listed = pruned(t, listed, found)
-	}
-	for file, problem := range found {
-		if !slices.Contains(listed, file) {
 			t.Errorf("%s: %s", file, problem)
 		}
-	}
-	for _, file := range listed {
-		if found[file] == "" {
-			t.Errorf("%s names %s, which is no longer too large, or is gone: go generate ./ci/rules", tooLarge, file)
-		}
-	}
+	})
 }
 
-// pruned writes and returns the list without the files that are not in found. A file that is gone is first looked
-// for in other folders.
-func pruned(t *testing.T, listed []string, found map[string]string) []string {
-	t.Helper()
-	var kept []string
-	for _, file := range listed {
-		if found[file] != "" {
-			kept = append(kept, file)
-			continue
-		}
-		if _, err := os.Stat(path.Join(repository, file)); err == nil {
-			continue
-		}
-		for other := range found {
-			if path.Base(other) == path.Base(file) && !slices.Contains(listed, other) {
-				kept = append(kept, other)
-			}
-		}
-	}
-	slices.Sort(kept)
-	kept = slices.Compact(kept)
-	text := strings.Join(append(kept, ""), "\n")
-	if err := os.WriteFile(tooLarge, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return kept
-}
-
-// oversize is what of a file is over a limit, or "".
+// oversize returns how a file exceeds a limit, or "".
 func oversize(file, content string) string {
 	ext := path.Ext(file)
 	code := slices.Contains([]string{".go", ".sh", ".mjs"}, ext) || file == ".ci/run" || file == "Makefile"
