@@ -52,7 +52,7 @@ func TestErrorMessages(t *testing.T) {
 	}{
 		{&Error{Op: "complete", Queue: "mail", Task: id, Err: ErrLeaseLost},
 			`dbq: complete task 0198c1f2-0000-7000-8000-000000000001 of queue "mail": the lease is lost`},
-		{&Error{Op: "get", Task: id, Err: ErrNotFound}, `dbq: get task 0198c1f2-0000-7000-8000-000000000001: no such task`},
+		{&Error{Op: "get", Task: id, Err: ErrNotFound}, `dbq: get task 0198c1f2-0000-7000-8000-000000000001: not found`},
 		{&Error{Op: "checkout", Queue: "a\nb", Err: ErrQueueName}, `dbq: checkout of queue "a\nb": invalid queue name`},
 		{&Error{Op: "open", Err: ErrDenied}, "dbq: open: the database refused access"},
 	} {

@@ -41,7 +41,7 @@ func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (re
 	}
 	renewed, lost = partition(ls, valid)
 	for i := range renewed {
-		renewed[i].Until, renewed[i].renewed = until, q.c.store.RecordsRenewals()
+		renewed[i].Until, renewed[i].Renewed = until, q.c.store.RecordsRenewals()
 	}
 	return renewed, lost, nil
 }

@@ -205,7 +205,7 @@ func (o Outcome) settlement(l Lease, again bool) store.SettleRow {
 	}
 	s := store.SettleRow{
 		LeaseKey: l.stored(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
-		Result: o.result, Again: again, Renewed: l.renewed,
+		Result: o.result, Again: again, Renewed: l.Renewed,
 	}
 	switch o.end {
 	case retryIn, released:

@@ -91,8 +91,8 @@ func (t Task) Ended() bool {
 	return t.State == StateCompleted || t.State == StatePoison || t.Parked()
 }
 
-// Lease is the exclusive right to settle one task until the lease expires. It is plain data and survives JSON, so it
-// can be passed to another process.
+// Lease is the exclusive right to settle one task until the lease expires. It is plain data and can be passed to
+// another process as JSON.
 type Lease struct {
 	Task  uuid.UUID `json:"task"`
 	Queue string    `json:"queue"`
@@ -102,10 +102,12 @@ type Lease struct {
 	// Attempt is the attempt's number. Queue.Settle computes the backoff of a Failed from it.
 	Attempt int `json:"attempt"`
 	// Until is this process's estimate of the lease's end, never later than the database's. It has a monotonic clock
-	// reading, so setting the clock does not move it.
+	// reading, so setting the clock does not move it. JSON keeps only the wall-clock time, which another process may
+	// judge by a different clock: call Queue.Extend there to get an Until of its own.
 	Until time.Time `json:"until"`
-
-	renewed bool // a renewal exists, which is removed when the attempt ends
+	// Renewed is set by Queue.Extend on engines that store a renewal as a row of its own. The call that settles the
+	// lease then removes that row.
+	Renewed bool `json:"renewed,omitempty"`
 }
 
 func (l Lease) stored() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }

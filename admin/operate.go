@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -50,6 +51,29 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 		return a.core.Wrap(string(event), "", id, err)
 	}
 	a.wake(op.Transition, moved)
+	return nil
+}
+
+// OperateTx is Operate in the caller's transaction: the event happens when it commits, together with the caller's own
+// changes. After an error roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a revoked task ends
+// within 2 seconds of the commit.
+func (a *Admin) OperateTx(
+	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
+) (err error) {
+	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
+	op, err := a.operation(event, opts)
+	var moved []dialect.Row
+	if err == nil {
+		moved, err = a.store.OperateTx(ctx, tx, op, id)
+	}
+	if err != nil {
+		return a.core.Wrap(string(event), "", id, err)
+	}
+	if op.Transition.To == dbq.StateCreated {
+		var now wake.Due
+		now.Add(0)
+		a.core.Wake.WakeAfterCommit(moved[0].Queue, now)
+	}
 	return nil
 }
 

@@ -213,7 +213,7 @@ func TestOperate(t *testing.T) {
 	}
 	u.run("reject", id).fails(exitState, "CREATED", id)
 	u.run("revoke", id).fails(exitState, "PROCESSING")
-	u.run("reenqueue", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitNotFound, "no such task")
+	u.run("reenqueue", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitNotFound, "not found")
 	u.run("reject", id, ids[1], ids[2]).fails(exitState, "2 of 3")
 	o := u.run("reject", ids[1], "01a1fe08-d809-723f-9731-4ea7dcff52a9", "--json")
 	if got := o.one(); got["changed"] != 0.0 || len(got["failed"].([]any)) != 2 || o.code != exitState {

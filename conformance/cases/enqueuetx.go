@@ -185,6 +185,8 @@ func (t *test) txCalls(q *dbq.Queue, tx dbq.Tx, l dbq.Lease) map[string]func() e
 		"EnqueueManyTx": func() error { _, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, 2)); return err },
 		"CompleteTx":    func() error { return q.CompleteTx(t.ctx, tx, l, nil) },
 		"SettleTx":      func() error { return q.SettleTx(t.ctx, tx, l, dbq.Deleted()) },
+		"GetTx":         func() error { _, err := q.Client().GetTx(t.ctx, tx, l.Task); return err },
+		"OperateTx":     func() error { return admin.New(q.Client()).OperateTx(t.ctx, tx, admin.Revoke, l.Task) },
 	}
 }
 

@@ -43,6 +43,9 @@ func operateCases() []Case {
 				"same process and on engines that notify, otherwise within seconds."},
 		{Name: "ReasonIsKept", run: operateReason,
 			Law: "An operator's reason is stored with the task, before the error that was there."},
+		{Name: "InTransaction", run: operateTx,
+			Law: "An operator's event in a caller's transaction, and what GetTx reads there, is visible to others when the " +
+				"transaction commits, and never happened when it rolls back."},
 		{Name: "ReenqueueStartsOver", run: operateReenqueue,
 			Law: "A reenqueued task has all its attempts again and can be taken at once."},
 		{Name: "WaitReturnsTheEnd", run: operateWait,

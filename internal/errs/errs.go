@@ -37,7 +37,7 @@ var (
 	ErrDuplicate        = errors.New("a task with this reference is in the queue already")
 	ErrLeaseLost        = errors.New("the lease is lost")
 	ErrLocked     error = lockedError{}
-	ErrNotFound         = errors.New("no such task")
+	ErrNotFound         = errors.New("not found")
 	ErrWrongState       = errors.New("the task's state does not allow it")
 )
 

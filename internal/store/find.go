@@ -11,17 +11,30 @@ import (
 )
 
 // GetTask reads one task with its payload, or ErrNotFound.
-func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (dialect.Row, error) {
-	var rows []dialect.Row
-	err := s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.Query(ctx, conn, s.Statements.Get, dialect.Args{"id": id})
+func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (row dialect.Row, err error) {
+	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		row, err = s.getTask(ctx, conn, id)
 		return err
 	})
+	return row, err
+}
+
+// GetTaskTx is GetTask as the caller's transaction sees the task.
+func (s *Store) GetTaskTx(ctx context.Context, tx any, id uuid.UUID) (dialect.Row, error) {
+	conn, err := s.TxConn(tx)
 	if err != nil {
 		return dialect.Row{}, err
 	}
-	if len(rows) == 0 {
-		return dialect.Row{}, errs.ErrNotFound
+	return s.getTask(ctx, conn, id)
+}
+
+func (s *Store) getTask(ctx context.Context, conn dialect.Conn, id uuid.UUID) (dialect.Row, error) {
+	rows, err := s.Query(ctx, conn, s.Statements.Get, dialect.Args{"id": id})
+	if err == nil && len(rows) == 0 {
+		err = errs.ErrNotFound
+	}
+	if err != nil {
+		return dialect.Row{}, err
 	}
 	return rows[0], nil
 }

@@ -58,6 +58,19 @@ func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]d
 	return tx.moved, err
 }
 
+// OperateTx is OperateOne in the caller's transaction, without any repetition.
+func (s *Store) OperateTx(ctx context.Context, tx any, op Operation, id uuid.UUID) ([]dialect.Row, error) {
+	conn, err := s.TxConn(tx)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := s.operate(ctx, conn, op, []uuid.UUID{id})
+	if err == nil && len(moved) == 0 {
+		err = s.refusal(ctx, conn, op.Transition, id)
+	}
+	return moved, err
+}
+
 // operate moves tasks, and writes what is kept of it. It returns those that it moved, as they were before.
 func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
 	removes := op.Transition.To == state.None
