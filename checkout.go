@@ -10,7 +10,6 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
-	"github.com/google/uuid"
 )
 
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) from the database's now. Lower
@@ -40,8 +39,7 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 // checkout is Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it short.
 func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	tasks, exhausted []Task, more bool, err error) {
-	c := q.c
-	defer func(start time.Time) { c.observed("checkout", q.name, len(tasks), start, err) }(time.Now())
+	defer func(start time.Time) { q.end("checkout", len(tasks), start, &err) }(time.Now())
 	err = limits.QueueName(q.name)
 	if err == nil && q.worker != "" {
 		err = limits.Text(q.worker, 1, MaxWorkerID, ErrOption, "worker's id")
@@ -53,14 +51,14 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 		err = limits.Lease(lease)
 	}
 	if err != nil {
-		return nil, nil, false, c.wrap("checkout", q.name, uuid.Nil, err)
+		return nil, nil, false, err
 	}
-	got, err := c.store.Checkout(ctx, store.CheckoutParams{
+	got, err := q.c.store.Checkout(ctx, store.CheckoutParams{
 		Queue: q.name, Max: n, Lease: lease, Started: q.worker == "",
-		Token: func() string { return c.checkoutToken(q.worker) },
+		Token: func() string { return q.c.checkoutToken(q.worker) },
 	})
 	if err != nil {
-		return nil, nil, false, c.wrap("checkout", q.name, uuid.Nil, err)
+		return nil, nil, false, err
 	}
 	tasks, exhausted = q.tasks(got.Rows, got.Until)
 	return tasks, exhausted, got.More, nil

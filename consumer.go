@@ -48,6 +48,7 @@ func (c *Consumer) Checkout(ctx context.Context, n int, lease time.Duration) ([]
 }
 
 // wait waits until another checkout is worth it. It polls after pauses that begin with pause, and returns the next one.
+// It is what package worker's waitDue does, without a buffer, a pause by operators and an end when the queue is empty.
 func (c *Consumer) wait(ctx context.Context, n int, pause time.Duration) (time.Duration, error) {
 	for {
 		var wakeup wake.Wakeup

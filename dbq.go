@@ -71,10 +71,6 @@ type Client struct {
 	ends   endPoller
 }
 
-func init() {
-	core.SetAccessor(func(client any) *core.Core { return &client.(*Client).core })
-}
-
 // Open opens the database that dsn names. The dialect for its scheme must be imported. Close the client when done.
 //
 // Open returns ErrUnknownScheme, ErrDSN, ErrServer, ErrUnavailable, ErrDenied or ErrOption, and ErrNotMigrated,

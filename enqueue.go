@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/google/uuid"
@@ -56,18 +55,17 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 // priority that are due at the same time leave in the order given. With no tasks it does nothing. ErrMayHaveHappened is
 // as for Enqueue: all were added, or none.
 func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
-	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)
 	if err != nil || len(ts) == 0 {
-		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+		return nil, err
 	}
 	inserted, err := q.c.store.Insert(ctx, q.name, rows)
+	if len(ts) == 1 && errors.Is(err, ErrMayHaveHappened) {
+		err = q.c.wrap("enqueue", q.name, rows[0].ID, err)
+	}
 	if err != nil {
-		task := uuid.Nil
-		if len(ts) == 1 && errors.Is(err, ErrMayHaveHappened) {
-			task = rows[0].ID
-		}
-		return nil, q.c.wrap("enqueue", q.name, task, err)
+		return nil, err
 	}
 	out = enqueued(inserted)
 	if late := backdated(ts); late > 0 {
@@ -80,14 +78,14 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 // EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since
 // dbq does not see the commit; after that they find the tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
-	defer func(start time.Time) { q.c.observed("enqueue", q.name, len(ts), start, err) }(time.Now())
+	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)
 	if err != nil || len(ts) == 0 {
-		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+		return nil, err
 	}
 	inserted, err := q.c.store.InsertTx(ctx, tx, q.name, rows)
 	if err != nil {
-		return nil, q.c.wrap("enqueue", q.name, uuid.Nil, err)
+		return nil, err
 	}
 	out = enqueued(inserted)
 	q.c.wake.WakeAfterCommit(q.name, dueOf(ts, out))
@@ -96,11 +94,8 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 
 // newRows checks tasks, and completes them by ids and the client's defaults.
 func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, error) {
-	if err := limits.QueueName(q.name); err != nil {
+	if err := q.check(len(ts)); err != nil {
 		return nil, err
-	}
-	if len(ts) > MaxBulk {
-		return nil, limits.Count(len(ts), MaxBulk)
 	}
 	limit, added := q.c.store.MaxPayload, q.c.added(ctx)
 	rows := make([]store.InsertRow, len(ts))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
-	"github.com/google/uuid"
 )
 
 // Extend sets a lease to end a time (MinLease to MaxLease) from the database's now, and returns it with its new Until.
@@ -31,55 +30,44 @@ func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, er
 // renewed and those that are lost, each in the order given. Unlike other writes it is cut off when ctx ends: repeating
 // it does no harm.
 func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (renewed, lost []Lease, err error) {
-	defer func(start time.Time) { q.c.observed("extend", q.name, len(ls), start, err) }(time.Now())
-	if err := q.checkExtend(ls, d); err != nil || len(ls) == 0 {
-		return nil, nil, q.c.wrap("extend", q.name, uuid.Nil, err)
+	defer q.end("extend", len(ls), time.Now(), &err)
+	if err = limits.Lease(d); err != nil {
+		return nil, nil, err
 	}
-	valid, until, err := q.c.store.ExtendLeases(ctx, storedLeases(ls), d)
-	if err != nil {
-		return nil, nil, q.c.wrap("extend", q.name, uuid.Nil, err)
-	}
-	renewed, lost = partition(ls, valid)
+	var until time.Time
+	renewed, lost, err = q.onLeases(ls, func(keys []store.LeaseKey) (valid []bool, err error) {
+		valid, until, err = q.c.store.ExtendLeases(ctx, keys, d)
+		return valid, err
+	})
 	for i := range renewed {
 		renewed[i].Until, renewed[i].Renewed = until, q.c.store.RecordsRenewals()
 	}
-	return renewed, lost, nil
+	return renewed, lost, err
 }
 
-// partition returns the leases that are valid, and those that are not.
-func partition(ls []Lease, valid []bool) (yes, no []Lease) {
+// onLeases checks leases and does an operation to them, which says of each whether it was valid. It returns those that
+// were, and those that are lost, each in the order given.
+func (q *Queue) onLeases(ls []Lease, do func([]store.LeaseKey) ([]bool, error)) (valid, lost []Lease, err error) {
+	if err := q.check(len(ls)); err != nil || len(ls) == 0 {
+		return nil, nil, err
+	}
+	keys := make([]store.LeaseKey, len(ls))
 	for i, l := range ls {
-		if valid[i] {
-			yes = append(yes, l)
-		} else {
-			no = append(no, l)
-		}
-	}
-	return yes, no
-}
-
-func storedLeases(ls []Lease) []store.LeaseKey {
-	out := make([]store.LeaseKey, len(ls))
-	for i, l := range ls {
-		out[i] = l.stored()
-	}
-	return out
-}
-
-func (q *Queue) checkExtend(ls []Lease, d time.Duration) error {
-	if err := limits.QueueName(q.name); err != nil {
-		return err
-	}
-	if err := limits.Lease(d); err != nil {
-		return err
-	}
-	if len(ls) > MaxBulk {
-		return limits.Count(len(ls), MaxBulk)
-	}
-	for _, l := range ls {
 		if err := q.checkLease(l); err != nil {
-			return err
+			return nil, nil, err
+		}
+		keys[i] = l.key()
+	}
+	found, err := do(keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, l := range ls {
+		if found[i] {
+			valid = append(valid, l)
+		} else {
+			lost = append(lost, l)
 		}
 	}
-	return nil
+	return valid, lost, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/google/uuid"
 )
 
 // Call is a call that changed tasks or tried to, as WithObserver reports it. What workers and their handlers do is a
@@ -56,6 +57,21 @@ func (c *Client) observed(op, queue string, tasks int, start time.Time, err erro
 	for _, observe := range c.cfg.observe {
 		observe(call)
 	}
+}
+
+// end ends a call on the queue that began at start: it makes *err a dbq.Error and passes the call to the observers. The
+// call defers it.
+func (q *Queue) end(op string, tasks int, start time.Time, err *error) {
+	*err = q.c.wrap(op, q.name, uuid.Nil, *err)
+	q.c.observed(op, q.name, tasks, start, *err)
+}
+
+// check refuses a queue name that is not allowed, and more than MaxBulk of what a call takes.
+func (q *Queue) check(n int) error {
+	if err := limits.QueueName(q.name); err != nil {
+		return err
+	}
+	return limits.Bulk(n)
 }
 
 // added are the headers for all tasks of an enqueue.

@@ -81,14 +81,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		Control: control.New(st, control.Options{
 			Waker: c.wake, Logger: cfg.logger, Wrap: c.wrap,
 		}),
-		Wrap: c.wrap, Observe: c.observed, Task: func(r dialect.Row) any { return taskOf(r) },
-		ForWorker: func(q any, id string) any { return &Queue{c: c, name: q.(*Queue).name, worker: id} },
-		Checkout: func(ctx context.Context, q any, n int, lease time.Duration) (any, any, bool, error) {
-			tasks, exhausted, more, err := q.(*Queue).checkout(ctx, n, lease)
-			return tasks, exhausted, more, err
-		},
-		Attempt: func(r dialect.AttemptRow) any { return attemptOf(r) },
-		Bounded: func(o any) any { return o.(Outcome).bounded() },
+		Wrap: c.wrap, Observe: c.observed,
 	}
 	return c, nil
 }

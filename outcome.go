@@ -204,7 +204,7 @@ func (o Outcome) settlement(l Lease, again bool) store.SettleRow {
 		o = o.WithBackoff(defaultBackoff(l.Attempt))
 	}
 	s := store.SettleRow{
-		LeaseKey: l.stored(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
+		LeaseKey: l.key(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
 		Result: o.result, Again: again, Renewed: l.Renewed,
 	}
 	switch o.end {

@@ -11,7 +11,7 @@ import (
 type Queue struct {
 	c      *Client
 	name   string
-	worker string // who checks out, unless it is the client; see package leasing
+	worker string // who checks out, unless it is the client; see package access
 }
 
 // Queue is the queue of this name. A name that is not allowed is ErrQueueName from every call on it.

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
-	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -107,7 +107,8 @@ func TestNextOfATaskThatIsDueInAnotherAge(t *testing.T) {
 	if _, err := q.Enqueue(t.Context(), dbq.NewTask{RunAt: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
 		t.Fatal(err)
 	}
-	if wait, ok, err := core.Of(q.Client()).Wake.Next(t.Context(), "q"); err != nil || !ok || wait < 290*365*24*time.Hour {
+	wait, ok, err := access.Of(q.Client()).Wake.Next(t.Context(), "q")
+	if err != nil || !ok || wait < 290*365*24*time.Hour {
 		t.Errorf("got %v %v %v", wait, ok, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/dbq-go/dbq/state"
@@ -83,14 +82,14 @@ func (q *Queue) SettleMany(ctx context.Context, ss []Settlement) ([]Settled, err
 
 // settle is SettleMany. With wait it waits for locked rows as long as ctx allows.
 func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []Settled, err error) {
-	defer func(start time.Time) { q.c.observed("settle", q.name, len(ss), start, err) }(time.Now())
+	defer q.end("settle", len(ss), time.Now(), &err)
 	settlements, err := q.settlements(ss)
 	if err != nil || len(ss) == 0 {
-		return nil, q.c.wrap("settle", q.name, uuid.Nil, err)
+		return nil, err
 	}
 	outcomes, err := q.c.store.Settle(ctx, settlements, wait)
 	if err != nil {
-		return nil, q.c.wrap("settle", q.name, uuid.Nil, err)
+		return nil, err
 	}
 	out = make([]Settled, len(ss))
 	for i, o := range outcomes {
@@ -102,11 +101,8 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 
 // settlements checks settlements and returns them as the store takes them.
 func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
-	if err := limits.QueueName(q.name); err != nil {
+	if err := q.check(len(ss)); err != nil {
 		return nil, err
-	}
-	if len(ss) > MaxBulk {
-		return nil, limits.Count(len(ss), MaxBulk)
 	}
 	out := make([]store.SettleRow, len(ss))
 	for i := range ss {

@@ -110,7 +110,7 @@ type Lease struct {
 	Renewed bool `json:"renewed,omitempty"`
 }
 
-func (l Lease) stored() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
+func (l Lease) key() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
 
 // Tx is an open transaction of the caller. The changes of a call in it are committed or rolled back with it. dbq
 // neither commits nor retries the transaction; one that has ended is ErrTx.

@@ -13,6 +13,7 @@ package admin
 
 import (
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
@@ -29,7 +30,7 @@ type Admin struct {
 
 // New returns the operators' calls of a client. It costs nothing.
 func New(c *dbq.Client) *Admin {
-	parts := core.Of(c)
+	parts := access.Of(c)
 	return &Admin{client: c, core: parts, store: parts.Store}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/google/uuid"
 )
 
@@ -17,7 +18,7 @@ func (a *Admin) Attempts(ctx context.Context, task uuid.UUID) ([]dbq.Attempt, er
 	}
 	out := make([]dbq.Attempt, len(as))
 	for i, r := range as {
-		out[i] = a.core.Attempt(r).(dbq.Attempt)
+		out[i] = access.Attempt(r)
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -36,7 +37,7 @@ func (a *Admin) list(ctx context.Context, op string, f Filter,
 	}
 	tasks := make([]dbq.Task, len(rows))
 	for i, r := range rows {
-		tasks[i] = a.core.Task(r).(dbq.Task)
+		tasks[i] = access.Task(r)
 	}
 	return tasks, nil
 }

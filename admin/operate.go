@@ -55,8 +55,8 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 }
 
 // OperateTx is Operate in the caller's transaction: the event happens when it commits, together with the caller's own
-// changes. After an error roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a revoked task ends
-// within 2 seconds of the commit.
+// changes. After an error roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a revoked task
+// ends within 2 seconds of the commit.
 func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {

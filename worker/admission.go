@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 )
 
 // admission decides which of the tasks that an executor took may begin now, and hands the others back.
@@ -125,7 +125,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 		return begin
 	}
 	ctx, cancel := context.WithTimeout(a.shutdown.final, wait)
-	marked, _, err := leasing.MarkStarted(ctx, a.cfg.Queue, ls)
+	marked, _, err := access.MarkStarted(ctx, a.cfg.Queue, ls)
 	cancel()
 	if !errors.Is(err, context.DeadlineExceeded) { // mostly a locked row; other calls notice an outage
 		a.health.report(opStart, err)

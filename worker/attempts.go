@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -96,7 +96,7 @@ func (a *attempts) within(l *leased, o dbq.Outcome) dbq.Outcome {
 	if o.Event() == state.Complete { // as almost always
 		return o
 	}
-	o = core.Of(a.cfg.Queue.Client()).Bounded(o).(dbq.Outcome)
+	o = access.Bounded(o)
 	if p := asPanic(o.Cause()); p != nil && o.UsesBackoff() {
 		a.log.each(linePanic, aboutTask(&l.task, "panic", cutText(fmt.Sprint(p.value)), "stack", string(p.stack))...)
 	}

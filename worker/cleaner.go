@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -51,7 +51,7 @@ func (c *cleaner) clean(ctx context.Context, keep dbq.Retention) error {
 	if err != nil || !leads {
 		return err
 	}
-	parts := core.Of(q.Client())
+	parts := access.Of(q.Client())
 	done, err := parts.Store.Clean(ctx, q.Name(), store.CleanPolicy(keep), store.History(c.settings().history))
 	err = parts.Wrap("clean", q.Name(), uuid.Nil, err)
 	unfinished := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) // the next run continues there

@@ -322,15 +322,31 @@ func TestOneOfTheWorkersCleans(t *testing.T) {
 func TestResumedQueueWakesItsWorkers(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	started := make(chan dbq.Task, 10)
-	start(t, patient(q, started))
+	started, polls := make(chan dbq.Task, 10), make(chan int, 100)
+	w := patient(q, started)
+	w.Observe = func(o worker.Observation) {
+		if o.Kind == worker.CheckedOut {
+			polls <- o.N
+		}
+	}
+	start(t, w)
 	enqueue(t, q, 1, dbq.NewTask{})
 	wantStarted(t, "a task", started)
 	if err := admin.New(q.Client()).PauseQueue(t.Context(), q.Name()); err != nil {
 		t.Fatal(err)
 	}
+	for len(polls) > 0 { // those before the pause
+		<-polls
+	}
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	time.Sleep(100 * time.Millisecond) // the worker was woken, and has checked out
+	select { // the enqueue wakes the worker
+	case n := <-polls:
+		if n != 0 {
+			t.Errorf("a checkout of a paused queue returned %d tasks", n)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the worker did not wake")
+	}
 	if state := get(t, q, id).State; state != dbq.StateCreated {
 		t.Errorf("the task is %v, though its queue is paused", state)
 	}

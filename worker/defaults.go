@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/access"
 )
 
 const (
@@ -71,7 +71,7 @@ func (w Worker) withDefaults() (Worker, error) {
 		w.Backoff = dbq.Exponential(time.Second, time.Hour)
 	}
 	if w.Logger == nil {
-		w.Logger = core.Of(w.Queue.Client()).Logger
+		w.Logger = access.Of(w.Queue.Client()).Logger
 	}
 	w.Logger = w.Logger.With("queue", w.Queue.Name())
 	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxWorkerID {

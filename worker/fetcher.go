@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 )
 
 // fetcher checks out tasks: as many as the buffer lacks, when the database is likely to have some.
@@ -139,7 +139,7 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 }
 
 // accept takes in what a checkout returned.
-func (f *fetcher) accept(out leasing.Batch) []leased {
+func (f *fetcher) accept(out access.Batch) []leased {
 	f.results.takenOver(out.Tasks)
 	f.results.exhausted(out.Exhausted)
 	return f.leases.add(out.Tasks)
@@ -148,24 +148,24 @@ func (f *fetcher) accept(out leasing.Batch) []leased {
 // lease is a checkout. Where one transaction writes at a time, as on SQLite, a renewal can wait for longer than its
 // lease, and so can a checkout. Whichever comes first must not be the checkout: it would take over what its own worker
 // is still at. So there it ends before the first of the worker's leases does, and finds nothing while one is overdue.
-func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out leasing.Batch, err error) {
-	q := leasing.ForWorker(f.cfg.Queue, f.cfg.ID)
+func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out access.Batch, err error) {
+	q := access.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false
 	if q.Client().Info().Server.OneWriter {
 		first, some = f.leases.firstEnd()
 	}
 	if !some {
-		return leasing.Checkout(ctx, q, want, lease)
+		return access.Checkout(ctx, q, want, lease)
 	}
 	inTime, cancel := context.WithDeadline(ctx, first)
 	defer cancel()
 	if inTime.Err() != nil {
 		return out, ctx.Err()
 	}
-	out, err = leasing.Checkout(inTime, q, want, lease)
+	out, err = access.Checkout(inTime, q, want, lease)
 	cut := errors.Is(err, context.DeadlineExceeded) && inTime.Err() != nil && ctx.Err() == nil
 	if cut && !errors.Is(err, dbq.ErrMayHaveHappened) {
-		return leasing.Batch{}, nil
+		return access.Batch{}, nil
 	}
 	return out, err
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
@@ -106,7 +106,7 @@ func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[dbq.L
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
-	held, err := leasing.StillHeld(ctx, k.cfg.Queue, ls)
+	held, err := access.StillHeld(ctx, k.cfg.Queue, ls)
 	if err != nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 	}
 	once, cancel := context.WithTimeout(ctx, revokedTimeout)
 	defer cancel()
-	lost, err := leasing.Lost(once, k.cfg.Queue, ls[:min(len(ls), dbq.MaxBulk)])
+	lost, err := access.Lost(once, k.cfg.Queue, ls[:min(len(ls), dbq.MaxBulk)])
 	if ctx.Err() == nil { // what is not found here, renewals find
 		k.health.report(opRevoked, err)
 	}

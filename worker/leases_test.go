@@ -9,7 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -32,7 +32,7 @@ func TestAShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 	<-began
 	configure(t, q, func(s *admin.QueueSettings) { s.Lease = short })
 	eventually(t, "the lease is renewed for the short time", func() bool {
-		wait, some, err := core.Of(q.Client()).Wake.Next(t.Context(), "q")
+		wait, some, err := access.Of(q.Client()).Wake.Next(t.Context(), "q")
 		return err == nil && some && wait <= short
 	})
 	q.Client().Close() // from here on nothing can be renewed, or asked

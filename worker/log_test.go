@@ -19,7 +19,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -198,7 +198,7 @@ func TestLogOfADay(t *testing.T) {
 	power.Pause()
 	log.next(t, 9, "INFO worker: paused", "by=switch")
 	enqueue(t, q, 3, dbq.NewTask{})
-	orphans, err := leasing.ForWorker(q, "w0").Checkout(ctx, 3, dbq.MinLease)
+	orphans, err := access.ForWorker(q, "w0").Checkout(ctx, 3, dbq.MinLease)
 	if err != nil || len(orphans) != 3 {
 		t.Fatalf("got %d tasks, %v", len(orphans), err)
 	}

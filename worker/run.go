@@ -12,8 +12,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/core"
 )
 
 // Run works until ctx ends, or until an error that retrying cannot cure: ErrConfig, dbq.ErrClosed, or a refused queue
@@ -78,7 +78,7 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	}
 	member := fmt.Sprintf("%s/%d", cfg.Queue.Client().Info().ID, runs.Add(1))
 	cfg.ID = cmp.Or(cfg.ID, member)
-	e := &env{cfg: cfg, wake: core.Of(cfg.Queue.Client()).Wake, log: newLogger(cfg.Logger)}
+	e := &env{cfg: cfg, wake: access.Of(cfg.Queue.Client()).Wake, log: newLogger(cfg.Logger)}
 	e.inForce.Store(resolve(&cfg, control.Settings{}))
 	e.health = newHealth(e.log)
 	r := &run{env: e, began: time.Now()}
@@ -93,7 +93,7 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 // for connections that transactions of handlers hold: half of the pool's limit, and at most 4, for all workers of the
 // process together.
 func (r *run) reserve(ctx context.Context) {
-	c := core.Of(r.cfg.Queue.Client())
+	c := access.Of(r.cfg.Queue.Client())
 	pool := &c.Store.Pool
 	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server.OneWriter {
 		r.log.write(lineOneConn,
@@ -123,7 +123,7 @@ func (r *run) join(member string) {
 	}
 	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
 		results: r.results, pause: r.pause}
-	shared := core.Of(r.cfg.Queue.Client()).Control
+	shared := access.Of(r.cfg.Queue.Client()).Control
 	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
 		results: r.results, pause: r.pause}
 	r.cleaner = &cleaner{env: e, shared: shared, member: member}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -83,7 +83,7 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 	}
 	err = stillOpen(ctx, q, tx, t.Lease)
 	if err == nil && o.Result() != nil && !h.Delete {
-		err = leasing.SetResultTx(ctx, q, tx, t.Lease, o.Result())
+		err = access.SetResultTx(ctx, q, tx, t.Lease, o.Result())
 	}
 	if err == nil && !detach() {
 		err = context.Cause(ctx)
@@ -107,7 +107,7 @@ func stillOpen(ctx context.Context, q *dbq.Queue, tx *sql.Tx, l dbq.Lease) error
 	if !q.Client().Info().Server.RollsBack {
 		return nil // its COMMIT would fail
 	}
-	settled, err := leasing.SettledTx(ctx, q, tx, l)
+	settled, err := access.SettledTx(ctx, q, tx, l)
 	if err == nil && !settled {
 		err = fmt.Errorf("%w: the server has rolled back the transaction of the TxHandler, as after a deadlock, "+
 			"and the handler has not returned the error that reported it", dbq.ErrConflict)

@@ -29,7 +29,7 @@ var layers = []string{
 	"internal/wake internal/control",
 	"internal/core",
 	".",
-	"internal/leasing",
+	"internal/access",
 	"admin worker",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",

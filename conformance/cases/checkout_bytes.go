@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/google/uuid"
 )
 
@@ -44,8 +44,8 @@ func (t *test) sizedTasks(q *dbq.Queue, sizes []int, edit func(i int, nt *dbq.Ne
 
 // checkoutWithinBytes checks out up to n tasks, and wants their payloads whole and within the client's bound.
 func (t *test) checkoutWithinBytes(q *dbq.Queue, n int, lease time.Duration,
-	size func(id uuid.UUID) int) (out leasing.Batch) {
-	out, err := leasing.Checkout(t.ctx, q, n, lease)
+	size func(id uuid.UUID) int) (out access.Batch) {
+	out, err := access.Checkout(t.ctx, q, n, lease)
 	t.must(err)
 	total, most := 0, q.Client().Info().MaxCheckoutBytes
 	for _, task := range out.Tasks {

@@ -7,7 +7,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -25,10 +25,10 @@ func answerLostToExhausted(t *test) {
 		id := t.enqueue(direct.Queue(queue), dbq.NewTask{MaxAttempts: 1})
 		was := t.abandon(direct.Queue(queue))
 		c := t.oneConnection(dsn)
-		var out leasing.Batch
+		var out access.Batch
 		var err error
 		fired := t.callUnder(p, proxy.Rule{AtRequest: k, LoseAnswer: true}, c, func(ctx context.Context) {
-			out, err = leasing.Checkout(ctx, c.Queue(queue), 5, long)
+			out, err = access.Checkout(ctx, c.Queue(queue), 5, long)
 		}, nil)
 		tasks, spent := out.Tasks, out.Exhausted
 		what := fmt.Sprintf("the answer to request %d lost", k)

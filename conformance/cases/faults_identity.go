@@ -9,7 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -244,10 +244,10 @@ func cutBetweenParts(t *test) {
 		t.enqueueMany(q, 3, nil)
 		c := t.oneConnection(dsn)
 		r := proxy.Rule{AtRequest: k}
-		var out leasing.Batch
+		var out access.Batch
 		var err error
 		if !t.callUnder(p, r, c, func(ctx context.Context) {
-			out, err = leasing.Checkout(ctx, c.Queue(q.Name()), 10, long)
+			out, err = access.Checkout(ctx, c.Queue(q.Name()), 10, long)
 		}, nil) {
 			break // the call has fewer requests
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/core"
 )
 
 // fleetCases are what the workers on one database share: pauses, settings, the registry, and who leads.
@@ -191,7 +191,7 @@ func fleetOneLeads(t *test) {
 	var count atomic.Int64
 	t.concurrently(many, func(ctx context.Context, i int) {
 		who := fmt.Sprint("worker ", i)
-		leads, err := core.Of(c).Control.TryLead(ctx, "cleaning", who, ttl)
+		leads, err := access.Of(c).Control.TryLead(ctx, "cleaning", who, ttl)
 		if err != nil {
 			t.Errorf("%s: %v", who, err)
 		}
@@ -206,22 +206,22 @@ func fleetOneLeads(t *test) {
 	var leader string
 	leaders.Range(func(k, _ any) bool { leader = k.(string); return false })
 	for range 3 {
-		if leads, err := core.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || !leads {
+		if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || !leads {
 			t.Errorf("the leader asked again and got %v, %v", leads, err)
 		}
-		if leads, err := core.Of(c).Control.TryLead(t.ctx, "cleaning", "somebody else", ttl); err != nil || leads {
+		if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "somebody else", ttl); err != nil || leads {
 			t.Errorf("somebody else got %v, %v, while the leader's time is not over", leads, err)
 		}
 	}
-	if leads, err := core.Of(c).Control.TryLead(t.ctx, "another duty", "somebody else", ttl); err != nil || !leads {
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "another duty", "somebody else", ttl); err != nil || !leads {
 		t.Errorf("another duty has a leader of its own: got %v, %v", leads, err)
 	}
 	t.eventually("somebody else leads when the leader has stopped asking", func() bool {
-		leads, err := core.Of(c).Control.TryLead(t.ctx, "cleaning", "somebody else", ttl)
+		leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "somebody else", ttl)
 		t.must(err)
 		return leads
 	})
-	if leads, err := core.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || leads {
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || leads {
 		t.Errorf("the first leader got %v, %v after its successor", leads, err)
 	}
 }
@@ -231,9 +231,9 @@ func fleetWorkers(t *test) {
 	said := control.Worker{ID: "worker ü 1", Queue: "q", Host: "h", PID: 12,
 		Started: time.Now().UTC().Truncate(time.Second), State: "running",
 		Concurrency: 4, Holding: 2, Done: 10, Failed: 1, Program: "v1"}
-	_, err := core.Of(c).Control.Heartbeat(t.ctx, said, short)
+	_, err := access.Of(c).Control.Heartbeat(t.ctx, said, short)
 	t.must(err)
-	_, err = core.Of(c).Control.Heartbeat(t.ctx, control.Worker{ID: "worker ü 2", State: "running"}, long)
+	_, err = access.Of(c).Control.Heartbeat(t.ctx, control.Worker{ID: "worker ü 2", State: "running"}, long)
 	t.must(err)
 	ws, err := admin.New(t.open()).Workers(t.ctx)
 	t.must(err)
@@ -250,12 +250,12 @@ func fleetWorkers(t *test) {
 		t.must(err)
 		return len(ws) == 2 && !ws[0].Alive && ws[1].Alive
 	})
-	t.must(core.Of(c).Control.Deregister(t.ctx, said.ID))
-	t.must(core.Of(c).Control.Deregister(t.ctx, said.ID))
+	t.must(access.Of(c).Control.Deregister(t.ctx, said.ID))
+	t.must(access.Of(c).Control.Deregister(t.ctx, said.ID))
 	if ws, err := admin.New(c).Workers(t.ctx); err != nil || len(ws) != 1 || ws[0].ID != "worker ü 2" {
 		t.Errorf("got %+v, %v, want the other one alone", ws, err)
 	}
-	_, err = core.Of(c).Control.Heartbeat(t.ctx, control.Worker{}, long)
+	_, err = access.Of(c).Control.Heartbeat(t.ctx, control.Worker{}, long)
 	t.wantErr("a worker without an id", err, dbq.ErrOption)
 }
 
@@ -264,7 +264,7 @@ func fleetCommands(t *test) {
 	ops := admin.New(c)
 	w := control.Worker{ID: "w", State: "running"}
 	heartbeat := func() dbq.Command {
-		command, err := core.Of(c).Control.Heartbeat(t.ctx, w, long)
+		command, err := access.Of(c).Control.Heartbeat(t.ctx, w, long)
 		t.must(err)
 		return dbq.Command(command)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/core"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/google/uuid"
 )
 
@@ -46,7 +45,7 @@ func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
 		rows[i] = dialect.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
 			Started: a.Started.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
 	}
-	t.must(core.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))
+	t.must(access.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))
 }
 
 func keepingAttempts(t *test) {
@@ -108,7 +107,7 @@ func keepingTakenOver(t *test) {
 		t.Errorf("got %+v of a task that was %+v", was, row)
 	}
 	for _, worker := range []string{"mail/1", strings.Repeat("😀", dbq.MaxWorkerID), c.Info().ID + "/7", "#"} {
-		q := leasing.ForWorker(c.Queue(fmt.Sprintf("of %d", len(worker))), worker)
+		q := access.ForWorker(c.Queue(fmt.Sprintf("of %d", len(worker))), worker)
 		id := t.takeNew(q, dbq.NewTask{}, short).ID
 		t.awaitExpiry(c, id)
 		if task := t.takeOver(q, id, long); task.TakenOver == nil || task.TakenOver.Worker != worker {
@@ -120,7 +119,7 @@ func keepingTakenOver(t *test) {
 			t.Errorf("a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
 		}
 	}
-	_, err := leasing.ForWorker(c.Queue("q"), strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
+	_, err := access.ForWorker(c.Queue("q"), strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
 	t.wantErr("a worker's id that is too long", err, dbq.ErrOption)
 	got, err := admin.New(c).Attempts(t.ctx, first.ID)
 	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(*was) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/history"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -43,7 +43,7 @@ func (t *test) lapsed(c *dbq.Client, q *dbq.Queue, n int) {
 
 func lapseUncounted(t *test) {
 	c := t.open()
-	q := leasing.ForWorker(c.Queue("q"), "w")
+	q := access.ForWorker(c.Queue("q"), "w")
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 2})
 	want := func(task dbq.Task, attempt, lapses int, was dbq.AttemptOutcome, wasAttempt int) {
 		row := t.get(c, id)
@@ -74,23 +74,23 @@ func lapseUncounted(t *test) {
 
 func lapseStarted(t *test) {
 	c := t.open()
-	q := leasing.ForWorker(c.Queue("q"), "w")
+	q := access.ForWorker(c.Queue("q"), "w")
 	n := min(2*t.statements().Start.Max+1, 1200)
 	leases := t.leaseNew(q, n)
 	t.must(q.Complete(t.ctx, leases[0], nil))
 	leases[n/2].Fence++
 	for range 2 { // marking twice is marking once
-		marked, lost, err := leasing.MarkStarted(t.ctx, q, leases)
+		marked, lost, err := access.MarkStarted(t.ctx, q, leases)
 		t.must(err)
 		if len(marked) != n-2 || len(lost) != 2 || lost[0].Task != leases[0].Task || lost[1].Task != leases[n/2].Task {
 			t.Fatalf("%d marked and %d lost, want %d and the 2 that are not held", len(marked), len(lost), n-2)
 		}
 	}
-	other := leasing.ForWorker(c.Queue("other"), "w")
+	other := access.ForWorker(c.Queue("other"), "w")
 	id := t.enqueue(other, dbq.NewTask{MaxAttempts: 2})
 	first := t.take(other, short)
 	mark := func(l dbq.Lease) (lost int) {
-		_, gone, err := leasing.MarkStarted(t.ctx, other, []dbq.Lease{l})
+		_, gone, err := access.MarkStarted(t.ctx, other, []dbq.Lease{l})
 		t.must(err)
 		return len(gone)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -63,7 +63,7 @@ func renewalLocked(t *test) {
 			"all renewed",
 			len(renewed), len(leases), len(lost))
 	}
-	still, err := leasing.StillHeld(ctx, q, leases)
+	still, err := access.StillHeld(ctx, q, leases)
 	t.must(err)
 	if len(still) != len(leases) {
 		t.Errorf("%d of %d leases are still held before the transaction commits, want all", len(still), len(leases))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/internal/leasing"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -66,7 +66,7 @@ func situations() []situation {
 		{"PROCESSING-expired-exhausted", state.Processing, []state.When{state.IfExhausted}, true, leased(1, short)},
 		{"PROCESSING-lapsed", state.Processing, []state.When{state.IfLapsed}, false,
 			func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
-				return leased(0, short)(t, leasing.ForWorker(q, "w"), nt)
+				return leased(0, short)(t, access.ForWorker(q, "w"), nt)
 			}},
 		{"COMPLETED", state.Completed, nil, false, settled(dbq.Completed([]byte("done")))},
 		{"ERROR-due", state.Error, []state.When{state.IfDue}, false, settled(dbq.RetryIn(0, errBoom))},

@@ -6,8 +6,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/google/uuid"
 )
@@ -79,7 +79,7 @@ func wakeNext(t *test) {
 }
 
 // waker returns a client's access to wake-ups.
-func waker(c *dbq.Client) *wake.Waker { return core.Of(c).Wake }
+func waker(c *dbq.Client) *wake.Waker { return access.Of(c).Wake }
 
 // woken reports whether a waiter for tasks is woken within a time.
 func woken(w *wake.Waiter, within time.Duration) bool { return receives(w.Wait(1), within) }
@@ -278,7 +278,7 @@ func wakeOperators(t *test) {
 		receives(w.C(), patience) // it begins to listen
 		operators["another process"] = t.otherProcess(c)
 	}
-	_, err := core.Of(c).Control.Heartbeat(t.ctx, control.Worker{ID: "w", Queue: "q"}, time.Hour)
+	_, err := access.Of(c).Control.Heartbeat(t.ctx, control.Worker{ID: "w", Queue: "q"}, time.Hour)
 	t.must(err)
 	for name, operator := range operators {
 		ops := admin.New(operator)

@@ -11,9 +11,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/core"
-	"github.com/dbq-go/dbq/internal/leasing"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -76,7 +75,7 @@ func steps(each ...func() error) error {
 // workAsWorker does what a worker does, call by call so that a refusal is seen, and then lets a worker do it.
 func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	u.enqueue(6)
-	q := leasing.ForWorker(c.Queue("q"), "w")
+	q := access.ForWorker(c.Queue("q"), "w")
 	ts, err := q.Checkout(ctx, 6, time.Minute)
 	if err != nil || len(ts) != 6 {
 		return fmt.Errorf("checkout of %d: %w", len(ts), err)
@@ -91,23 +90,23 @@ func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	err = steps(
 		func() (err error) { ts[0].Lease, err = q.Extend(ctx, ts[0].Lease, time.Minute); return err },
 		func() (err error) { ts[0].Lease, err = q.Extend(ctx, ts[0].Lease, time.Minute); return err },
-		func() error { _, err := leasing.StillHeld(ctx, q, []dbq.Lease{ts[0].Lease}); return err },
-		func() error { _, err := leasing.Lost(ctx, q, []dbq.Lease{ts[0].Lease}); return err },
+		func() error { _, err := access.StillHeld(ctx, q, []dbq.Lease{ts[0].Lease}); return err },
+		func() error { _, err := access.Lost(ctx, q, []dbq.Lease{ts[0].Lease}); return err },
 		func() error { return q.Complete(ctx, ts[0].Lease, []byte("done")) },
 		func() error { return q.Settle(ctx, ts[1].Lease, dbq.Parked(failed)) },
 		func() error { return q.Settle(ctx, ts[2].Lease, dbq.Poisoned(failed)) },
 		func() error { return q.Settle(ctx, ts[3].Lease, dbq.Deleted()) },
 		func() error { return completeInTx(ctx, q, ts[4].Lease) },
 		func() (err error) { _, err = q.Extend(ctx, ts[5].Lease, dbq.MinLease); return err },
-		func() error { _, _, err := core.Of(c).Wake.Next(ctx, q.Name()); return err },
+		func() error { _, _, err := access.Of(c).Wake.Next(ctx, q.Name()); return err },
 		func() error {
-			return core.Of(c).Wrap("record", q.Name(), uuid.Nil, core.Of(c).Store.Record(ctx, q.Name(), attempts))
+			return access.Of(c).Wrap("record", q.Name(), uuid.Nil, access.Of(c).Store.Record(ctx, q.Name(), attempts))
 		},
-		func() error { _, err := core.Of(c).Control.Settings(ctx, "q"); return err },
-		func() error { _, err := core.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
-		func() error { _, err := core.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
-		func() error { _, err := core.Of(c).Control.TryLead(ctx, "clean", "w", time.Minute); return err },
-		func() error { return core.Of(c).Control.Deregister(ctx, "w") },
+		func() error { _, err := access.Of(c).Control.Settings(ctx, "q"); return err },
+		func() error { _, err := access.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
+		func() error { _, err := access.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
+		func() error { _, err := access.Of(c).Control.TryLead(ctx, "clean", "w", time.Minute); return err },
+		func() error { return access.Of(c).Control.Deregister(ctx, "w") },
 		func() (err error) { crashed, err = u.takeOver(ctx, q); return err },
 		func() error { return q.Settle(ctx, crashed[0].Lease, dbq.Released(0)) },
 		func() error {
@@ -206,7 +205,7 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	if got, err := u.admin.Queue("q").Checkout(ctx, 1, time.Minute); err != nil || len(got) != 1 {
 		return fmt.Errorf("checkout of %d: %w", len(got), err)
 	}
-	if _, err := core.Of(u.admin).Control.Heartbeat(ctx, control.Worker{ID: "w", Queue: "q"}, time.Minute); err != nil {
+	if _, err := access.Of(u.admin).Control.Heartbeat(ctx, control.Worker{ID: "w", Queue: "q"}, time.Minute); err != nil {
 		return err
 	}
 	ops := admin.New(c)

@@ -1,13 +1,11 @@
 // Package core is what a client is made of, for the packages beside the root that build on it: admin, worker and the
-// features. It is the only way from a client to its store, so that nothing of it has to be exported.
+// features. They reach it through package access.
 package core
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
@@ -24,23 +22,14 @@ type Core struct {
 	Wrap func(op, queue string, task uuid.UUID, err error) error
 	// Observe reports a call that began at start to the client's observers.
 	Observe func(op, queue string, tasks int, start time.Time, err error)
-	// Task makes a dbq.Task of a row.
-	Task func(dialect.Row) any
-	// ForWorker returns a *dbq.Queue that checks out for the worker of an id; see package leasing, as for Checkout.
-	ForWorker func(queue any, id string) any
-	// Checkout returns what a *dbq.Queue leased, and what went to POISON, as two []dbq.Task.
-	Checkout func(ctx context.Context, queue any, n int, lease time.Duration) (tasks, exhausted any, more bool, err error)
-	// Attempt makes a dbq.Attempt of a row.
-	Attempt func(dialect.AttemptRow) any
-	// Bounded returns a dbq.Outcome with its delay or time within the limits.
-	Bounded func(outcome any) any
 }
 
-// of is set by the root, which alone knows a client's type.
-var of func(client any) *Core
+// root is the root package's value for package access, which knows its methods: this package is below the root and
+// cannot name the root's types.
+var root any
 
-// SetAccessor is called by the root as it is initialized.
-func SetAccessor(f func(client any) *Core) { of = f }
+// SetRoot is called by the root as it is initialized.
+func SetRoot(r any) { root = r }
 
-// Of returns what a *dbq.Client is made of. It panics for anything else.
-func Of(client any) *Core { return of(client) }
+// Root returns what SetRoot was given. Only package access calls it.
+func Root() any { return root }

@@ -67,6 +67,14 @@ func Lease(d time.Duration) error {
 	return nil
 }
 
+// Bulk refuses more than MaxBulk tasks in one call.
+func Bulk(n int) error {
+	if n > MaxBulk {
+		return Count(n, MaxBulk)
+	}
+	return nil
+}
+
 // Count refuses a number of tasks that is not between 1 and most.
 func Count(n, most int) error {
 	if n < 1 || n > most {

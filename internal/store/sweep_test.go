@@ -10,7 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
-	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -22,7 +22,7 @@ func open(t *testing.T) (*dbq.Client, *store.Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return c, core.Of(c).Store
+	return c, access.Of(c).Store
 }
 
 // oldCompleted adds completed tasks with ids of a while ago.

@@ -1,6 +1,4 @@
-// Package leasing has what package worker does with leases beyond the calls of dbq.Queue. A program that settles tasks
-// by hand does not need it: there each task that was checked out is begun at once, by one caller.
-package leasing
+package access
 
 import (
 	"bytes"
@@ -9,11 +7,13 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
+
+// The calls of this file are what package worker does with leases beyond the calls of dbq.Queue. A program that settles
+// tasks by hand does not need them: there each task that was checked out is begun at once, by one caller.
 
 // ForWorker returns the queue for the worker of an id, 1 to dbq.MaxWorkerID characters: what it checks out is held in
 // that name, and an attempt that crashes is in the history under it. An id that is not allowed is ErrOption from
@@ -22,7 +22,7 @@ import (
 // Such a worker may lease more tasks than it begins at once. So an attempt whose lease expired counts only after
 // MarkStarted; otherwise it is one of Task.Lapses.
 func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
-	return core.Of(q.Client()).ForWorker(q, id).(*dbq.Queue)
+	return root.ForWorker(q, id)
 }
 
 // Batch is what a checkout returned.
@@ -40,41 +40,26 @@ type Batch struct {
 // Checkout is Queue.Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it
 // short.
 func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (Batch, error) {
-	tasks, exhausted, more, err := core.Of(q.Client()).Checkout(ctx, q, n, lease)
-	return Batch{tasks.([]dbq.Task), exhausted.([]dbq.Task), more}, err
+	tasks, exhausted, more, err := root.Checkout(ctx, q, n, lease)
+	return Batch{tasks, exhausted, more}, err
 }
 
 // MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows. It
 // returns the leases that were marked and those that are lost, each in the order given. It is for tasks checked out
 // ForWorker. It is cut off when ctx ends: repeating it does no harm.
 func MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error) {
-	c := core.Of(q.Client())
-	var valid []bool
-	if err = check(ls); err == nil && len(ls) > 0 {
-		valid, err = c.Store.MarkStarted(ctx, stored(ls))
-	}
-	if err != nil {
-		return nil, nil, c.Wrap("start", q.Name(), uuid.Nil, err)
-	}
-	for i, l := range ls {
-		if valid[i] {
-			marked = append(marked, l)
-		} else {
-			lost = append(lost, l)
-		}
-	}
-	return marked, lost, nil
+	return root.MarkStarted(ctx, q, ls)
 }
 
 // StillHeld returns those of up to dbq.MaxBulk leases whose tasks are leased under their fence: nobody has settled,
 // revoked or taken them over. It reads without locks, so that it has an answer also while renewals have to wait. A
 // lease that has expired may be taken over at any moment.
 func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Lease, err error) {
-	c := core.Of(q.Client())
-	if err = check(ls); err == nil && len(ls) > 0 {
+	c := Of(q.Client())
+	if err = limits.Bulk(len(ls)); err == nil && len(ls) > 0 {
 		rows, readErr := c.Store.PeekTasks(ctx, tasksOf(ls))
 		for _, l := range ls {
-			if readErr == nil && storedOne(l).HeldBy(rows[l.Task]) {
+			if readErr == nil && keyOf(l).HeldBy(rows[l.Task]) {
 				held = append(held, l)
 			}
 		}
@@ -98,8 +83,8 @@ func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, 
 	if len(ls) == 0 {
 		return nil, nil
 	}
-	c := core.Of(q.Client())
-	if err := check(ls); err != nil {
+	c := Of(q.Client())
+	if err := limits.Bulk(len(ls)); err != nil {
 		return nil, c.Wrap("lost", q.Name(), uuid.Nil, err)
 	}
 	rows, err := c.Store.PeekTasks(ctx, tasksOf(ls))
@@ -133,36 +118,20 @@ func revokedBy(ctx context.Context, c *dbq.Client, task uuid.UUID, fence int64) 
 // SetResultTx gives a result to a task that this transaction has completed under the lease, for a result that is known
 // only after the completion has locked the task's row. One longer than dbq.MaxResult bytes is cut and says so.
 func SetResultTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease, result []byte) error {
-	c := core.Of(q.Client())
-	return c.Wrap("complete", q.Name(), l.Task, c.Store.SetResultTx(ctx, tx, storedOne(l), result))
+	c := Of(q.Client())
+	return c.Wrap("complete", q.Name(), l.Task, c.Store.SetResultTx(ctx, tx, keyOf(l), result))
 }
 
 // SettledTx reports whether the task is settled, as this transaction sees it: no longer leased under the lease. False
 // after SettleTx means that the server has rolled the transaction back by itself, as MySQL and MariaDB do after a
 // deadlock, and that what followed is not part of it; see dialect.Server.RollsBack.
 func SettledTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease) (bool, error) {
-	c := core.Of(q.Client())
-	leased, err := c.Store.LeasedTx(ctx, tx, storedOne(l))
+	c := Of(q.Client())
+	leased, err := c.Store.LeasedTx(ctx, tx, keyOf(l))
 	return err == nil && !leased, c.Wrap("peek", q.Name(), l.Task, err)
 }
 
-// check refuses more leases than one statement takes.
-func check(ls []dbq.Lease) error {
-	if len(ls) == 0 {
-		return nil
-	}
-	return limits.Count(len(ls), dbq.MaxBulk)
-}
-
-func storedOne(l dbq.Lease) store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
-
-func stored(ls []dbq.Lease) []store.LeaseKey {
-	out := make([]store.LeaseKey, len(ls))
-	for i, l := range ls {
-		out[i] = storedOne(l)
-	}
-	return out
-}
+func keyOf(l dbq.Lease) store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
 
 func tasksOf(ls []dbq.Lease) []uuid.UUID {
 	ids := make([]uuid.UUID, len(ls))

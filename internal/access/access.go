@@ -1,0 +1,36 @@
+// Package access is the one way from a client to what it is made of, for admin, worker and the suite. A program cannot
+// import it.
+package access
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/core"
+)
+
+// root is what the root package supplies; see internals.go there.
+var root = core.Root().(interface {
+	Core(*dbq.Client) *core.Core
+	Task(dialect.Row) dbq.Task
+	Attempt(dialect.AttemptRow) dbq.Attempt
+	Bounded(dbq.Outcome) dbq.Outcome
+	ForWorker(q *dbq.Queue, id string) *dbq.Queue
+	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
+		tasks, exhausted []dbq.Task, more bool, err error)
+	MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error)
+})
+
+// Of returns what a client is made of.
+func Of(c *dbq.Client) *core.Core { return root.Core(c) }
+
+// Task returns a row as a task.
+func Task(r dialect.Row) dbq.Task { return root.Task(r) }
+
+// Attempt returns a row of the history as an attempt.
+func Attempt(r dialect.AttemptRow) dbq.Attempt { return root.Attempt(r) }
+
+// Bounded returns an outcome with its delay or time within the limits.
+func Bounded(o dbq.Outcome) dbq.Outcome { return root.Bounded(o) }

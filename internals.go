@@ -1,0 +1,48 @@
+package dbq
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+// internals is what this package supplies to package access, and by it to the packages above: what they need of a
+// client, a queue, a task and an outcome, and programs do not.
+type internals struct{}
+
+func init() { core.SetRoot(internals{}) }
+
+// Core returns what a client is made of.
+func (internals) Core(c *Client) *core.Core { return &c.core }
+
+// Task returns a row as a task.
+func (internals) Task(r dialect.Row) Task { return taskOf(r) }
+
+// Attempt returns a row of the history as an attempt.
+func (internals) Attempt(r dialect.AttemptRow) Attempt { return attemptOf(r) }
+
+// Bounded returns an outcome with its delay or time within the limits.
+func (internals) Bounded(o Outcome) Outcome { return o.bounded() }
+
+// ForWorker returns a queue that checks out for the worker of an id.
+func (internals) ForWorker(q *Queue, id string) *Queue {
+	return &Queue{c: q.c, name: q.name, worker: id}
+}
+
+// Checkout is Queue.Checkout with all that it returns.
+func (internals) Checkout(ctx context.Context, q *Queue, n int, lease time.Duration) (
+	tasks, exhausted []Task, more bool, err error) {
+	return q.checkout(ctx, n, lease)
+}
+
+// MarkStarted records that attempts are about to begin.
+func (internals) MarkStarted(ctx context.Context, q *Queue, ls []Lease) (marked, lost []Lease, err error) {
+	marked, lost, err = q.onLeases(ls, func(keys []store.LeaseKey) ([]bool, error) {
+		return q.c.store.MarkStarted(ctx, keys)
+	})
+	return marked, lost, q.c.wrap("start", q.name, uuid.Nil, err)
+}
