@@ -13,7 +13,6 @@ import (
 	"github.com/dbq-go/dbq/conformance/cases"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
-	"github.com/dbq-go/dbq/state"
 )
 
 // A mutant is SQLite's dialect with one defect. Each of the named cases must catch it, and must find nothing
@@ -334,13 +333,12 @@ func mutants() []mutant {
 			caught: []string{"RoundTrip/EmptyIsNotNil"}},
 		{name: "purge-takes-all",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				tr, _ := state.Find(state.Purge, state.Operator)
-				mustInBatch(st.Move, state.Purge, regexp.QuoteMeta(state.Guard(tr, "due")), "1 = 1")
+				must(&st.Purge.SQL, `\{guard\}`, "1 = 1")
 			},
 			caught: []string{"Transitions/purge/CREATED-due", "Transitions/purge/PROCESSING-leased"}},
 		{name: "revoke-keeps-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.Move, state.Revoke, `fence = fence \+ 1,\s`, "")
+				must(&st.Move.SQL, `\{set\}`, "{set}, fence = fence") // SQLite takes the last one
 			},
 			caught: []string{"Transitions/revoke/PROCESSING-leased"}},
 		{name: "priority-ignored",

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/state"
 )
 
 // textMutants have one text that the core could not bind, each in another place.
@@ -12,7 +11,7 @@ func textMutants() []mutant {
 		"held":       func(st *dialect.Statements, more string) { st.Held += more },
 		"settle":     func(st *dialect.Statements, more string) { st.Settle.SQL += more },
 		"settle-row": func(st *dialect.Statements, more string) { st.Settle.Row += more },
-		"movable":    func(st *dialect.Statements, more string) { addTo(st.Movable, state.Reject, more) },
+		"movable":    func(st *dialect.Statements, more string) { st.Movable.SQL += more },
 		"one":        func(st *dialect.Statements, more string) { addTo(st.Batches, "complete one", more) },
 		"uniform":    func(st *dialect.Statements, more string) { addTo(st.Batches, "complete uniform", more) },
 	} {
@@ -28,7 +27,7 @@ func textMutants() []mutant {
 }
 
 // addTo adds to the text of a batch.
-func addTo[K comparable](m map[K]dialect.Batch, key K, more string) {
+func addTo(m map[string]dialect.Batch, key, more string) {
 	b := m[key]
 	b.SQL += more
 	m[key] = b

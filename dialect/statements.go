@@ -72,11 +72,17 @@ type Statements struct {
 	// :limit that ended at least :age ago. Both are empty where Extend writes the task's row.
 	DropLeases   Batch
 	ExpireLeases string
-	// Move does an operator's event to rows given by :id, whatever their fence; guards come from the state table. Movable
-	// locks the rows that it moves, in the order of their ids, and returns their id, queue, state, attempt, fence, holder,
-	// taken, updated and result as they are, and the database's clock as now. For Purge, which needs only ids, there is no
-	// Movable where Move itself can return the id of each row that it removed. See Moves.
-	Movable, Move map[state.Event]Batch
+	// Movable, Move and Purge do what an operator orders to rows given by :id, whatever their fence. The core makes a
+	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows that the event
+	// moves, and {set}, what it assigns to them. Movable locks the rows, in the order of their ids, and returns their id,
+	// queue, state, attempt, fence, holder, taken, updated and result as they are, and the database's clock as now. Move
+	// changes them. Purge removes rows, and returns the id of each; where it cannot, Purgeable locks them and returns
+	// their ids before.
+	Movable, Move, Purge, Purgeable Batch
+	// NotDue, DueNow and NoLease are what {set} assigns to a task that is not to be handed out, to one that is due at
+	// once, and to one without a lease whose row does not say how its last attempt ended. They are "due = NULL",
+	// "due = {now}" and "lease_until = NULL, taken = NULL" where they are empty.
+	NotDue, DueNow, NoLease string
 	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
 	// :result_size. It returns nothing.
 	SetResult Batch
@@ -123,7 +129,7 @@ type Statements struct {
 	ExpireAttempts     string
 	// Archive copies rows given by :id into the archive, if Purge would remove them, and locks them: Purge follows in the
 	// same transaction. A row that is in the archive already stays as it is. It returns nothing. Where there is a
-	// Movable for Purge, that has locked them before.
+	// Purgeable, that has locked them before.
 	Archive Batch
 
 	// Checkout holds what the dialect's own Checkout runs, by name, so that it is printed and golden-filed with the rest.
@@ -141,6 +147,10 @@ var optional = []string{
 	"MigrationUnlock",
 	"DropTable",
 	"DropView",
+	"Purgeable",
+	"NotDue",
+	"DueNow",
+	"NoLease",
 	"DropLeases",
 	"ExpireLeases",
 	"Unlocked",

@@ -36,10 +36,6 @@ import (
 // left out. {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A
 // state's name stands for its number, with the name as a comment. fill replaces the rest, see Names.Filler.
 //
-// "Move" and "Movable" are for each event of an operator, with what it assigns for {set} and the condition on its rows
-// for {guard}; "Move purge" is for the event that removes them, and "Movable purge" where that cannot return them.
-// {not_due}, {due_now} and {no_lease} are as for Moves.
-//
 // Rows are separated by commas; rows that begin with SELECT by UNION ALL; those that begin with OR or BEGIN each stand
 // on a line of their own, in the column of {rows}.
 //
@@ -54,13 +50,7 @@ func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 		if name[0] < 'A' || name[0] > 'Z' || strings.HasSuffix(name, " row") {
 			continue
 		}
-		switch {
-		case name == "Move":
-			r.setMoves(&st, max, fill)
-		case name == "Movable", strings.HasSuffix(name, " purge"): // setMoves takes them
-		default:
-			r.set(&st, name, r.batch(name, max, fill))
-		}
+		r.set(&st, name, r.batch(name, max, fill))
 	}
 	return st
 }
@@ -87,30 +77,6 @@ func (r *textReader) batch(name string, max int, fill func(string) string) Batch
 
 // column is the column in which a text ends.
 func column(text string) int { return len(text) - 1 - strings.LastIndex(text, "\n") }
-
-// setMoves puts the texts of the operators' events into their fields.
-func (r *textReader) setMoves(st *Statements, max int, fill func(string) string) {
-	with := func(name, set, guard string) Batch {
-		r.texts[name].holes["{set}"], r.texts[name].holes["{guard}"] = strings.ReplaceAll(set, ", ", ",\n"), guard
-		return r.batch(name, max, fill)
-	}
-	lock := func(guard string, purge bool) Batch {
-		if !purge {
-			return with("Movable", "", guard)
-		}
-		if _, listed := r.texts["Movable purge"]; !listed {
-			return Batch{}
-		}
-		return with("Movable purge", "", guard)
-	}
-	move := func(set, guard string) Batch {
-		if set == "" {
-			return with("Move purge", "", guard)
-		}
-		return with("Move", set, guard)
-	}
-	st.Movable, st.Move = Moves("{not_due}", "{due_now}", "{no_lease}", lock, move)
-}
 
 // set puts a text into its field.
 func (r *textReader) set(st *Statements, name string, b Batch) {

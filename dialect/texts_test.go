@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"testing/fstest"
-
-	"github.com/dbq-go/dbq/state"
 )
 
 // texts has a text of every kind.
@@ -19,20 +17,8 @@ UPDATE {task} SET {set} WHERE id IN ({rows}) AND {guard};
 -- Move row
 :id;
 
--- Move purge
+-- Purge
 DELETE WHERE {guard};
-
--- not_due
-due = NULL;
-
--- due_now
-due = {now};
-
--- no_lease
-taken = NULL;
-
--- now
-clock();
 `)},
 	"sql/settle.sql": {Data: []byte(`-- Remove
 -- Ends attempts: that is all.
@@ -127,13 +113,10 @@ func TestReadStatements(t *testing.T) {
 		{st.Checkout["ready"], "-- Finds due tasks.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
 		{st.Checkout["alone"], "SELECT 2\nFROM (" + all + ")"},
 		{st.CheckoutBatch["take"].SQL, "UPDATE q_task"},
-		{st.Movable[state.Revoke].SQL, "SELECT 1 WHERE (state = 1)"},
-		{st.Move[state.Restore].SQL, "UPDATE q_task SET state = 3,\n                  due = NULL,\n" +
-			"                  taken = NULL,\n                  updated = clock() WHERE id IN ({rows})" +
-			" AND (state = 4) AND state >= 3"},
-		{st.Move[state.Restore].Row, ":id"},
-		{st.Movable[state.Purge].SQL, ""},
-		{st.Move[state.Purge].SQL, "DELETE WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL))"},
+		{st.Movable.SQL, "SELECT 1 WHERE {guard}"}, // the core fills it in
+		{st.Move.SQL, "UPDATE q_task SET {set} WHERE id IN ({rows}) AND {guard}"},
+		{st.Move.Row, ":id"},
+		{st.Purge.SQL, "DELETE WHERE {guard}"},
 		{st.Batches["remove one"].SQL, "DELETE FROM q_task"},
 	} {
 		if c.got != c.want {
@@ -142,17 +125,6 @@ func TestReadStatements(t *testing.T) {
 	}
 	if st.Settle.Max != 500 || st.CheckoutBatch["take"].Max != 500 {
 		t.Error("batches have no bound")
-	}
-}
-
-func TestReadStatementsLocksBeforeAPurgeThatReturnsNothing(t *testing.T) {
-	t.Parallel()
-	files := fstest.MapFS{"sql/purge.sql": {Data: []byte("-- Movable purge\nSELECT 2 WHERE {guard};\n")}}
-	files["sql/operate.sql"] = texts["sql/operate.sql"]
-	st := ReadStatements(files, 500, Names{}.Filler())
-	want := "SELECT 2 WHERE (state = 2 OR state = 4 OR (state = 3 AND due IS NULL))"
-	if got := st.Movable[state.Purge].SQL; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -72,6 +72,18 @@ const (
 	Reset Attempts = "0"
 )
 
+// Due is what an event does to a task's due time.
+type Due string
+
+const (
+	// NotDue clears it: no checkout takes the task until another event sets it.
+	NotDue Due = ""
+	// DueNow sets it to the database's clock.
+	DueNow Due = "now"
+	// DueGiven sets it to what the caller says, or clears it.
+	DueGiven Due = "given"
+)
+
 // Transition is one row of the table.
 type Transition struct {
 	Event    Event
@@ -80,41 +92,53 @@ type Transition struct {
 	Who      Who
 	Attempts Attempts // what happens to the attempt counter
 	Fence    bool     // whether the fence grows: on every change of owner, never on a heartbeat
+	Due      Due      // what happens to the due time
+	Result   bool     // whether the result is replaced: by the holder's, or by a text with the operator's reason
+	Past     string   // the participle of an operator's event, such as "rejected", for results, the history and messages
 	Doc      string   // one sentence, for documentation, the command line and failing tests
 }
 
 var table = []Transition{
-	{Enqueue, []Source{{None, Always}}, Created, Anyone, Reset, false,
-		"A new task waits for its due time."},
-	{Checkout, []Source{{Created, IfDue}, {Error, IfDue}, {Processing, IfExpired}}, Processing, Worker, Count, true,
-		"A due task, or one whose lease expired, is leased to one worker."},
-	{Checkout, []Source{{Processing, IfLapsed}}, Processing, Worker, Keep, true,
-		"A task whose lease expired before its attempt is known to have started is leased again; " +
+	{Event: Enqueue, From: always(None), To: Created, Who: Anyone, Attempts: Reset, Due: DueGiven,
+		Doc: "A new task waits for its due time."},
+	{Event: Checkout, From: []Source{{Created, IfDue}, {Error, IfDue}, {Processing, IfExpired}}, To: Processing,
+		Who: Worker, Attempts: Count, Fence: true,
+		Doc: "A due task, or one whose lease expired, is leased to one worker."},
+	{Event: Checkout, From: []Source{{Processing, IfLapsed}}, To: Processing, Who: Worker, Fence: true,
+		Doc: "A task whose lease expired before its attempt is known to have started is leased again; " +
 			"that attempt does not count."},
-	{Extend, []Source{{Processing, Always}}, Processing, Holder, Keep, false,
-		"The lease is renewed: a heartbeat."},
-	{Complete, []Source{{Processing, Always}}, Completed, Holder, Keep, false,
-		"The work is done. The task is stored with its result, or removed in the same step."},
-	{Fail, []Source{{Processing, Always}}, Error, Holder, Keep, false,
-		"The attempt failed. The task is retried at its new due time, or parked."},
-	{PoisonIt, []Source{{Processing, Always}}, Poison, Holder, Keep, false,
-		"The attempt failed for good, or was the last one. The task is not handed out again."},
-	{PoisonIt, []Source{{Processing, IfExhausted}}, Poison, Worker, Keep, true,
-		"The lease of the last attempt expired, and a checkout found it."},
-	{Reject, []Source{{Created, Always}}, Error, Operator, Keep, false,
-		"A task is parked before it runs."},
-	{Revoke, []Source{{Processing, Always}}, Error, Operator, Keep, true,
-		"The lease is taken away, the handler's context ends, and the task is parked."},
-	{Release, []Source{{Processing, Always}}, Created, Holder, Uncount, false,
-		"The task is handed back, for now or for later. The attempt does not count."},
-	{Reenqueue, []Source{{Error, Always}, {Poison, Always}}, Created, Operator, Reset, false,
-		"A failed task becomes due again, and its attempts start over."},
-	{Quarantine, []Source{{Error, Always}}, Poison, Operator, Keep, false,
-		"A failed task will not be retried."},
-	{Restore, []Source{{Poison, Always}}, Error, Operator, Keep, false,
-		"A poisoned task is parked for inspection."},
-	{Purge, []Source{{Completed, Always}, {Poison, Always}, {Error, IfParked}}, None, Operator, Keep, false,
-		"A finished or parked task is removed."},
+	{Event: Extend, From: always(Processing), To: Processing, Who: Holder,
+		Doc: "The lease is renewed: a heartbeat."},
+	{Event: Complete, From: always(Processing), To: Completed, Who: Holder, Result: true,
+		Doc: "The work is done. The task is stored with its result, or removed in the same step."},
+	{Event: Fail, From: always(Processing), To: Error, Who: Holder, Due: DueGiven, Result: true,
+		Doc: "The attempt failed. The task is retried at its new due time, or parked."},
+	{Event: PoisonIt, From: always(Processing), To: Poison, Who: Holder, Result: true,
+		Doc: "The attempt failed for good, or was the last one. The task is not handed out again."},
+	{Event: PoisonIt, From: []Source{{Processing, IfExhausted}}, To: Poison, Who: Worker, Fence: true, Result: true,
+		Doc: "The lease of the last attempt expired, and a checkout found it."},
+	{Event: Reject, From: always(Created), To: Error, Who: Operator, Result: true, Past: "rejected",
+		Doc: "A task is parked before it runs."},
+	{Event: Revoke, From: always(Processing), To: Error, Who: Operator, Fence: true, Result: true, Past: "revoked",
+		Doc: "The lease is taken away, the handler's context ends, and the task is parked."},
+	{Event: Release, From: always(Processing), To: Created, Who: Holder, Attempts: Uncount, Due: DueGiven,
+		Doc: "The task is handed back, for now or for later. The attempt does not count."},
+	{Event: Reenqueue, From: always(Error, Poison), To: Created, Who: Operator, Attempts: Reset, Due: DueNow,
+		Past: "reenqueued", Doc: "A failed task becomes due again, and its attempts start over."},
+	{Event: Quarantine, From: always(Error), To: Poison, Who: Operator, Past: "quarantined",
+		Doc: "A failed task will not be retried."},
+	{Event: Restore, From: always(Poison), To: Error, Who: Operator, Past: "restored",
+		Doc: "A poisoned task is parked for inspection."},
+	{Event: Purge, From: []Source{{Completed, Always}, {Poison, Always}, {Error, IfParked}}, To: None, Who: Operator,
+		Past: "purged", Doc: "A finished or parked task is removed."},
+}
+
+// always are states that an event may start from without a condition.
+func always(states ...State) (out []Source) {
+	for _, s := range states {
+		out = append(out, Source{State: s})
+	}
+	return out
 }
 
 // Transitions returns a copy of the table.

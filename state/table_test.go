@@ -74,6 +74,9 @@ func TestEveryRowSaysWhoAndWhat(t *testing.T) {
 		if row.Doc == "" || !strings.HasSuffix(row.Doc, ".") || strings.ContainsAny(row.Doc, "\n|") {
 			t.Errorf("%s: the doc is not one sentence that fits into a table: %q", row.Event, row.Doc)
 		}
+		if operator := row.Who == state.Operator; operator != (row.Past != "") {
+			t.Errorf("%s by %s: the participle is %q", row.Event, row.Who, row.Past)
+		}
 		found, ok := state.Find(row.Event, row.Who)
 		if !ok || !again && found.Doc != row.Doc {
 			t.Errorf("Find(%s, %s) = %v, %v", row.Event, row.Who, found, ok)
@@ -96,6 +99,9 @@ func TestTheTableKeepsThePromises(t *testing.T) {
 		lapse := slices.Contains(row.From, state.Source{State: state.Processing, When: state.IfLapsed})
 		if counts := row.Attempts == state.Count; counts != (row.Event == state.Checkout && !lapse) {
 			t.Errorf("%s: counts an attempt: %v; only a checkout of a task that did not lapse does", row.Event, counts)
+		}
+		if row.Due == state.DueNow && row.To != state.Created {
+			t.Errorf("%s makes a task in %v due at once", row.Event, row.To)
 		}
 		for _, src := range row.From {
 			if row.Who == state.Holder && src.State != state.Processing {

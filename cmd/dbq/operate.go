@@ -20,34 +20,31 @@ import (
 // operatorVerb is what the state table does not say about an operator's event.
 type operatorVerb struct {
 	does    string
-	past    string
 	note    string // what an operator should know
 	example string
 	confirm bool // with a filter, it asks first
 }
 
 var operatorVerbs = map[state.Event]operatorVerb{
-	state.Reject: {does: "Park tasks before they run", past: "rejected",
-		example: "dbq reject --queue mail --kind newsletter", note: "`dbq reenqueue` lets it run after all."},
-	state.Revoke: {does: "Take leases away and park the tasks", past: "revoked",
-		example: "dbq revoke --queue mail --older-than 1h",
+	state.Reject: {does: "Park tasks before they run", example: "dbq reject --queue mail --kind newsletter",
+		note: "`dbq reenqueue` lets it run after all."},
+	state.Revoke: {does: "Take leases away and park the tasks", example: "dbq revoke --queue mail --older-than 1h",
 		note: "The worker's program is killed within 2 seconds, on PostgreSQL at once. " +
 			"`dbq reenqueue` lets the task run again."},
-	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts", past: "reenqueued",
+	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts",
 		example: "dbq reenqueue --queue mail --state poison", note: "Use it once the cause of a failure is gone."},
-	state.Quarantine: {does: "End the retries of failed tasks", past: "quarantined",
-		example: "dbq quarantine --parked --older-than 24h",
-		note:    "A worker's program poisons its own task by exit code 65."},
-	state.Restore: {does: "Park poisoned tasks for inspection", past: "restored", example: "dbq restore --queue mail",
+	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --older-than 24h",
+		note: "A worker's program poisons its own task by exit code 65."},
+	state.Restore: {does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",
 		note: "Nothing retries it there; `dbq reenqueue` does."},
-	state.Purge: {does: "Remove finished and parked tasks", past: "purged", confirm: true,
+	state.Purge: {does: "Remove finished and parked tasks", confirm: true,
 		example: "dbq purge --state completed --older-than 30d --yes",
 		note:    "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
 }
 
 func newOperate(a *app, t state.Transition) *cobra.Command {
 	v := operatorVerbs[t.Event]
-	op := operation{app: a, event: t.Event, past: v.past}
+	op := operation{app: a, event: t.Event, past: t.Past}
 	var f filterFlags
 	var all, yes bool
 	cmd := &cobra.Command{

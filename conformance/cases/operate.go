@@ -161,7 +161,7 @@ func operateLimit(t *test) {
 
 func operateLarge(t *test) {
 	c := t.open()
-	n := t.overOneStatement(t.statements().Move[state.Reject])
+	n := t.overOneStatement(t.statements().Move)
 	t.enqueueMany(c.Queue("q"), n, nil)
 	for _, e := range []state.Event{
 		admin.Reject, admin.Quarantine, admin.Restore, admin.Reenqueue, admin.Reject, admin.Purge,

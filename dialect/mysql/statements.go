@@ -17,9 +17,6 @@ const (
 	begin     = "START TRANSACTION"
 )
 
-// noLease are the assignments for a row that has no lease, and does not say how its last attempt ended.
-const noLease = "lease_end = -1, taken_at = -1"
-
 // maxRows in one statement; a list of this many rows is still read fast.
 const maxRows = 500
 
@@ -52,32 +49,5 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Style = dialect.Question
 	st.Begin = []string{"SET " + isolation, begin}
 	st.InState = map[state.State]string{state.Processing: "lane = 9", state.Poison: "lane = 4"}
-	st.Movable, st.Move = moves(n.Filler("{now}", st.Now))
 	return st
-}
-
-// moves are the statements of the operators' events.
-func moves(fill func(string) string) (movable, moves map[state.Event]dialect.Batch) {
-	pick := func(s, guard string) dialect.Batch {
-		return dialect.Batch{Row: ":id", Sep: ", ", Max: maxRows, SQL: fill(strings.ReplaceAll(s, "{picked}", `
- WHERE id IN ({rows})
-   AND `+guard))}
-	}
-	return dialect.Moves("due_at = -1", "due_at = {now}", noLease, func(guard string, purge bool) dialect.Batch {
-		read := `id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now`
-		if purge {
-			read = `id`
-		}
-		return pick(`SELECT `+read+`
-  FROM {task} FORCE INDEX (PRIMARY){picked}
- ORDER BY id
-   FOR UPDATE`, guard)
-	}, func(set, guard string) dialect.Batch {
-		if set == "" {
-			return pick(`DELETE t
-  FROM {task} AS t FORCE INDEX (PRIMARY){picked}`, guard)
-		}
-		return pick(`UPDATE {task} FORCE INDEX (PRIMARY)
-   SET `+strings.ReplaceAll(set, ", ", ",\n       ")+`{picked}`, guard)
-	})
 }

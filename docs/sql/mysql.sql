@@ -269,133 +269,6 @@ DELETE FROM dbq_lease
  WHERE keep_until <= {now} - :age
  LIMIT :limit;
 
--- ==== Movable purge ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 0 /* CREATED */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 1 /* PROCESSING */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of :id
-DELETE t
-  FROM dbq_task AS t FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
-
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 4 /* POISON */,
-       due_at = -1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = {now}
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
-
--- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
--- between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 0 /* CREATED */,
-       due_at = {now},
-       attempt = 0,
-       lapses = 0,
-       lease_end = -1,
-       taken_at = -1,
-       updated = {now}
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 3 /* ERROR */,
-       due_at = -1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = {now}
- WHERE id IN ({rows})
-   AND (state = 0 /* CREATED */);
-
--- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 3 /* ERROR */,
-       due_at = -1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = {now}
- WHERE id IN ({rows})
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
--- with ", " in between, of :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 3 /* ERROR */,
-       due_at = -1,
-       fence = fence + 1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = {now}
- WHERE id IN ({rows})
-   AND (state = 1 /* PROCESSING */);
-
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows. {rows} is a list, with " UNION
 -- ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result
@@ -1197,6 +1070,145 @@ SELECT t.id, t.fence
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.started = 1;
+
+-- ==== Movable purge ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs before Purge, which cannot return what it removes. Index: the primary key.
+SELECT id
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable quarantine ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */)
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable restore ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable revoke ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 1 /* PROCESSING */)
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Index: the primary key.
+DELETE t
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
+
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 4 /* POISON */,
+       due_at = -1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reenqueue ====
+-- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
+-- between, of :id
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 0 /* CREATED */,
+       due_at = {now},
+       attempt = 0,
+       lapses = 0,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 3 /* ERROR */,
+       due_at = -1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */);
+
+-- ==== Move restore ====
+-- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 3 /* ERROR */,
+       due_at = -1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
+-- with ", " in between, of :id
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 3 /* ERROR */,
+       due_at = -1,
+       fence = fence + 1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== Version ====
 -- Reads the newest migration that has been applied.

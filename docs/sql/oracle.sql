@@ -359,152 +359,6 @@ DELETE FROM dbq_lease
  WHERE keep_until <= {now} - :age
    AND ROWNUM <= :limit;
 
--- ==== Movable purge ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs before "Move purge", whose arrays return nothing. Index: the primary key.
-SELECT id
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 0 /* CREATED */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND (state = 1 /* PROCESSING */)
- ORDER BY id
-   FOR UPDATE;
-
--- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows.
--- Runs after "Movable purge", as arrays. Index: the primary key.
-DELETE FROM dbq_task
- WHERE id = :id
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
-
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows.
--- Runs after Movable, as arrays. Index: the primary key.
-UPDATE dbq_task
-   SET state = 4 /* POISON */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE id = :id
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
-
--- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 500 rows.
--- Runs after Movable, as arrays. Index: the primary key.
-UPDATE dbq_task
-   SET state = 0 /* CREATED */,
-       due = {now},
-       attempt = 0,
-       lapses = 0,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE id = :id
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows.
--- Runs after Movable, as arrays. Index: the primary key.
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE id = :id
-   AND (state = 0 /* CREATED */);
-
--- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 500 rows.
--- Runs after Movable, as arrays. Index: the primary key.
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE id = :id
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
--- Runs after Movable, as arrays. Index: the primary key.
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       fence = fence + 1,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE id = :id
-   AND (state = 1 /* PROCESSING */);
-
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows.
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
@@ -1134,6 +988,152 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows});
+
+-- ==== Movable purge ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs before Purge, whose arrays return nothing. Index: the primary key.
+SELECT id
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable quarantine ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */)
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable restore ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Movable revoke ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of :id
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 1 /* PROCESSING */)
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows.
+-- Runs after Purgeable, as arrays. Index: the primary key.
+DELETE FROM dbq_task
+ WHERE id = :id
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
+
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows.
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 4 /* POISON */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reenqueue ====
+-- A failed task becomes due again, and its attempts start over. At most 500 rows.
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 0 /* CREATED */,
+       due = {now},
+       attempt = 0,
+       lapses = 0,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows.
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 0 /* CREATED */);
+
+-- ==== Move restore ====
+-- A poisoned task is parked for inspection. At most 500 rows.
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
+-- Runs after Movable, as arrays. Index: the primary key.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== Version ====
 -- Reads the newest migration that has been applied.

@@ -247,137 +247,6 @@ DELETE FROM dbq_lease
           WHERE keep_until <= {now} - CAST(:age AS bigint)
           LIMIT :limit));
 
--- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 0 /* CREATED */)
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 1 /* PROCESSING */)
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Move purge ====
--- A finished or parked task is removed. At most 5000 rows.
--- Index: the primary key.
-DELETE FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-RETURNING t.id;
-
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 5000 rows.
--- Runs after Movable. Index: the primary key.
-UPDATE dbq_task t
-   SET state = 4 /* POISON */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
-
--- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 5000 rows.
--- Runs after Movable. Index: the primary key.
-UPDATE dbq_task t
-   SET state = 0 /* CREATED */,
-       due = {now},
-       attempt = 0,
-       lapses = 0,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move reject ====
--- A task is parked before it runs. At most 5000 rows.
--- Runs after Movable. Index: the primary key.
-UPDATE dbq_task t
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 0 /* CREATED */);
-
--- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 5000 rows.
--- Runs after Movable. Index: the primary key.
-UPDATE dbq_task t
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 5000 rows.
--- Runs after Movable. Index: the primary key.
-UPDATE dbq_task t
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       fence = fence + 1,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now}
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 1 /* PROCESSING */);
-
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 5000 rows.
 -- Index: the primary key.
@@ -1057,6 +926,137 @@ DELETE FROM dbq_task t
    AND t.fence = CAST(:fence AS bigint)
    AND t.state + 0 = 1 /* PROCESSING */
 RETURNING t.id;
+
+-- ==== Movable quarantine ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 0 /* CREATED */)
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Movable restore ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Movable revoke ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
+-- each other in a circle. Index: the primary key.
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 1 /* PROCESSING */)
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 5000 rows.
+-- Index: the primary key.
+DELETE FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+RETURNING t.id;
+
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 5000 rows.
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task t
+   SET state = 4 /* POISON */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reenqueue ====
+-- A failed task becomes due again, and its attempts start over. At most 5000 rows.
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task t
+   SET state = 0 /* CREATED */,
+       due = {now},
+       attempt = 0,
+       lapses = 0,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 5000 rows.
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task t
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 0 /* CREATED */);
+
+-- ==== Move restore ====
+-- A poisoned task is parked for inspection. At most 5000 rows.
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task t
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 5000 rows.
+-- Runs after Movable. Index: the primary key.
+UPDATE dbq_task t
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== Version ====
 -- Reads the newest migration that has been applied.

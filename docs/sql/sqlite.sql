@@ -209,156 +209,6 @@ UPDATE dbq_task
    AND +dbq_task.state = 1 /* PROCESSING */
 RETURNING id, fence;
 
--- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
-       length(result) AS result_size, {now} AS now
-  FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
- ORDER BY id;
-
--- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
-       length(result) AS result_size, {now} AS now
-  FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY id;
-
--- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
-       length(result) AS result_size, {now} AS now
-  FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 0 /* CREATED */)
- ORDER BY id;
-
--- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
-       length(result) AS result_size, {now} AS now
-  FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
- ORDER BY id;
-
--- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
-       length(result) AS result_size, {now} AS now
-  FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 1 /* PROCESSING */)
- ORDER BY id;
-
--- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-DELETE FROM dbq_task
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-RETURNING id;
-
--- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-UPDATE dbq_task
-   SET state = 4 /* POISON */,
-       due = NULL,
-       lease_until = NULL,
-       taken_at = -1,
-       updated = {now}
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
-
--- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
--- between, of (:id)
-UPDATE dbq_task
-   SET state = 0 /* CREATED */,
-       due = {now},
-       attempt = 0,
-       lapses = 0,
-       lease_until = NULL,
-       taken_at = -1,
-       updated = {now}
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken_at = -1,
-       updated = {now}
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 0 /* CREATED */);
-
--- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       lease_until = NULL,
-       taken_at = -1,
-       updated = {now}
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
-
--- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
--- with ", " in between, of (:id)
-UPDATE dbq_task
-   SET state = 3 /* ERROR */,
-       due = NULL,
-       fence = fence + 1,
-       lease_until = NULL,
-       taken_at = -1,
-       updated = {now}
- WHERE dbq_task.rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 1 /* PROCESSING */);
-
 -- ==== SetResult ====
 -- Stores an operator's reason, after Move in the same transaction. At most 500 rows. {rows} is a list, with ", " in
 -- between, of (:id, :result)
@@ -805,6 +655,167 @@ DELETE FROM dbq_task
  WHERE id IN ({rows})
    AND +fence = :fence
    AND +state = 1 /* PROCESSING */;
+
+-- ==== Movable quarantine ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of (:id)
+-- Runs first in the transaction of an operator's call. Index: task_id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+ ORDER BY id;
+
+-- ==== Movable reenqueue ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of (:id)
+-- Runs first in the transaction of an operator's call. Index: task_id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id;
+
+-- ==== Movable reject ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of (:id)
+-- Runs first in the transaction of an operator's call. Index: task_id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 0 /* CREATED */)
+ ORDER BY id;
+
+-- ==== Movable restore ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of (:id)
+-- Runs first in the transaction of an operator's call. Index: task_id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+ ORDER BY id;
+
+-- ==== Movable revoke ====
+-- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
+-- " in between, of (:id)
+-- Runs first in the transaction of an operator's call. Index: task_id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 1 /* PROCESSING */)
+ ORDER BY id;
+
+-- ==== Move purge ====
+-- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- Index: task_id.
+DELETE FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+RETURNING id;
+
+-- ==== Move quarantine ====
+-- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- Runs after Movable. Index: task_id.
+UPDATE dbq_task
+   SET state = 4 /* POISON */,
+       due = NULL,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reenqueue ====
+-- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
+-- between, of (:id)
+-- Runs after Movable. Index: task_id.
+UPDATE dbq_task
+   SET state = 0 /* CREATED */,
+       due = {now},
+       attempt = 0,
+       lapses = 0,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move reject ====
+-- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- Runs after Movable. Index: task_id.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 0 /* CREATED */);
+
+-- ==== Move restore ====
+-- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- Runs after Movable. Index: task_id.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+
+-- ==== Move revoke ====
+-- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
+-- with ", " in between, of (:id)
+-- Runs after Movable. Index: task_id.
+UPDATE dbq_task
+   SET state = 3 /* ERROR */,
+       due = NULL,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 1 /* PROCESSING */);
 
 -- ==== Version ====
 -- Reads the newest migration that has been applied.

@@ -25,8 +25,6 @@ const (
 	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, " +
 		"holder, taken, created, updated, headers, result, length(result) AS result_size"
 	payload = "payload, length(payload) AS payload_size"
-	// noLease is assigned when an operator changes a task: its row does not say how its last attempt ended.
-	noLease = "lease_until = NULL, taken = NULL"
 	// unpaused is true of a queue that no operator has paused.
 	unpaused = "NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = '" + dialect.PauseKind + "' AND name = :queue)"
 )
@@ -39,20 +37,6 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	}
 	purge, _ := state.Find(state.Purge, state.Operator)
 	const leased = ` WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`
-	const moved = ` WHERE id IN (VALUES {rows}) AND `
-	movable, move := dialect.Moves("due = NULL", "due = {now}", noLease,
-		func(guard string, purge bool) dialect.Batch {
-			if purge { // its DELETE returns what it removes
-				return dialect.Batch{}
-			}
-			return batch(`SELECT {columns} FROM {task}`+moved+guard+` ORDER BY id`, `(:id)`)
-		},
-		func(set, guard string) dialect.Batch {
-			if set == "" {
-				return batch(`DELETE FROM {task}`+moved+guard+` RETURNING id`, `(:id)`)
-			}
-			return batch(`UPDATE {task} SET `+set+moved+guard, `(:id)`)
-		})
 	return dialect.Statements{
 		Style: dialect.Question, Begin: []string{"BEGIN IMMEDIATE"}, Now: now,
 		Limit: "LIMIT :limit", Columns: listed, Payload: payload,
@@ -75,10 +59,13 @@ UPDATE {task} AS t SET
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = {now}
 FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fence, state`,
 			`(:id, :fence, :state, :at, :after, :uncount, :result)`),
-		Remove:  batch(`DELETE FROM {task}`+leased, `(:id, :fence)`),
-		Extend:  batch(`UPDATE {task} SET lease_until = {now} + :lease`+leased, `(:id, :fence)`),
-		Start:   batch(`UPDATE {task} SET started = 1`+leased, `(:id, :fence)`),
-		Movable: movable, Move: move,
+		Remove: batch(`DELETE FROM {task}`+leased, `(:id, :fence)`),
+		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease`+leased, `(:id, :fence)`),
+		Start:  batch(`UPDATE {task} SET started = 1`+leased, `(:id, :fence)`),
+		// An operator's events; what they change, and which rows, comes from dbq's state table.
+		Movable: batch(`SELECT {columns} FROM {task} WHERE id IN (VALUES {rows}) AND {guard} ORDER BY id`, `(:id)`),
+		Move:    batch(`UPDATE {task} SET {set} WHERE id IN (VALUES {rows}) AND {guard}`, `(:id)`),
+		Purge:   batch(`DELETE FROM {task} WHERE id IN (VALUES {rows}) AND {guard} RETURNING id`, `(:id)`),
 		SetResult: batch(`UPDATE {task} AS t SET result = d.column2 FROM (VALUES {rows}) AS d WHERE t.id = d.column1`,
 			`(:id, :result)`),
 

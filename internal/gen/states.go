@@ -113,18 +113,22 @@ func fullDiagram() string {
 // transitionTable returns the table of transitions as Markdown.
 func transitionTable() string {
 	var b strings.Builder
-	b.WriteString("| event | from | to | caused by | attempt | fence | meaning |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| event | from | to | caused by | attempt | fence | due | result | meaning |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, t := range state.Transitions() {
 		var from []string
 		for _, src := range t.From {
 			from = append(from, src.State.String()+condition(src))
 		}
-		fence := ""
+		fence, result := "", ""
 		if t.Fence {
 			fence = "+1"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			t.Event, strings.Join(from, ", "), t.To, t.Who, t.Attempts, fence, t.Doc)
+		if t.Result {
+			result = "new"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", t.Event, strings.Join(from, ", "), t.To, t.Who,
+			t.Attempts, fence, t.Due, result, t.Doc)
 	}
 	return b.String()
 }

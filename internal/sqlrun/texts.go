@@ -7,12 +7,17 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
 )
 
 // Texts are all statements of a dialect: its own, and those that follow from them, which are the same on every engine.
 // Values are named as in dialect.Statements.
 type Texts struct {
 	dialect.Statements
+
+	// Movable locks the rows of an operator's event, where that is needed, and Move changes them: the dialect's texts,
+	// with the guards and assignments of the state table.
+	Movable, Move map[state.Event]dialect.Batch
 
 	// Version returns the newest migration as version, and as compatible the oldest version whose programs work with the
 	// tables; a missing table is an error of class Missing. SetVersion adds :version, :title and :compatible unless that
@@ -50,7 +55,7 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
  WHERE kind = :kind`
 	const last = `SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM `
-	return Texts{
+	out := Texts{
 		Statements: st,
 
 		Version: t(`SELECT max(version) AS version, max(compatible) AS compatible
@@ -111,6 +116,8 @@ SELECT :kind, :name, 1, :value, {now}, {now} + :ttl
 		ExpireKV: t(`DELETE FROM {kv}
  WHERE kind = :kind AND expires <= {now} - :age`),
 	}
+	out.setMoves(t)
+	return out
 }
 
 // created finds what a statement of a migration makes.

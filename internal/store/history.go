@@ -126,8 +126,8 @@ func (s *Store) recordMoved(ctx context.Context, conn dialect.Conn, op Operation
 	byQueue := map[string][]dialect.AttemptRow{}
 	for _, r := range moved {
 		a, ok := lastAttempt(r)
-		if op.Transition.Event == state.Revoke && r.Taken != nil {
-			a, ok = attemptOf(r, "revoked"), true
+		if r.State == state.Processing && r.Taken != nil { // the event ended its attempt
+			a, ok = attemptOf(r, op.Transition.Past), true
 			a.Ended, a.Error = r.Now, []byte(op.text())
 		}
 		if ok {

@@ -19,15 +19,9 @@ type Operation struct {
 	By, Reason string
 }
 
-// past is what an event did to a task, for the text that the task keeps.
-var past = map[state.Event]string{
-	state.Reject: "rejected", state.Revoke: "revoked", state.Reenqueue: "reenqueued",
-	state.Quarantine: "quarantined", state.Restore: "restored", state.Purge: "purged",
-}
-
 // text is what a task keeps of an operation.
 func (op Operation) text() string {
-	text := past[op.Transition.Event] + " by " + op.By
+	text := op.Transition.Past + " by " + op.By
 	if op.Reason != "" {
 		text += ": " + op.Reason
 	}
@@ -116,18 +110,18 @@ func (s *Store) lockMovable(
 	return s.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 }
 
-// keepReason writes the result that an operation leaves. An event that ends an attempt, or takes a task out before its
-// first one, becomes the result; of another one only the reason is kept, in a line before the result.
+// keepReason writes the result that an operation leaves. Where the event replaces the result, that is who did it and
+// why; otherwise only a reason is kept, in a line before the result.
 func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
-	ends := op.Transition.Event == state.Revoke || op.Transition.Event == state.Reject
-	if !ends && op.Reason == "" {
+	replaced := op.Transition.Result
+	if !replaced && op.Reason == "" {
 		return nil
 	}
 	n := len(moved)
 	id, result, size := dialect.Col[uuid.UUID](idsOf(moved)), make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i, r := range moved {
 		text := []byte(op.text())
-		if !ends && len(r.Result) > 0 {
+		if !replaced && len(r.Result) > 0 {
 			text = append(append(text, '\n'), r.Result...)
 		}
 		result[i] = limits.CutResult(text)

@@ -37,6 +37,11 @@ var elsewhere = map[string]string{
 	"DropTable":       "it is a part of Drop",
 	"DropView":        "it is a part of Drop",
 	"Newest":          "it is no text",
+	"NotDue":          "it is a part of Move",
+	"DueNow":          "it is a part of Move",
+	"NoLease":         "it is a part of Move",
+	"Purge":           "it is a part of Move",
+	"Purgeable":       "it is a part of Movable",
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.

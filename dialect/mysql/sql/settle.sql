@@ -97,13 +97,3 @@ SELECT id
 
 -- Unlocked row
 :id;
-
--- SetResult
--- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
-UPDATE ({rows}) AS d
-       STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id
-   SET t.result = d.result;
-
--- SetResult row
-SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result;

@@ -12,8 +12,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- Movable row
 :id;
 
--- Movable purge
--- Runs before "Move purge", whose arrays return nothing. Index: the primary key.
+-- Purgeable
+-- Runs before Purge, whose arrays return nothing. Index: the primary key.
 SELECT id
   FROM {task}
  WHERE id IN ({rows})
@@ -21,7 +21,7 @@ SELECT id
  ORDER BY id
    FOR UPDATE;
 
--- Movable purge row
+-- Purgeable row
 :id;
 
 -- Move
@@ -31,22 +31,11 @@ UPDATE {task}
  WHERE id = :id
    AND {guard};
 
--- Move purge
--- Runs after "Movable purge", as arrays. Index: the primary key.
+-- Purge
+-- Runs after Purgeable, as arrays. Index: the primary key.
 DELETE FROM {task}
  WHERE id = :id
    AND {guard};
-
--- not_due
-due = NULL;
-
--- due_now
-due = {now};
-
--- no_lease
--- A row without a lease that an operator's event left does not say how its last attempt ended.
-lease_until = NULL,
-taken = NULL;
 
 -- SetResult
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.

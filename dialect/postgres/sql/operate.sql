@@ -16,23 +16,12 @@ UPDATE {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND {guard};
 
--- Move purge
+-- Purge
 -- Index: the primary key.
 DELETE FROM {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND {guard}
 RETURNING t.id;
-
--- not_due
-due = NULL;
-
--- due_now
-due = {now};
-
--- no_lease
--- A row without a lease that an operator's event left does not say how its last attempt ended.
-lease_until = NULL,
-taken = NULL;
 
 -- SetResult
 -- Index: the primary key.

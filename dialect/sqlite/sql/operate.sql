@@ -1,3 +1,43 @@
+-- Movable
+-- Runs first in the transaction of an operator's call. Index: task_id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM {task}
+ {picked}
+ ORDER BY id;
+
+-- Movable row
+(:id);
+
+-- Move
+-- Runs after Movable. Index: task_id.
+UPDATE {task}
+   SET {set}
+ {picked};
+
+-- Move row
+(:id);
+
+-- Purge
+-- Index: task_id.
+DELETE FROM {task}
+ {picked}
+RETURNING id;
+
+-- Purge row
+(:id);
+
+-- picked
+WHERE {task}.rowid IN (
+  SELECT t.rowid
+    FROM (VALUES {rows}) AS d
+    JOIN {task} AS t ON t.id = +d.column1)
+  AND {guard};
+
+-- NoLease
+lease_until = NULL,
+taken_at = -1;
+
 -- SetResult
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: task_id.
 UPDATE {task}

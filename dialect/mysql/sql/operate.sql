@@ -1,0 +1,65 @@
+-- Movable
+-- Runs first in the transaction of an operator's call. Index: the primary key.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+{picked}
+ ORDER BY id
+   FOR UPDATE;
+
+-- Movable row
+:id;
+
+-- Move
+-- Runs after Movable. Index: the primary key.
+UPDATE {task} FORCE INDEX (PRIMARY)
+   SET {set}
+ {where_picked};
+
+-- Move row
+:id;
+
+-- Purgeable
+-- Runs before Purge, which cannot return what it removes. Index: the primary key.
+SELECT id
+{picked}
+ ORDER BY id
+   FOR UPDATE;
+
+-- Purgeable row
+:id;
+
+-- Purge
+-- Index: the primary key.
+DELETE t
+  FROM {task} AS t FORCE INDEX (PRIMARY)
+ {where_picked};
+
+-- Purge row
+:id;
+
+-- picked
+  FROM {task} FORCE INDEX (PRIMARY)
+ {where_picked};
+
+-- where_picked
+WHERE id IN ({rows})
+  AND {guard};
+
+-- NotDue
+due_at = -1;
+
+-- DueNow
+due_at = {now};
+
+-- NoLease
+lease_end = -1,
+taken_at = -1;
+
+-- SetResult
+-- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+UPDATE ({rows}) AS d
+       STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id
+   SET t.result = d.result;
+
+-- SetResult row
+SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result;

@@ -1,0 +1,56 @@
+package sqlrun
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+)
+
+// setMoves makes the statements of the operators' events: one for each row of the state table that an operator causes.
+func (t *Texts) setMoves(fill func(string) string) {
+	t.Move, t.Movable = map[state.Event]dialect.Batch{}, map[state.Event]dialect.Batch{}
+	for _, row := range state.ByOperator() {
+		move, movable := t.Statements.Move, t.Statements.Movable
+		if row.To == state.None {
+			move, movable = t.Statements.Purge, t.Statements.Purgeable
+		}
+		holes := map[string]string{"{set}": fill(assigned(row, t.Statements)), "{guard}": state.Guard(row, "due")}
+		for hole, text := range holes {
+			move.SQL, movable.SQL = fillHole(move.SQL, hole, text), fillHole(movable.SQL, hole, text)
+		}
+		t.Move[row.Event] = move
+		if movable.SQL != "" {
+			t.Movable[row.Event] = movable
+		}
+	}
+}
+
+// assigned is what a transition assigns to a row, one column in a line.
+func assigned(row state.Transition, st dialect.Statements) string {
+	set := []string{"state = " + state.Literals(row.To)}
+	if row.Due == state.DueNow {
+		set = append(set, cmp.Or(st.DueNow, "due = {now}"))
+	} else {
+		set = append(set, cmp.Or(st.NotDue, "due = NULL"))
+	}
+	if row.Fence {
+		set = append(set, "fence = fence + 1")
+	}
+	if row.Attempts == state.Reset {
+		set = append(set, "attempt = 0", "lapses = 0")
+	}
+	set = append(set, cmp.Or(st.NoLease, "lease_until = NULL,\ntaken = NULL"), "updated = {now}")
+	return strings.Join(set, ",\n")
+}
+
+// fillHole replaces a hole of a text by lines, which begin in the column of the hole.
+func fillHole(text, hole, lines string) string {
+	before, after, found := strings.Cut(text, hole)
+	if !found {
+		return text
+	}
+	column := len(before) - 1 - strings.LastIndex(before, "\n")
+	return before + strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", column)) + after
+}
