@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,6 @@ const (
 	demoLease = 1500 * time.Millisecond
 	// demoStuck is how long the demo waits for progress before it gives up: many times a lease.
 	demoStuck = 30 * time.Second
-	// demoBatch is how many tasks one call enqueues or lists.
-	demoBatch = 1000
 )
 
 type demoFlags struct {
@@ -41,7 +38,7 @@ func newDemo(a *app) *cobra.Command {
 	cmd.Long = fmt.Sprintf(cmd.Long, demoLease)
 	cmd.Flags().StringVar(&f.dir, "dir", ".", "the `FOLDER` whose files are hashed")
 	cmd.Flags().Var(intWithin(&f.workers, 3, 2, 50), "workers", "`N` worker processes, of which one is killed")
-	cmd.Flags().Var(intWithin(&f.files, 5000, 1, 100_000), "files", "take `N` files at most")
+	cmd.Flags().Var(intWithin(&f.files, 5000, 1, dbq.MaxBulk), "files", "take `N` files at most")
 	return cmd
 }
 
@@ -56,7 +53,7 @@ type demo struct {
 	place string // where the queue is, for the reader
 
 	files fileSet
-	plain []hashed    // of each file, hashed one after the other
+	plain []string    // the hash of each file, made one after the other; "" of a file that cannot be read
 	tasks []uuid.UUID // of each file
 
 	workers []*demoProcess
@@ -174,7 +171,8 @@ func (d *demo) hashAll(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		d.plain = append(d.plain, hashFile(d.files.dir, path))
+		sum, _ := hashFile(d.files.dir, path)
+		d.plain = append(d.plain, sum)
 		d.show.update("hashing one after the other: %d of %d", i+1, len(d.files.paths))
 	}
 	d.show.line("hashed one after the other in %v", time.Since(began).Round(time.Millisecond))
@@ -184,15 +182,13 @@ func (d *demo) hashAll(ctx context.Context) error {
 // enqueueAll puts each file on the queue.
 func (d *demo) enqueueAll(ctx context.Context) error {
 	began := time.Now()
-	for paths := range slices.Chunk(d.files.paths, demoBatch) {
-		batch := make([]dbq.NewTask, len(paths))
-		for i, path := range paths {
-			batch[i] = dbq.NewTask{ID: dbq.NewID(), Kind: "sha256", Payload: []byte(path)}
-			d.tasks = append(d.tasks, batch[i].ID)
-		}
-		if _, err := d.c.Queue(demoQueue).EnqueueMany(ctx, batch); err != nil {
-			return err
-		}
+	batch := make([]dbq.NewTask, len(d.files.paths))
+	for i, path := range d.files.paths {
+		batch[i] = dbq.NewTask{ID: dbq.NewID(), Kind: "sha256", Payload: []byte(path)}
+		d.tasks = append(d.tasks, batch[i].ID)
+	}
+	if _, err := d.c.Queue(demoQueue).EnqueueMany(ctx, batch); err != nil {
+		return err
 	}
 	d.show.line("enqueued %s in %v", plural(len(d.tasks), "task"), time.Since(began).Round(time.Millisecond))
 	return nil

@@ -96,31 +96,21 @@ func makeFiles(dir string) (fileSet, error) {
 	return s, nil
 }
 
-// hashed is the result of hashing one file: a hash, or an error.
-type hashed struct {
-	sum string
-	err error
-}
-
-func (h hashed) same(other hashed) bool {
-	return (h.err == nil) == (other.err == nil) && h.sum == other.sum
-}
-
 // hashFile is the demo's work, the same alone and in a worker.
-func hashFile(dir, path string) hashed {
+func hashFile(dir, path string) (string, error) {
 	path = filepath.Join(dir, path)
 	// A file may have become a pipe, which would never end.
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return hashed{err: errors.Join(err, errors.New("no regular file any more"))}
+		return "", errors.Join(err, errors.New("no regular file any more"))
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return hashed{err: err}
+		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return hashed{err: err}
+		return "", err
 	}
-	return hashed{sum: hex.EncodeToString(h.Sum(nil))}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -286,13 +286,13 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 	}
 	for _, task := range tasks {
 		name := string(task.Payload)
-		got := hashFile(temp, name)
-		end := dbq.Completed([]byte(got.sum))
+		sum, err := hashFile(temp, name)
+		end := dbq.Completed([]byte(sum))
 		switch name {
 		case "different", "changed":
 			end = dbq.Completed([]byte("nonsense"))
 		case "gone":
-			end = dbq.Poisoned(got.err)
+			end = dbq.Poisoned(err)
 		case "lost":
 			continue
 		case "doubled":

@@ -322,9 +322,9 @@ func (w *demoWorker) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	case <-ctx.Done():
 		return dbq.Failed(ctx.Err())
 	}
-	got := hashFile(w.dir, string(t.Payload))
-	if got.err != nil {
-		return dbq.Poisoned(got.err)
+	sum, err := hashFile(w.dir, string(t.Payload))
+	if err != nil {
+		return dbq.Poisoned(err)
 	}
-	return dbq.Completed([]byte(got.sum))
+	return dbq.Completed([]byte(sum))
 }

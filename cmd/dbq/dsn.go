@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,9 +33,6 @@ func (a *app) givenDSN() string {
 	return os.Getenv("DBQ_DSN")
 }
 
-// maxDSN bounds a DSN in a file.
-const maxDSN = 64 << 10
-
 // readDSNFile takes the DSN from the file of --dsn-file. Blank space around it does not belong to it.
 func (a *app) readDSNFile() error {
 	switch {
@@ -45,20 +41,15 @@ func (a *app) readDSNFile() error {
 	case a.dsn != "":
 		return usagef("--dsn and --dsn-file contradict each other: give one of them")
 	}
-	f, err := os.Open(a.dsnFile)
+	text, err := os.ReadFile(a.dsnFile)
 	if err != nil {
 		return usagef("cannot read --dsn-file: %w", err)
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxDSN+1))
-	if err != nil {
-		return usagef("cannot read --dsn-file: %w", err)
-	}
-	a.dsn = strings.TrimSpace(string(text))
-	if a.dsn == "" || len(text) > maxDSN || strings.ContainsAny(a.dsn, "\r\n\x00") {
-		a.dsn = ""
+	dsn := strings.TrimSpace(string(text))
+	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
 		return usagef("--dsn-file: %q does not hold one DSN on one line", a.dsnFile)
 	}
+	a.dsn = dsn
 	return nil
 }
 

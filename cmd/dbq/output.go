@@ -306,12 +306,11 @@ func (p *progress) update(format string, args ...any) {
 		return
 	}
 	p.last = time.Now()
-	if p.terminal {
-		p.shown = true
+	if p.shown = p.terminal; p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K"+visible(fmt.Sprintf(format, args...)))
 		return
 	}
-	fmt.Fprintln(p.w, visible(fmt.Sprintf(format, args...)))
+	p.line(format, args...)
 }
 
 // line writes a line that stays.

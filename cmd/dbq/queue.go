@@ -18,74 +18,72 @@ func newQueue(a *app) *cobra.Command {
 	return parent("dbq queue", newQueuePause(a), newQueueResume(a), newQueueSet(a), newQueueClean(a), newQueueList(a))
 }
 
+// queueFunc is what a command does with a queue.
+type queueFunc = func(ctx context.Context, ops *admin.Admin, queue string) error
+
 // queueCommand is a command on one queue, which its argument names.
-func (a *app) queueCommand(name string, f func(ctx context.Context, c *dbq.Client, queue string) error) *cobra.Command {
+func (a *app) queueCommand(name string, f queueFunc) *cobra.Command {
 	cmd := a.command(name, oneArg("queue's name"), a.withClient(
-		func(ctx context.Context, c *dbq.Client, args []string) error { return f(ctx, c, args[0]) }))
+		func(ctx context.Context, c *dbq.Client, args []string) error { return f(ctx, admin.New(c), args[0]) }))
 	cmd.ValidArgsFunction = firstArg(a.completeBy(queueNames))
+	return cmd
+}
+
+// queueChange is a queueCommand that changes a queue. It has the flag --create if the queue may be one that is not in
+// use yet.
+func (a *app) queueChange(name, past string, mayCreate bool, f queueFunc) *cobra.Command {
+	var create bool
+	cmd := a.queueCommand(name, func(ctx context.Context, ops *admin.Admin, queue string) (err error) {
+		if !create {
+			err = mustBeKnown(ctx, ops, queue)
+		}
+		if err == nil {
+			err = f(ctx, ops, queue)
+		}
+		if err != nil {
+			return err
+		}
+		return a.result(nil, "%s %s", past, queue)
+	})
+	if mayCreate {
+		cmd.Flags().BoolVar(&create, "create", false, "allow a queue that has no tasks, workers or settings yet")
+	}
 	return cmd
 }
 
 func newQueuePause(a *app) *cobra.Command {
 	var reason string
-	var create bool
-	cmd := a.queueCommand("dbq queue pause", func(ctx context.Context, c *dbq.Client, queue string) error {
-		err := mustBeKnown(ctx, c, queue, create)
-		if err == nil {
-			err = admin.New(c).PauseQueue(ctx, queue, admin.Reason(reason))
-		}
-		if err != nil {
-			return err
-		}
-		return a.result(nil, "paused %s", queue)
-	})
+	cmd := a.queueChange("dbq queue pause", "paused", true,
+		func(ctx context.Context, ops *admin.Admin, queue string) error {
+			return ops.PauseQueue(ctx, queue, admin.Reason(reason))
+		})
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, for people")
-	addCreateFlag(cmd, &create)
 	return cmd
 }
 
 func newQueueResume(a *app) *cobra.Command {
-	return a.queueCommand("dbq queue resume", func(ctx context.Context, c *dbq.Client, queue string) error {
-		err := mustBeKnown(ctx, c, queue, false)
-		if err == nil {
-			err = admin.New(c).ResumeQueue(ctx, queue)
-		}
-		if err != nil {
-			return err
-		}
-		return a.result(nil, "resumed %s", queue)
-	})
+	return a.queueChange("dbq queue resume", "resumed", false,
+		func(ctx context.Context, ops *admin.Admin, queue string) error { return ops.ResumeQueue(ctx, queue) })
 }
 
 func newQueueSet(a *app) *cobra.Command {
 	given := settingFlags(&admin.QueueSettings{})
-	var create bool
-	cmd := a.queueCommand("dbq queue set", func(ctx context.Context, c *dbq.Client, queue string) error {
+	cmd := a.queueChange("dbq queue set", "set", true, func(ctx context.Context, ops *admin.Admin, queue string) error {
 		if !anyChanged(given) {
 			return usagef("nothing to set: give at least one flag (dbq queue set --help)")
 		}
-		err := mustBeKnown(ctx, c, queue, create)
-		if err == nil {
-			err = admin.New(c).ConfigureQueue(ctx, queue, func(s *admin.QueueSettings) {
-				copyChanged(settingFlags(s), given)
-			})
-		}
-		if err != nil {
-			return err
-		}
-		return a.result(nil, "set %s", queue)
+		return ops.ConfigureQueue(ctx, queue, func(s *admin.QueueSettings) { copyChanged(settingFlags(s), given) })
 	})
 	addInOrder(cmd, given)
-	addCreateFlag(cmd, &create)
 	return cmd
 }
 
 func newQueueClean(a *app) *cobra.Command {
 	var keep dbq.Retention
 	given := retentionFlags(&keep)
-	cmd := a.queueCommand("dbq queue clean", func(ctx context.Context, c *dbq.Client, queue string) error {
+	cmd := a.queueCommand("dbq queue clean", func(ctx context.Context, ops *admin.Admin, queue string) error {
 		if !anyChanged(given) {
-			settings, err := admin.New(c).QueueSettings(ctx, queue)
+			settings, err := ops.QueueSettings(ctx, queue)
 			if err != nil {
 				return err
 			}
@@ -94,7 +92,7 @@ func newQueueClean(a *app) *cobra.Command {
 		if !keep.Removes() {
 			return usagef("the settings of queue %s remove nothing: say what to remove, such as --keep-completed 24h", queue)
 		}
-		done, err := admin.New(c).Clean(ctx, queue, keep)
+		done, err := ops.Clean(ctx, queue, keep)
 		if err != nil {
 			return err
 		}
@@ -155,17 +153,8 @@ func queueNames(ctx context.Context, c *dbq.Client) (names []string, err error) 
 	return names, err
 }
 
-// addCreateFlag adds the flag for a queue that is not in use yet.
-func addCreateFlag(cmd *cobra.Command, create *bool) {
-	cmd.Flags().BoolVar(create, "create", false, "allow a queue that has no tasks, workers or settings yet")
-}
-
 // mustBeKnown refuses a queue that has no task, no worker and no settings: its name is probably mistyped.
-func mustBeKnown(ctx context.Context, c *dbq.Client, queue string, create bool) error {
-	if create {
-		return nil
-	}
-	ops := admin.New(c)
+func mustBeKnown(ctx context.Context, ops *admin.Admin, queue string) error {
 	queues, err := ops.Queues(ctx)
 	if err != nil || slices.ContainsFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == queue }) {
 		return err
