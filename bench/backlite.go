@@ -111,7 +111,7 @@ func (b *backliteTasks) Drain(ctx context.Context, n int, done *ledger) (time.Du
 	return took, nil
 }
 
-// completions counts the errors that backlite only logs.
+// completions counts the errors that backlite logs and does not return.
 type completions struct{ errors atomic.Int64 }
 
 func (*completions) Info(string, ...any) {}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Measures of a chart, in pixels.
+// Dimensions of a chart, in pixels.
 const (
 	chartWidth = 860
 	chartLeft  = 330 // where bars begin
@@ -18,7 +18,7 @@ const (
 
 var colors = map[role]string{ours: "#2563eb", peer: "#d97706", floor: "#9ca3af"}
 
-// chart draws the figures of a group as bars, one panel for each, with a line from the least to the most.
+// chart draws the figures of a group as bars, one panel for each figure, with a line from the minimum to the maximum.
 func chart(rows []result) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// childFlag, alone on the command line, makes this program work for another of itself.
+// childFlag, alone on the command line, makes this program a worker process of another run of it.
 const childFlag = "-child"
 
 // An attacher works on tables that another process has prepared.
 type attacher interface {
-	laborer
+	runner
 	Attach(ctx context.Context) error
 	Detach() error
 }
 
-// tellEvery is how often a process tells how many tasks it has handled.
+// tellEvery is how often a process reports how many tasks it has handled.
 const tellEvery = 2 * time.Millisecond
 
 // spawn starts a process for a contender, with its tables open.
@@ -39,7 +39,7 @@ func spawn(ctx context.Context, s *servers, e *entry) (*remote, error) {
 	}
 	attach := request{Op: "attach", Key: e.key(), DSNs: &s.dsns, Schema: s.schema, Folder: s.folder}
 	if _, err := r.call(ctx, attach); err != nil {
-		_ = r.close() // the first error is the one to tell
+		_ = r.close() // the first error is the one to report
 		return nil, err
 	}
 	return r, nil
@@ -51,7 +51,7 @@ func child(ctx context.Context) error {
 	answer := func(a reply) {
 		out.Lock()
 		defer out.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(a) // nobody is there to hear of an error
+		_ = json.NewEncoder(os.Stdout).Encode(a) // there is nowhere to report an error
 	}
 	w := workplace{answer: answer}
 	lines := bufio.NewScanner(os.Stdin)
@@ -83,7 +83,7 @@ func child(ctx context.Context) error {
 	return lines.Err()
 }
 
-// workplace is a child's contender.
+// workplace is the state of a child: its contender and what it has handled.
 type workplace struct {
 	answer    func(reply)
 	contender attacher
@@ -100,7 +100,7 @@ func (w *workplace) attach(ctx context.Context, q request) error {
 		return fmt.Errorf("attach without DSNs")
 	}
 	s := &servers{dsns: *q.DSNs, schema: q.Schema, folder: q.Folder}
-	// Of the servers only the contender's own connects.
+	// Only the contender itself connects to its server.
 	if q.DSNs.Postgres != "" {
 		s.pg = &pgPlace{dsn: q.DSNs.Postgres, schema: q.Schema}
 	}

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A contender is one way to keep and work tasks. Its calls are not made at the same time, except Enqueue, also while
-// Drain runs.
+// A contender is one way to store and handle tasks. Its methods are not called concurrently, except Enqueue, which may
+// run beside itself and beside Drain.
 type contender interface {
-	// Prepare makes empty tables, whatever was there before.
+	// Prepare replaces the tables by empty ones.
 	Prepare(ctx context.Context) error
-	// Enqueue adds the tasks numbered from, from+1, ... to-1, batch of them in one transaction.
+	// Enqueue adds the tasks numbered from, from+1, ... to-1, in transactions of batch tasks.
 	Enqueue(ctx context.Context, from, to, batch int) error
 	// Drain works until n tasks are stored as completed, and enters each into the ledger. It returns the time from the
-	// first poll to the last completion, without what starting and stopping cost.
+	// first poll to the last completion, which excludes starting and stopping.
 	Drain(ctx context.Context, n int, done *ledger) (time.Duration, error)
 	// Stored counts the tasks that the database holds as completed, and as anything else.
 	Stored(ctx context.Context) (completed, others int, err error)
@@ -27,15 +27,15 @@ type contender interface {
 	Close(ctx context.Context) error
 }
 
-// A laborer works until it is told to stop.
-type laborer interface {
-	// Work calls handled for each task that it works, by many goroutines at once, until stop is closed; then it stores
-	// what is completed. end is when the last completion was stored.
+// A runner handles tasks until it is told to stop.
+type runner interface {
+	// Work handles tasks until stop is closed, and calls handled for each of them, from many goroutines. It stores all
+	// completions before it returns. end is when the last completion was stored.
 	Work(ctx context.Context, stop <-chan struct{}, handled func(number int)) (end time.Time, err error)
 }
 
-// drainAll is Drain for a laborer.
-func drainAll(ctx context.Context, w laborer, n int, done *ledger) (time.Duration, error) {
+// drainAll implements Drain for a runner.
+func drainAll(ctx context.Context, w runner, n int, done *ledger) (time.Duration, error) {
 	stop := make(chan struct{})
 	start := time.Now()
 	end, err := w.Work(ctx, stop, func(number int) {
@@ -46,7 +46,7 @@ func drainAll(ctx context.Context, w laborer, n int, done *ledger) (time.Duratio
 	return end.Sub(start), err
 }
 
-// loops is Work for loops that run side by side. Each calls once again and again, and pauses when it found nothing.
+// loops implements Work by count concurrent loops. Each calls once repeatedly, and pauses when it found nothing.
 func loops(
 	ctx context.Context, count int, stop <-chan struct{}, once func(ctx context.Context, loop int) (found bool, err error),
 ) (end time.Time, err error) {
@@ -78,7 +78,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// role is what a contender is measured for.
+// role is the part that a contender plays in a comparison.
 type role string
 
 const (
@@ -88,7 +88,7 @@ const (
 	floor role = "floor"
 )
 
-// An entry is a contender in the tables.
+// An entry is a contender in the tables of results.
 type entry struct {
 	contender
 	group     string // contenders of a group are compared: the same engine with the same settings
@@ -105,10 +105,10 @@ type entry struct {
 
 func (e *entry) tasks(n int) int { return max(n/max(e.share, 1), 1) }
 
-// deleting is behind the names of those that remove what is done.
+// deleting is appended to the names of contenders that delete completed tasks.
 const deleting = ", deleting"
 
-// key tells entries apart.
+// key identifies an entry.
 func (e *entry) key() string {
 	key := e.group + ": " + e.name
 	if e.deletes {
@@ -142,7 +142,7 @@ func (p payload) encode() []byte {
 	return b
 }
 
-// numberOf decodes a payload.
+// numberOf decodes a payload and returns its number.
 func numberOf(b []byte) (int, error) {
 	var p payload
 	err := json.Unmarshal(b, &p)
@@ -157,7 +157,7 @@ type ledger struct {
 
 func newLedger(n int) *ledger { return &ledger{handled: make([]atomic.Int32, n)} }
 
-// enter notes that a task was handled, and says how many handlings that makes.
+// enter counts a task as handled, and returns the total of all tasks.
 func (l *ledger) enter(number int) int {
 	if number >= 0 && number < len(l.handled) {
 		l.handled[number].Add(1)
@@ -165,7 +165,7 @@ func (l *ledger) enter(number int) int {
 	return int(l.total.Add(1))
 }
 
-// enterAll is for set-based statements, which have no handler.
+// enterAll counts every task as handled, for set-based statements, which have no handler.
 func (l *ledger) enterAll() {
 	for i := range l.handled {
 		l.enter(i)
@@ -190,7 +190,7 @@ func (l *ledger) check() error {
 	return nil
 }
 
-// ranges calls f for from to to in steps.
+// ranges calls f for each range of at most step numbers between from and to.
 func ranges(from, to, step int, f func(from, to int) error) error {
 	for ; from < to; from += step {
 		if err := f(from, min(from+step, to)); err != nil {

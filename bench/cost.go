@@ -14,7 +14,7 @@ const (
 	conflicts      figure = "conflicts that were met and retried"
 )
 
-// costs is the part of what a task costs. Statements are counted by a proxy, so that none of these runs is timed.
+// costs measures what a task costs. A proxy counts the statements, so these runs are not timed.
 func costs(ctx context.Context, on *servers, o options) (out []result, err error) {
 	s := samples{}
 	proxied := serverDSNs{}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used so far, in user and system mode.
+// cpuTime returns the user and system time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -26,9 +26,9 @@ const (
 	lease          = 5 * time.Minute
 )
 
-// place is where a contender's tables are.
+// A place is where a contender's tables are.
 type place interface {
-	// Clear leaves nothing of an earlier round.
+	// Clear removes everything that an earlier round left.
 	Clear(ctx context.Context) error
 	// Open opens a dbq client there.
 	Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error)
@@ -47,8 +47,8 @@ type dbqTasks struct {
 	empty    atomic.Int64 // checkouts that found nothing, since Prepare
 }
 
-// ourEntries are dbq in a group: a bare loop and a worker for each strategy (none: the engine has one), the first of
-// them also with deletion and with what recording attempts costs.
+// ourEntries returns dbq's entries in a group: a bare loop and a worker for each strategy. Without strategies the
+// engine has only one. The default strategy is also measured with deletion and with less history.
 func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry {
 	var all []*entry
 	add := func(e entry, d *dbqTasks) {
@@ -87,7 +87,7 @@ func (d *dbqTasks) Prepare(ctx context.Context) error {
 	return d.open(ctx, dbq.WithMigrate())
 }
 
-// Attach opens what another process has prepared.
+// Attach opens the tables that another process has prepared.
 func (d *dbqTasks) Attach(ctx context.Context) error { return d.open(ctx) }
 
 func (d *dbqTasks) open(ctx context.Context, opts ...dbq.Option) (err error) {
@@ -219,7 +219,7 @@ func (d *dbqTasks) Stored(ctx context.Context) (completed, others int, err error
 	return completed, others, nil
 }
 
-// Detach closes the client, and leaves the tables.
+// Detach closes the client and leaves the tables.
 func (d *dbqTasks) Detach() error {
 	if d.c == nil {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A goal is a ratio that is to be reached, or an absolute time in ms.
+// A goal is a ratio to reach, or an absolute time in ms.
 type goal struct {
 	text   string
 	got    float64 // 0: not measured
@@ -50,7 +50,7 @@ const (
 	notified               = "dbq by notification"
 )
 
-// goals are those that dbq set itself, with what the parts say of them.
+// goals returns dbq's own goals with the measured figures.
 func (r *report) goals() []goal {
 	find := func(group string, f figure, contender string) result {
 		for _, p := range r.Parts {
@@ -146,7 +146,7 @@ func (r *report) goals() []goal {
 		one, four := find(group, processFigure(1), worker1).Median, find(group, processFigure(4), worker1).Median
 		least(group+": 4 worker processes to 1", over(four, one), 1)
 	}
-	// A peer that deletes what is done is no measure for one that keeps it.
+	// Contenders that delete completed tasks are not compared with those that keep them.
 	deletes := func(contender string) bool { return strings.HasSuffix(contender, deleting) }
 	keeps := func(contender string) bool { return !deletes(contender) }
 	for _, group := range []string{postgresDB, mysqlDB, mariaDB} {

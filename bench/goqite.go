@@ -8,8 +8,7 @@ import (
 )
 
 // goqiteLoop is goqite's technique as a plain loop: one UPDATE ... RETURNING for each message, which hides it for a
-// while, and a DELETE when it is done. The table has goqite's columns and its index; messages do not outlive their
-// completion.
+// while, and a DELETE when it is done. The table has goqite's columns and index. Completed messages are not kept.
 type goqiteLoop struct {
 	place *sqlitePlace
 	db    *sql.DB
@@ -71,7 +70,7 @@ func (g *goqiteLoop) Enqueue(ctx context.Context, from, to, batch int) error {
 			_, err = tx.ExecContext(ctx, goqiteSend, newPayload(i).encode(), time.Now().UTC().Format(goqiteTime))
 		}
 		if err != nil {
-			_ = tx.Rollback() // the first error is the one to tell
+			_ = tx.Rollback() // the first error is the one to report
 			return err
 		}
 		return tx.Commit()

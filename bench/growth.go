@@ -16,15 +16,15 @@ const (
 	growStep          = 500_000 // rows in one statement, so that each is done within phaseTimeout
 )
 
-// ground is where growth is measured: an empty table and a grown one.
+// ground is a pair of tables on which growth is measured: an empty one and a grown one.
 type ground struct {
 	group        string
 	empty, grown floorPlace
 	holds        bool // measure beside a transaction that is held open, too
 }
 
-// growth measures the drain beside many COMPLETED and future tasks, and beside a transaction that is held open, each
-// beside the same without.
+// growth measures the drain with many COMPLETED and future tasks in the table, and with a transaction held open. Each
+// is compared with the drain without them.
 func growth(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
 	var entries []*entry
@@ -72,7 +72,7 @@ func (s *servers) grounds() []*ground {
 	return append(all, &ground{group: "SQLite, synchronous=full", empty: empty, grown: grown})
 }
 
-// grow fills the grown table and lets both be drained in turns.
+// grow fills the grown table and drains both tables in turns.
 func (s samples) grow(ctx context.Context, o options, g *ground) (entries []*entry, err error) {
 	filler := &floorTasks{place: g.grown}
 	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), filler.Close)) }()
@@ -127,7 +127,7 @@ func (s samples) grow(ctx context.Context, o options, g *ground) (entries []*ent
 	return entries, phase(ctx, empty.Close)
 }
 
-// enqueueAndDrain times the drain of n tasks, beside what is there.
+// enqueueAndDrain enqueues n tasks and times their drain. Other tasks stay in the table.
 func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
 	if _, err := enqueueBulk(ctx, e, n); err != nil {
 		return 0, err
@@ -136,8 +136,7 @@ func enqueueAndDrain(ctx context.Context, e *entry, n int) (took time.Duration, 
 	return took, errors.Join(err, done.check())
 }
 
-// hold enqueues and drains again and again, first beside nothing and then, as often, beside a transaction that is
-// held open all the time.
+// hold enqueues and drains repeatedly, then does so equally often while a transaction is held open.
 func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, error) {
 	tasks := &dbqTasks{place: g.empty}
 	free := &entry{contender: tasks, group: g.group, name: "dbq, loop, no transaction held open", role: ours}
@@ -150,8 +149,8 @@ func (s samples) hold(ctx context.Context, o options, g *ground) ([]*entry, erro
 	return []*entry{free, held}, err
 }
 
-// cycle makes as many rounds as fit into o.held, or as many as it is told, then beside a transaction that has read
-// the table and stays open.
+// cycle makes as many rounds as fit into o.held. If rounds is given, it makes that many, while a transaction that has
+// read the table stays open.
 func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, rounds int) (made int, err error) {
 	if err := phase(ctx, e.Prepare); err != nil {
 		return 0, err
@@ -167,7 +166,7 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 		if err != nil {
 			return 0, err
 		}
-		defer func() { _ = tx.Rollback() }() // it has read, and nothing else
+		defer func() { _ = tx.Rollback() }() // it has only read
 		var n int
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+g.empty.floorSQL().task).Scan(&n); err != nil {
 			return 0, err
@@ -185,8 +184,8 @@ func (s samples) cycle(ctx context.Context, e *entry, o options, g *ground, roun
 		}
 		rates = append(rates, took)
 	}
-	// Of the second half as many stretches as there are rounds elsewhere: one drain is short, and few meet what is done
-	// now and then.
+	// The second half is cut into as many stretches as other parts have rounds. A single drain would be too short to
+	// include what the server does only now and then.
 	half := rates[len(rates)/2:]
 	each := max(1, len(half)/o.rounds)
 	for stretch := range slices.Chunk(half[len(half)%each:], each) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// guarded is the file of -guard: ratios of two contenders' rates, of rounds in which they took turns.
+// guarded is the file of -guard: ratios of the rates of two contenders that took turns.
 type guarded struct {
 	Margin float64        `json:"margin"` // how far below its ratio one may fall, as a part of it
 	Tasks  int            `json:"tasks"`
@@ -27,14 +27,14 @@ type guardedRatio struct {
 }
 
 const (
-	// guardTime is when no other round is begun; guardLeast rounds are made in any case, unless guardLimit is over.
+	// No round begins after guardTime, except that guardLeast rounds are always made. guardLimit bounds the whole run.
 	guardTime  = 50 * time.Second
 	guardLeast = 3
 	guardLimit = 3 * time.Minute
 )
 
-// guard fails when a ratio is lower than its margin allows. The median over the rounds of each round's ratio is
-// taken, so that a neighbour that works for a second makes no difference.
+// guard fails when a ratio is lower than its margin allows. It judges the median of the rounds' ratios, so that a short
+// disturbance on the machine does not matter.
 func guard(ctx context.Context, o options, s *servers) error {
 	ctx, cancel := context.WithTimeout(ctx, guardLimit)
 	defer cancel()
@@ -118,7 +118,7 @@ func guard(ctx context.Context, o options, s *servers) error {
 	return errors.Join(errs...)
 }
 
-// groupsMissing reports whether a key is of a group that has no server here.
+// groupsMissing reports whether a key belongs to a group without a server in this run.
 func groupsMissing(groups map[string]bool, keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool {
 		for g := range groups {
@@ -135,7 +135,7 @@ func rotated(entries []*entry, by int) []*entry {
 	return slices.Concat(entries[by:], entries[:by])
 }
 
-// ratios are those of each round, sorted.
+// ratios returns the ratio of each round, sorted.
 func (s samples) ratios(of, to *entry, f figure) ([]float64, error) {
 	value := func(e *entry) []float64 {
 		for _, g := range []figure{f, drainDelete} { // a contender that only deletes is compared by that

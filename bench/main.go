@@ -1,6 +1,6 @@
-// Command bench measures dbq beside other task queues and beside the floor, what the database itself can do: in one
-// run, on the same server, with the same payload, the contenders taking turns in every round. It fails when a
-// contender lost a task or worked it twice.
+// Command bench compares dbq with other task queues and with the floor, which is what the database itself can do. All
+// contenders run on the same server with the same payload, and take turns in every round. It fails when a contender
+// loses a task or handles it twice.
 //
 //	go run . [-part throughput,million,processes,cost,pickup,growth]
 //	         [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
@@ -8,8 +8,8 @@
 //	go run . -guard guard.json [-every] [-update]
 //	go run . -smoke
 //
-// Servers are named by -postgres, -mysql and -mariadb, or by variables; one that is not named is left out. It makes
-// its tables in a schema of its own and drops it at the end. Judge by the ratios.
+// The flags -postgres, -mysql and -mariadb, or variables, name the servers; a server without a name is left out. The
+// tables are in a schema of their own, which is dropped at the end. Compare ratios, not figures of different runs.
 package main
 
 import (

@@ -22,7 +22,7 @@ const (
 	clientCPU   figure = "drain, client's CPU"
 )
 
-// singleFigure is for producers that enqueue one by one, and processFigure for a drain by several processes.
+// singleFigure is the figure for producers that enqueue one by one, processFigure for a drain by several processes.
 func singleFigure(producers int) figure {
 	return figure(plural("single enqueue, %d producer%s", producers))
 }
@@ -39,7 +39,7 @@ func plural(format string, n int) string {
 	return fmt.Sprintf(format, n, end)
 }
 
-// unit is what a figure is counted in. Of rates more is better, of all else less.
+// unit returns the unit of a figure. For rates more is better, for all others less.
 func (f figure) unit() string {
 	switch f {
 	case clientCPU:
@@ -65,8 +65,8 @@ const (
 	mixBatch     = 500  // and of an enqueue while others drain
 	singleShare  = 50   // of the tasks, each producer enqueues 1/singleShare one by one
 	leastSingles = 20
-	// leastTimeout and taskTimeout for each task bound each step, so that a contender that hangs is a failure and not a
-	// wait.
+	// Each step may take leastTimeout, or taskTimeout for each task if that is longer, so that a contender that hangs
+	// fails.
 	leastTimeout = 3 * time.Minute
 	taskTimeout  = time.Millisecond
 )
@@ -74,7 +74,7 @@ const (
 // phaseTimeout bounds each step of this run.
 var phaseTimeout = leastTimeout
 
-// samples are the values of a contender, one of each round, and how many tasks each is of.
+// samples are the values of each contender's figures, one for each round.
 type samples map[*entry]map[figure]*sample
 
 type sample struct {
@@ -100,7 +100,7 @@ func (s samples) addRate(e *entry, f figure, n int, took time.Duration) {
 // since is the time since begin, to the second.
 func since(begin time.Time) time.Duration { return time.Since(begin).Round(time.Second) }
 
-// inTurns runs the rounds: each contender once in each, beginning with another one each time.
+// inTurns runs the rounds. Each round runs every contender once and begins with another one.
 func inTurns(
 	ctx context.Context, what string, entries []*entry, rounds int, f func(ctx context.Context, e *entry) error,
 ) error {
@@ -110,7 +110,7 @@ func inTurns(
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
 			if err := f(ctx, e); err != nil {
-				_ = e.Close(context.WithoutCancel(ctx)) // the first error is the one to tell
+				_ = e.Close(context.WithoutCancel(ctx)) // the first error is the one to report
 				return fmt.Errorf("%s: %w", e.key(), err)
 			}
 		}
@@ -118,15 +118,15 @@ func inTurns(
 	return nil
 }
 
-// throughput is the part of the figures that any contender has.
+// throughput measures the figures that every contender has.
 func (s samples) throughput(ctx context.Context, entries []*entry, n, rounds int) error {
 	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error {
 		return s.round(ctx, e, n)
 	})
 }
 
-// longRun are the contenders that a run with very many tasks measures: the main ones, and the floor, in bulk alone.
-// Those that are too slow for all tasks are left out.
+// longRun returns the contenders that a run with very many tasks measures, in bulk only: the main ones and the floor.
+// It leaves out those that are too slow for all tasks.
 func longRun(entries []*entry) []*entry {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool {
 		return e.share > 1 || !e.meanwhile && e.role != floor
@@ -179,7 +179,7 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 	return phase(ctx, e.Close)
 }
 
-// fill makes empty tables and enqueues n tasks in bulk. It returns the time of the latter.
+// fill prepares empty tables and enqueues n tasks in bulk. It returns the time of the enqueue.
 func fill(ctx context.Context, e *entry, n int) (time.Duration, error) {
 	if err := phase(ctx, e.Prepare); err != nil {
 		return 0, fmt.Errorf("preparing: %w", err)
@@ -209,7 +209,7 @@ func drainTasks(ctx context.Context, e *entry, n int) (took time.Duration, done 
 	return took, done, err
 }
 
-// empty drains the n tasks that are there, and checks the counts.
+// empty drains the n tasks in the tables and checks the counts.
 func empty(ctx context.Context, e *entry, n int) (time.Duration, error) {
 	took, done, err := drainTasks(ctx, e, n)
 	if err != nil {
@@ -218,7 +218,7 @@ func empty(ctx context.Context, e *entry, n int) (time.Duration, error) {
 	return took, checkCounts(ctx, e, n, done)
 }
 
-// both enqueues n tasks while they are drained.
+// both enqueues n tasks and drains them at the same time.
 func both(ctx context.Context, e *entry, n int) (took time.Duration, err error) {
 	if err := phase(ctx, e.Prepare); err != nil {
 		return 0, fmt.Errorf("preparing: %w", err)

@@ -28,7 +28,7 @@ func openMySQL(ctx context.Context, group, dsn, schema string) (*mysqlPlace, err
 		return nil, err
 	}
 	if err := p.db.PingContext(ctx); err != nil {
-		_ = p.db.Close() // the first error is the one to tell
+		_ = p.db.Close() // the first error is the one to report
 		return nil, redact.Scrub(err, dsn)
 	}
 	return p, nil
@@ -45,7 +45,7 @@ func (p *mysqlPlace) Clear(ctx context.Context) error {
 }
 
 func (p *mysqlPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error) {
-	// The dialect takes a database that is not there for a server that is not.
+	// To the dialect, a server without the database is unavailable.
 	if p.db != nil { // else another process has made it
 		if _, err := p.db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+p.schema); err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func (p *mysqlPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client,
 	return dbq.Open(ctx, p.dsn, append(opts, dbq.WithSchema(p.schema))...)
 }
 
-// settings are those without which a figure cannot be read.
+// settings returns the settings that one must know to interpret a figure.
 func (p *mysqlPlace) settings(ctx context.Context) (string, error) {
 	var facts []string
 	for _, name := range []string{
@@ -69,7 +69,7 @@ func (p *mysqlPlace) settings(ctx context.Context) (string, error) {
 	return strings.Join(facts, ", "), nil
 }
 
-// written is what the server has written to its redo log, in bytes.
+// written returns how many bytes the server has written to its redo log.
 func (p *mysqlPlace) written(ctx context.Context) (int64, error) {
 	var name string
 	var bytes int64
@@ -77,7 +77,7 @@ func (p *mysqlPlace) written(ctx context.Context) (int64, error) {
 	return bytes, err
 }
 
-// schemaName is nobody else's while this process runs.
+// schemaName returns a name that is unique while this process runs.
 func schemaName() string { return fmt.Sprintf("dbqbench%d", os.Getpid()) }
 
 func mysqlEntries(p *mysqlPlace) []*entry {

@@ -18,8 +18,8 @@ type nodeRuntime struct {
 
 const installTimeout = time.Minute
 
-// findNode looks for Node.js, and installs what node/package-lock.json pins when it is not there yet. A reason says
-// why there is none.
+// findNode finds Node.js, and installs the packages that node/package-lock.json pins if they are missing. If it cannot,
+// it returns the reason.
 func findNode(ctx context.Context) (n *nodeRuntime, reason string) {
 	_, source, _, _ := runtime.Caller(0)
 	n = &nodeRuntime{folder: filepath.Join(filepath.Dir(source), "node")}
@@ -54,7 +54,7 @@ type nodeQueue struct {
 	r     *remote
 }
 
-// countCompleted, with a table behind it, counts the completed jobs and the others of pg-boss and of River.
+// countCompleted, followed by a table of pg-boss or River, counts its completed jobs and its others.
 const countCompleted = `
 SELECT count(*) FILTER (WHERE state = 'completed'),
        count(*) FILTER (WHERE state <> 'completed')
@@ -86,13 +86,13 @@ func (n *nodeQueue) start(ctx context.Context, op string) (*remote, error) {
 		return nil, err
 	}
 	if _, err := r.call(ctx, request{Op: op, DSN: n.place.dsn, Schema: n.place.schema}); err != nil {
-		_ = r.close() // the first error is the one to tell
+		_ = r.close() // the first error is the one to report
 		return nil, err
 	}
 	return r, nil
 }
 
-// spawn starts one more process, on tables that are there.
+// spawn starts one more process on existing tables.
 func (n *nodeQueue) spawn(ctx context.Context) (*remote, error) { return n.start(ctx, "attach") }
 
 func (n *nodeQueue) Prepare(ctx context.Context) (err error) {
@@ -112,7 +112,7 @@ func (n *nodeQueue) Drain(ctx context.Context, tasks int, done *ledger) (time.Du
 	return drainRemotes(ctx, []*remote{n.r}, tasks, done)
 }
 
-// CPU is what the process used in the last Drain.
+// CPU returns the time that the process used in the last Drain.
 func (n *nodeQueue) CPU() time.Duration { return n.r.cpu }
 
 func (n *nodeQueue) Stored(ctx context.Context) (completed, others int, err error) {

@@ -38,7 +38,7 @@ says what else was tried.
 - A figure for deleted tasks is compared with the fastest peer, even if that peer keeps them.
 `
 
-// render makes the page of a folder, and its plots, from what is saved there.
+// render writes the page of a folder and its plots from the results saved there.
 func render(folder string) error {
 	r, err := saved(folder)
 	if err != nil {
@@ -132,7 +132,7 @@ func tables(b *strings.Builder, rows []result) {
 	}
 }
 
-// slug is a group as part of a file's name.
+// slug returns a group's name as part of a file's name.
 func slug(group string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		switch {

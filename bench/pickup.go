@@ -34,14 +34,14 @@ const (
 	settleIn      = 500 * time.Millisecond
 )
 
-// costFigure is how fast producers enqueue one by one while a worker listens.
+// costFigure is the rate at which producers enqueue one by one while a worker listens.
 func costFigure(producers int) figure {
 	return figure(plural("single enqueue, %d producer%s, with a listener", producers))
 }
 
-// pickup measures the time from when an enqueue is acknowledged, and from when it was called, to its handler's start,
-// on an idle queue and at half load, and what notifications cost those who enqueue. Half load is the same rate for
-// all on a server: half of what the slowest keeps up with.
+// pickup measures the time to the start of a task's handler, from the call that enqueues it and from the
+// acknowledgement of that call, on an idle queue and at half load. It also measures what notifications cost an enqueue.
+// Half load is the same rate for all contenders on a server: half of what the slowest of them keeps up with.
 func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
 	var entries []*entry
@@ -90,7 +90,7 @@ func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
 	return results(entries, taken), nil
 }
 
-// times are when tasks were enqueued and acknowledged, and when they were started.
+// times are when each task was enqueued, acknowledged and started, by its number.
 type times struct {
 	mu       sync.Mutex
 	called   map[int]time.Time
@@ -113,7 +113,7 @@ func (t *times) start(number int, at time.Time) {
 	t.starting <- number
 }
 
-// put enqueues a task and notes when.
+// put enqueues a task and records when.
 func (t *times) put(ctx context.Context, number int, enqueue enqueuer) error {
 	called := time.Now()
 	if err := enqueue(ctx, number); err != nil {
@@ -126,7 +126,7 @@ func (t *times) put(ctx context.Context, number int, enqueue enqueuer) error {
 	return nil
 }
 
-// await waits until n tasks in all were started.
+// await waits until n tasks have been started in all.
 func (t *times) await(ctx context.Context, n int) error {
 	timeout := time.After(pickupTimeout)
 	for {
@@ -146,7 +146,7 @@ func (t *times) await(ctx context.Context, n int) error {
 	}
 }
 
-// waits are from these times to the start, sorted. A worker may be faster than the acknowledgement: that is 0.
+// waits returns the times from these to the starts, sorted. If a task starts before its acknowledgement, its time is 0.
 func (t *times) waits(since map[int]time.Time) []time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +158,7 @@ func (t *times) waits(since map[int]time.Time) []time.Duration {
 	return all
 }
 
-// use runs f while a worker works.
+// use runs f while a worker runs.
 func (w *way) use(
 	ctx context.Context, f func(ctx context.Context, enqueue enqueuer, t *times) error,
 ) (*times, error) {
@@ -173,7 +173,7 @@ func (w *way) use(
 	return t, errors.Join(f(ctx, enqueue, t), stop(), w.Close(context.WithoutCancel(ctx)))
 }
 
-// full is how many tasks a second are enqueued one by one, and started, when nobody waits.
+// full returns the rate at which tasks are enqueued one by one without pauses, and started.
 func (w *way) full(ctx context.Context, o options) (float64, error) {
 	var rate float64
 	_, err := w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
@@ -195,7 +195,7 @@ func (o options) loadTime() time.Duration {
 	return loadTime
 }
 
-// produce enqueues one by one for a while, perSecond tasks or, if that is 0, as fast as it goes. It returns how many.
+// produce enqueues tasks one by one, perSecond of them or, if that is 0, without pauses. It returns their number.
 func produce(
 	ctx context.Context, enqueue enqueuer, t *times, during time.Duration, perSecond float64,
 ) (int, error) {
@@ -227,7 +227,7 @@ func produce(
 	return total, err
 }
 
-// pickup is a round of a way, at rest and at perSecond tasks.
+// pickup runs a round on an idle queue, and one at perSecond tasks.
 func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float64) error {
 	add := func(t *times, since map[int]time.Time, figures ...figure) {
 		waits := t.waits(since)
@@ -270,7 +270,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	return nil
 }
 
-// enqueueRate is how fast producers enqueue one by one, with or without notifications.
+// enqueueRate returns the rate at which producers enqueue one by one, with or without notifications.
 func enqueueRate(ctx context.Context, p *pgPlace, producers int, notify bool) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)
 	defer cancel()

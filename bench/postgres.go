@@ -50,7 +50,7 @@ func (p *pgPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, er
 	return dbq.Open(ctx, p.dsn, append(opts, dbq.WithSchema(p.schema))...)
 }
 
-// settings are those without which a figure cannot be read.
+// settings returns the settings that one must know to interpret a figure.
 func (p *pgPlace) settings(ctx context.Context) (string, error) {
 	names := []string{
 		"server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_level", "shared_buffers", "max_wal_size",
@@ -66,7 +66,7 @@ func (p *pgPlace) settings(ctx context.Context) (string, error) {
 	return strings.Join(facts, ", "), nil
 }
 
-// written is what the server has written to its WAL, in bytes.
+// written returns how many bytes the server has written to its WAL.
 func (p *pgPlace) written(ctx context.Context) (bytes int64, err error) {
 	err = p.pool.QueryRow(ctx, "SELECT CAST(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bigint)").Scan(&bytes)
 	return bytes, err

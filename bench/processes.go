@@ -10,7 +10,7 @@ import (
 
 var processCounts = []int{1, 2, 4}
 
-// processes is the part of drains by several processes.
+// processes measures drains by several processes.
 func (s samples) processes(ctx context.Context, on *servers, entries []*entry, n, rounds int) error {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return !e.child })
 	return inTurns(ctx, "processes", entries, rounds, func(ctx context.Context, e *entry) error {

@@ -81,7 +81,7 @@ func (p *countingProxy) close() {
 	}
 }
 
-// wire reads what a client sends, only as far as to count statements.
+// wire parses what a client sends, only as far as needed to count statements.
 type wire struct {
 	mysql      bool
 	statements *atomic.Int64

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// remote is a process that works: another of this program, or node. Requests and replies are lines of JSON on its
-// standard input and output; a reply has its request's id. Between them come lines that tell how many tasks were
-// handled so far.
+// remote is a worker process: another one of this program, or Node.js. Requests and replies are lines of JSON on its
+// standard input and output; a reply has its request's id. Other lines report how many tasks were handled so far.
 type remote struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -28,7 +27,7 @@ type remote struct {
 	cpu     time.Duration                  // that its last Work took
 }
 
-// request is what a process is asked: to attach, prepare, enqueue, work, stop.
+// request asks a process to attach, prepare, enqueue, work or stop.
 type request struct {
 	ID     int         `json:"id"`
 	Op     string      `json:"op"`
@@ -54,7 +53,7 @@ type reply struct {
 	Numbers []int  `json:"numbers,omitempty"` // of stop: the tasks that were handled, each as often as it was
 }
 
-// stopTimeout is how long a process may take to end once its input has.
+// stopTimeout is how long a process may take to end after its input has ended.
 const stopTimeout = 10 * time.Second
 
 func startRemote(cmd *exec.Cmd) (*remote, error) {
@@ -143,14 +142,14 @@ func (r *remote) call(ctx context.Context, q request) (reply, error) {
 	}
 }
 
-// onHandled sets who is told that tasks were handled.
+// onHandled sets the function that is called when tasks were handled.
 func (r *remote) onHandled(f func(more int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handled = f
 }
 
-// onStarted sets who is told when each task was started.
+// onStarted sets the function that is called when a task was started.
 func (r *remote) onStarted(f func(number int, at time.Time)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +171,7 @@ func (r *remote) close() error {
 	return nil
 }
 
-// drainRemotes lets processes work until n tasks are handled, and enters what they did.
+// drainRemotes runs processes until n tasks are handled, and enters the tasks into the ledger.
 func drainRemotes(ctx context.Context, all []*remote, n int, done *ledger) (time.Duration, error) {
 	var mu sync.Mutex
 	total, finished := 0, make(chan struct{})
@@ -203,7 +202,7 @@ func drainRemotes(ctx context.Context, all []*remote, n int, done *ledger) (time
 			return 0, fmt.Errorf("%d of %d tasks were handled: %w", total, n, ctx.Err())
 		}
 	}
-	var group sync.WaitGroup // they stop at the same time, as one that goes on would take what is left to do
+	var group sync.WaitGroup // they stop at the same time: one that went on would take what is left
 	replies, errs := make([]reply, len(all)), make([]error, len(all))
 	for i, r := range all {
 		group.Go(func() { replies[i], errs[i] = r.call(ctx, request{Op: "stop"}) })

@@ -21,14 +21,14 @@ type result struct {
 	Median    float64 `json:"median"`
 	Min       float64 `json:"min"`
 	Max       float64 `json:"max"`
-	// PerPeer and PerFloor are the median divided by that of the best peer, and of the floor; PerBase, by the first
-	// line's of the figure. 0 is none.
+	// PerPeer and PerFloor are the median divided by that of the best peer and of the floor, PerBase by that of the
+	// figure's first line. 0 means none.
 	PerPeer  float64 `json:"per_best_peer,omitempty"`
 	PerFloor float64 `json:"per_floor,omitempty"`
 	PerBase  float64 `json:"per_base,omitempty"`
 }
 
-// part is a part of the figures, and what it was measured on.
+// part is one part of the figures, and what it was measured on.
 type part struct {
 	Name    string   `json:"name"`
 	When    string   `json:"when"`
@@ -47,7 +47,7 @@ type report struct {
 
 const savedName = "benchmarks.json"
 
-// save replaces a part in what a folder holds, and makes the page anew.
+// save replaces a part in a folder's saved results, and renders the page.
 func save(folder string, p part) error {
 	r, err := saved(folder)
 	if err != nil {
@@ -67,7 +67,7 @@ func save(folder string, p part) error {
 	return render(folder)
 }
 
-// saved is what a folder holds, nothing at first.
+// saved returns a folder's saved results; none is not an error.
 func saved(folder string) (r report, err error) {
 	text, err := os.ReadFile(filepath.Join(folder, savedName))
 	if os.IsNotExist(err) {
@@ -79,7 +79,7 @@ func saved(folder string) (r report, err error) {
 	return r, err
 }
 
-// figures are in the order of the report.
+// figures returns all figures in the order of the report.
 func figures() []figure {
 	all := []figure{bulk}
 	for _, n := range producerCounts {
@@ -97,7 +97,7 @@ func figures() []figure {
 	return append(all, grownDrain, heldDrain)
 }
 
-// results are in the order of groups, figures and contenders.
+// results returns the results by group, figure and contender.
 func results(entries []*entry, s samples) []result {
 	var all []result
 	for _, group := range groupsOf(entries) {
@@ -158,7 +158,7 @@ func median(sorted []float64) float64 {
 	return sorted[mid]
 }
 
-// bestOf is the best median of a role, 0 if there is none.
+// bestOf returns the best median of a role, or 0 if there is none.
 func bestOf(rows []result, r role) float64 {
 	best := 0.0
 	for _, row := range rows {
@@ -175,7 +175,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// writeText is for a terminal.
+// writeText writes the report for a terminal.
 func (r *report) writeText(w io.Writer) error {
 	var b strings.Builder
 	for _, p := range r.Parts {
@@ -200,7 +200,7 @@ func (r *report) writeText(w io.Writer) error {
 	return err
 }
 
-// amount has about three digits or more.
+// amount formats a number, with more decimals the smaller it is.
 func amount(x float64) string {
 	switch {
 	case x >= 100 || x == 0:

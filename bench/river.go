@@ -16,9 +16,9 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// riverJobs is River with the settings of its own benchmark (cmd/river/riverbench), which says that they do much
-// better than the defaults: 2,000 workers, a fetch at most each 2 ms, and the time until its completer has stored the
-// last job. Its driver for SQLite is not measured: none of this version can be had from the module proxy.
+// riverJobs is River with the settings of its own benchmark (cmd/river/riverbench), which are said there to do much
+// better than the defaults: 2,000 workers and a fetch at most every 2 ms. The time ends when River's completer has
+// stored the last job. River's driver for SQLite is not measured: the module proxy does not have this version of it.
 type riverJobs struct {
 	place *pgPlace
 	pool  *pgxpool.Pool // a new one for new tables, whose types have new numbers
@@ -76,7 +76,7 @@ func (r *riverJobs) Attach(ctx context.Context) (err error) {
 	return err
 }
 
-// Enqueue adds single jobs by Insert and many by InsertManyFast, its COPY.
+// Enqueue adds a single job by Insert, and several by InsertManyFast, which uses COPY.
 func (r *riverJobs) Enqueue(ctx context.Context, from, to, batch int) error {
 	c, err := r.client(nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *riverJobs) Stored(ctx context.Context) (completed, others int, err erro
 	return completed, others, err
 }
 
-// Detach closes the pool, and leaves the tables.
+// Detach closes the pool and leaves the tables.
 func (r *riverJobs) Detach() error {
 	if r.pool != nil {
 		r.pool.Close()

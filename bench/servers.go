@@ -16,7 +16,7 @@ type serverDSNs struct {
 	MariaDB  string `json:"mariadb"`
 }
 
-// dsnVariables are where the DSNs come from without flags: the first that is set.
+// dsnVariables name the DSNs that are used without flags: the first that is set.
 var dsnVariables = map[string][]string{
 	"postgres": {"DBQ_BENCH_POSTGRES_DSN", "DBQ_TEST_POSTGRES_DSN", "DBQ_TEST_POSTGRES18_DSN", "DBQ_TEST_POSTGRES15_DSN"},
 	"mysql":    {"DBQ_BENCH_MYSQL_DSN", "DBQ_TEST_MYSQL_DSN", "DBQ_TEST_MYSQL97_DSN"},
@@ -79,7 +79,7 @@ func openServers(ctx context.Context, d serverDSNs, schema, folder string) (s *s
 	return s, nil
 }
 
-// addNode adds the contenders that run in Node.js, where there is one.
+// addNode adds the contenders that run in Node.js, if it is installed.
 func (s *servers) addNode(ctx context.Context) {
 	reason := "they need PostgreSQL"
 	if s.pg != nil {
@@ -90,7 +90,7 @@ func (s *servers) addNode(ctx context.Context) {
 	}
 }
 
-// entries are new contenders on all servers.
+// entries returns new contenders on all servers.
 func (s *servers) entries() []*entry {
 	var all []*entry
 	if s.pg != nil {
@@ -105,7 +105,7 @@ func (s *servers) entries() []*entry {
 	return append(all, sqliteEntries(s.folder)...)
 }
 
-// settings are one line for each server.
+// settings returns one line for each server.
 func (s *servers) settings(ctx context.Context) ([]string, error) {
 	sqlite, err := sqliteVersion(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *servers) settings(ctx context.Context) ([]string, error) {
 	return append(lines, sqlite), nil
 }
 
-// close removes what the run has made, and disconnects.
+// close removes what the run has created, and disconnects.
 func (s *servers) close(ctx context.Context) error {
 	var errs []error
 	if s.pg != nil {

@@ -12,11 +12,11 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// solidQueue is Solid Queue's technique as a plain loop: a row in jobs for good, one in ready while it waits, one in
-// claimed while it is worked. A claim takes rows of ready by SKIP LOCKED, writes them to claimed, deletes them from
-// ready and reads their jobs; a finish is a transaction for each job, which marks it and deletes its row in claimed.
-// The tables have its columns and indexes. It claims solidClaim jobs at once where the original claims as many as
-// threads are idle, which is kind to it.
+// solidQueue is Solid Queue's technique as a plain loop. Each job is a row in jobs, a row in ready while it waits,
+// and a row in claimed while it is worked on. A claim selects rows of ready by SKIP LOCKED, adds them to claimed,
+// deletes them from ready and reads their jobs. Each job is finished in a transaction of its own, which marks it and
+// deletes its row in claimed. The tables have Solid Queue's columns and indexes. This loop claims solidClaim jobs at
+// once; the original claims only as many as it has idle threads.
 type solidQueue struct {
 	place     *mysqlPlace
 	deadlocks atomic.Int64
@@ -72,7 +72,7 @@ CREATE TABLE {s}.claimed (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4`,
 }
 
-// Those that end in VALUES or IN go on with rows, or ids in parentheses.
+// Statements that end in VALUES or IN are completed by rows, or by ids in parentheses.
 const (
 	solidAddJobs = `
 INSERT INTO {s}.jobs
@@ -135,7 +135,7 @@ func (s *solidQueue) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Enqueue writes jobs, and their rows in ready, in one transaction.
+// Enqueue adds jobs and their rows in ready in one transaction.
 func (s *solidQueue) Enqueue(ctx context.Context, from, to, batch int) error {
 	return ranges(from, to, min(batch, ourBatch), func(from, to int) error {
 		return s.tx(ctx, func(tx *sql.Tx) error {
@@ -162,7 +162,7 @@ func (s *solidQueue) Enqueue(ctx context.Context, from, to, batch int) error {
 	})
 }
 
-// tx runs a transaction, again when it met a deadlock: between claims and finishes there are some.
+// tx runs a transaction, and repeats it after a deadlock: claims and finishes cause some.
 func (s *solidQueue) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 	for try := 1; ; try++ {
 		err := s.once(ctx, f)
@@ -180,7 +180,7 @@ func (s *solidQueue) once(ctx context.Context, f func(tx *sql.Tx) error) error {
 		return err
 	}
 	if err := f(tx); err != nil {
-		_ = tx.Rollback() // the first error is the one to tell
+		_ = tx.Rollback() // the first error is the one to report
 		return err
 	}
 	return tx.Commit()
@@ -210,7 +210,7 @@ func (s *solidQueue) Work(ctx context.Context, stop <-chan struct{}, handled fun
 	})
 }
 
-// claim takes jobs that wait.
+// claim claims waiting jobs.
 func (s *solidQueue) claim(ctx context.Context, process int) (ids []int64, arguments []string, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		ids = nil // of a try before
@@ -279,7 +279,7 @@ func numbers(ctx context.Context, tx *sql.Tx, text string, args ...any) (out []i
 	return out, rows.Err()
 }
 
-// list is the ids in parentheses.
+// list returns the ids in parentheses.
 func list(ids []int64) string {
 	return "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]") + ")"
 }

@@ -33,7 +33,7 @@ func (p *sqlitePlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client
 	return dbq.Open(ctx, fmt.Sprintf("sqlite:%s?synchronous=%s", p.file(), p.synchronous), opts...)
 }
 
-// db opens the file with the same settings for what is not dbq.
+// db opens the file with dbq's settings for other contenders.
 func (p *sqlitePlace) db(conns int) (*sql.DB, error) {
 	settings := "?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=wal_autocheckpoint(4000)" +
 		"&_pragma=busy_timeout(60000)&_pragma=synchronous(" + p.synchronous + ")"

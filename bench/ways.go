@@ -25,7 +25,7 @@ type (
 	starter  = func(ctx context.Context, started func(number int, at time.Time)) (enqueuer, func() error, error)
 )
 
-// ways are grouped by server.
+// ways returns all ways, grouped by server.
 func (s *servers) ways() [][]*way {
 	mine := func(group, name string, p place, apart bool, opts ...dbq.Option) *way {
 		return &way{&entry{contender: &dbqTasks{place: p}, group: group, name: name, role: ours}, dbqPickup(p, apart, opts)}
@@ -133,7 +133,7 @@ func nodePickup(n *nodeQueue) starter {
 	}
 }
 
-// elsewhere opens a client that dbq takes for another process's: its DSN is spelled in another way.
+// elsewhere opens a client that dbq treats like one of another process, because its DSN is spelled differently.
 func elsewhere(ctx context.Context, p place, opts ...dbq.Option) (*dbq.Client, error) {
 	pg, ok := p.(*pgPlace)
 	if !ok {
