@@ -145,11 +145,11 @@ func (c *checkout) seenReady(due []int, round int) part {
 			}
 			seen = c.budget.Fit(scan.Window(seen, round, limit))
 			c.claimed += len(seen)
-			rows, err := c.lock(ctx, conn, "skip ready", seen)
+			rows, err := c.lock(ctx, conn, "lock ready", seen)
 			if err != nil {
 				return err
 			}
-			if err := c.write(ctx, conn, "take ready", rows); err != nil {
+			if err := c.write(ctx, conn, "take", rows); err != nil {
 				return err
 			}
 			c.budget.Spend(rows)
@@ -184,7 +184,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		return err
 	}
 	seen = c.budget.Fit(seen)
-	locked, err := c.lock(ctx, conn, "skip expired", seen)
+	locked, err := c.lock(ctx, conn, "lock expired", seen)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	for _, row := range again {
 		c.before[row.ID] = row
 	}
-	if err := c.write(ctx, conn, "take expired", again); err != nil {
+	if err := c.write(ctx, conn, "take over", again); err != nil {
 		return err
 	}
 	for i := range again {

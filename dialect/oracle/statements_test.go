@@ -235,13 +235,13 @@ func TestArrayBinds(t *testing.T) {
 	t.Parallel()
 	st := sqlrun.NewTexts(Dialect{}, namings[0])
 	batches := map[string]dialect.Batch{
-		"Settle":       st.Settle,
-		"Remove":       st.Remove,
-		"Start":        st.Start,
-		"DropLeases":   st.DropLeases,
-		"take ready":   st.CheckoutBatch["take ready"],
-		"take expired": st.CheckoutBatch["take expired"],
-		"poison":         st.CheckoutBatch["poison"],
+		"Settle":     st.Settle,
+		"Remove":     st.Remove,
+		"Start":      st.Start,
+		"DropLeases": st.DropLeases,
+		"take":       st.CheckoutBatch["take"],
+		"take over":  st.CheckoutBatch["take over"],
+		"poison":     st.CheckoutBatch["poison"],
 	}
 	for e, b := range st.Move {
 		batches[string(e)] = b

@@ -837,6 +837,30 @@ UPDATE dbq_task
           FETCH FIRST :limit ROWS ONLY)
    AND due <= {now};
 
+-- ==== CheckoutBatch lock expired ====
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
+-- a list, with ", " in between, of (:id, :fence)
+-- Runs after "Checkout see expired". Index: the primary key.
+SELECT /*+ INDEX(t dbq_task_pk) */
+       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.started, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== CheckoutBatch lock ready ====
+-- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked. At most 500 rows. {rows} is
+-- a list, with ", " in between, of (:id, :fence)
+-- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Index: the primary key.
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.due <= {now}
+   FOR UPDATE SKIP LOCKED;
+
 -- ==== CheckoutBatch poison ====
 -- Moves tasks whose attempts are exhausted to POISON, after their last lease expired. At most 500 rows.
 -- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
@@ -852,50 +876,8 @@ UPDATE dbq_task
    AND fence = :fence
    AND state = 1 /* PROCESSING */;
 
--- ==== CheckoutBatch skip expired ====
--- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
--- a list, with ", " in between, of (:id, :fence)
--- Runs after "Checkout see expired". Index: the primary key.
-SELECT /*+ INDEX(t dbq_task_pk) */
-       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-       t.started, t.payload_size, {now} AS now
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.state = 1 /* PROCESSING */
-   FOR UPDATE SKIP LOCKED;
-
--- ==== CheckoutBatch skip ready ====
--- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked. At most 500 rows. {rows} is
--- a list, with ", " in between, of (:id, :fence)
--- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
--- Index: the primary key.
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.due <= {now}
-   FOR UPDATE SKIP LOCKED;
-
--- ==== CheckoutBatch take expired ====
--- Takes over the candidates whose fence is unchanged. At most 500 rows.
--- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
--- has no due time to be sorted by.
-UPDATE dbq_task
-   SET was_due = -1,
-       attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
-       lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-       started = :begun,
-       fence = fence + 1,
-       lease_until = {now} + :lease,
-       holder = :holder,
-       taken = {now},
-       updated = {now}
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== CheckoutBatch take ready ====
--- Strategy cas: leases the candidates whose fence is unchanged. At most 500 rows.
+-- ==== CheckoutBatch take ====
+-- Leases the tasks that were found. At most 500 rows.
 -- Runs for locked tasks that were due, as arrays. Index: the primary key.
 UPDATE dbq_task
    SET state = 1 /* PROCESSING */,
@@ -911,6 +893,24 @@ UPDATE dbq_task
  WHERE id = :id
    AND fence = :fence
    AND due <= {now};
+
+-- ==== CheckoutBatch take over ====
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
+-- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
+-- has no due time to be sorted by.
+UPDATE dbq_task
+   SET was_due = -1,
+       attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
+       lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       started = :begun,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
 
 -- ==== CheckoutBatch win ====
 -- Keeps renewals off the tasks that are being taken over. At most 100 rows.

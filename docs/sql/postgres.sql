@@ -777,7 +777,8 @@ SELECT x.id, x.fence, x.size AS payload_size
  LIMIT :limit;
 
 -- ==== CheckoutBatch take expired ====
--- Takes over the candidates whose fence is unchanged. At most 5000 rows.
+-- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
+-- At most 5000 rows.
 -- Runs after "see expired". Index: the primary key.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (

@@ -154,7 +154,7 @@ BEGIN
 END;
 /
 
--- CheckoutBatch skip ready
+-- CheckoutBatch lock ready
 -- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
@@ -163,10 +163,10 @@ SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
    AND t.due <= {now}
    FOR UPDATE SKIP LOCKED;
 
--- CheckoutBatch skip ready row
+-- CheckoutBatch lock ready row
 {pair};
 
--- CheckoutBatch take ready
+-- CheckoutBatch take
 -- Runs for locked tasks that were due, as arrays. Index: the primary key.
 UPDATE {task}
    SET {leased_now}
@@ -174,7 +174,7 @@ UPDATE {task}
    AND fence = :fence
    AND due <= {now};
 
--- CheckoutBatch skip expired
+-- CheckoutBatch lock expired
 -- Runs after "Checkout see expired". Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */
        {columns},
@@ -184,10 +184,10 @@ SELECT /*+ INDEX(t {prefix}task_pk) */
    AND t.state = {PROCESSING}
    FOR UPDATE SKIP LOCKED;
 
--- CheckoutBatch skip expired row
+-- CheckoutBatch lock expired row
 {pair};
 
--- CheckoutBatch take expired
+-- CheckoutBatch take over
 -- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
 -- has no due time to be sorted by.
 UPDATE {task}
