@@ -49,9 +49,9 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 	case err != nil:
 		return err
 	case a.prefix != "":
-		return usagef("conform makes tables under prefixes of its own: leave out --prefix")
+		return usagef("conform gives its tables prefixes of its own: leave out --prefix")
 	case a.schema != "":
-		return usagef("conform makes its tables where the DSN leads: leave out --schema")
+		return usagef("conform creates its tables in the connection's own schema: leave out --schema")
 	}
 	targets, err := a.reportTargets(f.reports)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 func inKathmandu(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return dsn // the client that opens it says what is wrong
+		return dsn // opening it reports what is wrong
 	}
 	q := u.Query()
 	q.Set("timezone", "Asia/Kathmandu")
@@ -147,7 +147,7 @@ func (a *app) conformTarget() (t target, done func(), err error) {
 	if err != nil {
 		return t, nil, err
 	}
-	if t.isDefault { // nobody's queue: what is made here must not be found by `dbq stats`
+	if t.isDefault { // a default file left behind would look like a queue to `dbq stats`
 		dir, err := os.MkdirTemp("", "dbq-conform-")
 		if err != nil {
 			return t, nil, err
@@ -193,7 +193,8 @@ type reportTarget struct {
 	file   string // "" is stdout
 }
 
-// reportTargets reads --report, and sees to it that something goes to stdout. Mistakes are told before anything is run.
+// reportTargets reads --report, and adds a text report if nothing else goes to stdout. It checks what it can before the
+// suite runs.
 func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 	if a.json {
 		texts = append(texts, "json")
@@ -201,27 +202,24 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 	onStdout := 0
 	for _, text := range texts {
 		format, file, named := strings.Cut(text, "=")
-		if reportFormats[format] == nil {
+		info, err := os.Stat(filepath.Dir(file))
+		switch {
+		case reportFormats[format] == nil:
 			return nil, usagef("--report %s: the formats are text, json, junit and markdown, as in --report junit=FILE", text)
-		}
-		if named && file == "" {
+		case named && file == "":
 			return nil, usagef("--report %s: it names no file", text)
-		}
-		if folder := filepath.Dir(file); named {
-			if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-				return nil, usagef("--report %s: %q is not a folder", text, folder)
-			}
-		} else {
+		case named && (err != nil || !info.IsDir()):
+			return nil, usagef("--report %s: %q is not a folder", text, filepath.Dir(file))
+		case !named:
 			onStdout++
 		}
 		out = append(out, reportTarget{format, file})
 	}
-	switch onStdout {
-	case 0:
-		out = append(out, reportTarget{format: "text"})
-	case 1:
-	default:
+	if onStdout > 1 {
 		return nil, usagef("only one report can go to stdout: write --report FORMAT=FILE")
+	}
+	if onStdout == 0 {
+		out = append(out, reportTarget{format: "text"})
 	}
 	return out, nil
 }

@@ -31,7 +31,7 @@ func newDemo(a *app) *cobra.Command {
 	var f demoFlags
 	cmd := a.command("dbq demo", noArgs(""), func(ctx context.Context, _ []string) error {
 		if a.prefix != "" {
-			return usagef("the demo makes tables under a prefix of its own: leave out --prefix")
+			return usagef("the demo gives its tables a prefix of its own: leave out --prefix")
 		}
 		return (&demo{app: a, flags: f, show: newProgress(a.err), completed: map[uuid.UUID]int{}}).run(ctx)
 	})
@@ -104,7 +104,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	if !r.OK {
-		return failedf("the demo's result is not what it should be: see above")
+		return failedf("the results are not as expected: see above")
 	}
 	return nil
 }

@@ -296,9 +296,9 @@ func TestCompareFindsWhatIsWrong(t *testing.T) {
 		case "lost":
 			continue
 		case "doubled":
-			d.hear(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, 7))
+			d.report(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, 7))
 		}
-		d.hear(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, task.Fence))
+		d.report(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, task.Fence))
 		if err := q.Settle(ctx, task.Lease, end); err != nil {
 			t.Fatal(err)
 		}

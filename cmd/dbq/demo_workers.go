@@ -30,8 +30,8 @@ type demoProcess struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stderr tailBuffer
-	holds  chan demoTask // what it says that it holds
-	ended  chan struct{} // closed when it has ended, and all that it said was read
+	holds  chan demoTask // the task that it reported as held
+	ended  chan struct{} // closed when it has ended and its stdout was read
 	killed bool
 }
 
@@ -72,7 +72,7 @@ func (d *demo) runWorkers(ctx context.Context) error {
 		if done != last {
 			last, since = done, time.Now()
 		} else if time.Since(since) > demoStuck {
-			return failedf("nothing moved for %v, %d of %d tasks are done: the demo gives up", demoStuck, done, total)
+			return failedf("no progress for %v: %d of %d tasks are done; the demo stops", demoStuck, done, total)
 		}
 		select {
 		case <-ctx.Done():
@@ -90,7 +90,7 @@ func pace(files, workers int) (concurrency int, pause time.Duration) {
 	return concurrency, min(all/time.Duration(files), 150*time.Millisecond)
 }
 
-// start starts this very program as a worker. The DSN goes through the environment, as anybody can read a command line.
+// start starts this program as a worker. The DSN goes through the environment, because command lines are public.
 func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 	}
 	go func() {
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			d.hear(p, lines.Text())
+			d.report(p, lines.Text())
 		}
 		_ = p.cmd.Wait() // failure reports how it ended
 		close(p.ended)
@@ -127,8 +127,8 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 	return p, ctx.Err()
 }
 
-// hear reads a line of a worker: it holds a task, or was granted the completion of one.
-func (d *demo) hear(p *demoProcess, line string) {
+// report takes a line from a worker: it holds a task, or the database granted it a completion.
+func (d *demo) report(p *demoProcess, line string) {
 	var what, id string
 	var t demoTask
 	if _, err := fmt.Sscan(line, &what, &id, &t.fence); err != nil {
@@ -233,7 +233,7 @@ func (d *demo) stopWorkers() {
 	d.workers = nil
 }
 
-// What a worker says on its stdout begins with one of these words; a task's id and fence follow.
+// Lines on a worker's stdout begin with one of these words, followed by a task's id and fence.
 const (
 	demoHolds     = "holds"
 	demoCompleted = "completed"
@@ -282,7 +282,7 @@ func (w *demoWorker) run(ctx context.Context) error {
 	run := worker.Worker{
 		Queue: c.Queue(demoQueue), Handler: w, Concurrency: w.concurrency, Lease: demoLease, DrainTimeout: 2 * time.Second,
 		PollMin: 5 * time.Millisecond, PollMax: 100 * time.Millisecond, Logger: newLogger(w.app),
-		// The demo counts what the database granted to workers, and not only what it says in the end.
+		// The demo counts the completions that the database granted, not only the final states.
 		Observe: func(e worker.Observation) {
 			if e.Kind != worker.Recorded || e.Err != nil || e.State != dbq.StateCompleted {
 				return
@@ -310,7 +310,7 @@ func (w *demoWorker) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 		if err := w.say("%s %s %d", demoHolds, t.ID, t.Fence); err != nil {
 			return dbq.Failed(err)
 		}
-		select { // it is killed, unless it is told to stop
+		select { // until it is killed, or the demo stops
 		case <-w.stopping:
 			return dbq.RetryIn(0, errors.New("the demo was stopped"))
 		case <-ctx.Done():

@@ -17,15 +17,15 @@ const defaultDSN = "sqlite:dbq.db"
 // target is the database that a verb works on.
 type target struct {
 	dsn       string
-	isDefault bool   // nobody named one
+	isDefault bool   // none was given
 	file      string // the file of a SQLite database on disk
-	note      string // what the dialect wants people to know
+	note      string // what users of the dialect should know
 }
 
 // A scheme has two letters at least, so that C:\dbq.db is a file.
 var schemeStart = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+-]+:`)
 
-// givenDSN is the DSN as the user gave it, "" when nobody did. It may hold a password.
+// givenDSN is the DSN as the user gave it, or "". It may contain a password.
 func (a *app) givenDSN() string {
 	if a.dsn != "" {
 		return a.dsn
@@ -60,8 +60,7 @@ func isFile(given string) bool {
 		(!strings.Contains(given, "=") || strings.Contains(given, "?"))
 }
 
-// caution passes on what the dialect wants people to know. It is for after the database was opened: a failure is one
-// line.
+// caution prints the dialect's note. Call it after the database was opened: a failure is one line.
 func (a *app) caution(note string) {
 	if note != "" {
 		a.note("dbq: note: %s", note)
@@ -87,13 +86,13 @@ func (a *app) target() (target, error) {
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		return target{}, usagef("the DSN begins with none of the schemes that this dbq was built for: %s",
+		return target{}, usagef("the DSN's scheme is none of those that this dbq was built for: %s",
 			strings.Join(dialect.Schemes(), ", "))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if folder := filepath.Dir(t.file); t.file != "" {
 		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-			return t, usagef("the SQLite file %q cannot be there: %q is not a folder", t.file, folder)
+			return t, usagef("cannot use the SQLite file %q: %q is not a folder", t.file, folder)
 		}
 	}
 	return t, nil
@@ -110,7 +109,7 @@ func sqliteFile(dsn string) string {
 // sqliteSuffixes are what SQLite puts behind a file's name for the files that belong to it.
 var sqliteSuffixes = []string{"", "-wal", "-shm", "-journal"}
 
-// mustExist says what to do about a SQLite file that is not there; opening it would make an empty one.
+// mustExist refuses a SQLite file that does not exist, because opening it would create an empty one.
 func (t target) mustExist() error {
 	if t.file == "" {
 		return nil
@@ -118,9 +117,9 @@ func (t target) mustExist() error {
 	if _, err := os.Stat(t.file); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := fmt.Errorf("there is no database file %q: run `dbq migrate` to make it", t.file)
+	err := fmt.Errorf("there is no database file %q: run `dbq migrate` to create it", t.file)
 	if t.isDefault {
-		err = fmt.Errorf("there is no database here (%s): `dbq enqueue` or `dbq migrate` makes one, "+
+		err = fmt.Errorf("there is no database here (%s): `dbq enqueue` or `dbq migrate` creates one, "+
 			"--dsn or DBQ_DSN names another", t.file)
 	}
 	return &exitError{exitNotMigrated, err}

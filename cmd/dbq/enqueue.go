@@ -132,16 +132,16 @@ func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, er
 		return "", t, usagef("%s", jsonMistake(err))
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return "", t, usagef("something follows the JSON object")
+		return "", t, usagef("text follows the JSON object")
 	}
 	if l.Queue == "" {
-		return "", t, usagef("no queue: give the line one, or all of them by --queue")
+		return "", t, usagef("no queue: add one to the line, or give one for all lines with --queue")
 	}
 	t, err = l.task(flags)
 	return l.Queue, t, err
 }
 
-// jsonMistake says what is wrong with a line, in the line's own words.
+// jsonMistake explains a JSON error without the names of Go's types.
 func jsonMistake(err error) string {
 	var wrongType *json.UnmarshalTypeError
 	switch {
@@ -174,7 +174,7 @@ func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
 	}
 	if l.RunAt != "" {
 		if t.RunAt, err = time.Parse(time.RFC3339, l.RunAt); err != nil {
-			return t, usagef("the time %q is not like 2030-01-31T08:00:00Z", l.RunAt)
+			return t, usagef("the time %q does not have the form 2030-01-31T08:00:00Z", l.RunAt)
 		}
 	}
 	if t.Headers = maps.Clone(flags.Headers); t.Headers == nil {
@@ -189,7 +189,7 @@ func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
 func (l taskLine) payload() ([]byte, error) {
 	switch {
 	case l.Payload != nil && l.PayloadBase64 != nil:
-		return nil, usagef("both payload and payload_base64")
+		return nil, usagef("give payload or payload_base64, not both")
 	case l.PayloadBase64 != nil:
 		b, err := base64.StdEncoding.DecodeString(*l.PayloadBase64)
 		if err != nil {

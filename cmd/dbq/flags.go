@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// noArgs refuses arguments. hint says what may have been meant.
+// noArgs refuses arguments. hint suggests what may have been meant.
 func noArgs(hint string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -183,18 +183,14 @@ const completionTimeout = 2 * time.Second
 
 // completeBy makes a completion from names in the database. Without an answer in time it completes nothing.
 func (a *app) completeBy(names func(context.Context, *dbq.Client) ([]string, error)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begin string) (found []string, _ cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, _ []string, begin string) (found []string, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 		defer cancel()
-		if a.readDSNFile() != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		var all []string
+		err := a.readDSNFile()
+		if err == nil {
+			err = a.use(ctx, false, func(c *dbq.Client) (err error) { all, err = names(ctx, c); return err })
 		}
-		c, err := a.open(ctx, false)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer c.Close()
-		all, err := names(ctx, c)
 		for _, name := range all {
 			// A name that would act upon the terminal is not offered.
 			if err == nil && strings.HasPrefix(name, begin) && visible(name) == name {

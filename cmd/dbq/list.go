@@ -68,7 +68,7 @@ var taskListing = listing[dbq.Task]{
 	json: func(t dbq.Task) any { return viewOf(t) },
 }
 
-// when says what a task's times mean now.
+// when describes a task's times relative to now.
 func when(t dbq.Task, now time.Time) string {
 	switch {
 	case t.State == dbq.StateProcessing && t.LeaseUntil.After(now):

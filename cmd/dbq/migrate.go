@@ -33,7 +33,7 @@ func newMigrate(a *app) *cobra.Command {
 		text := fmt.Sprintf("upgraded dbq's tables in %s from version %d to %d", name, from, to)
 		switch from {
 		case to:
-			text = fmt.Sprintf("%s is at version %d already", name, to)
+			text = fmt.Sprintf("%s is already at version %d", name, to)
 		case 0:
 			text = fmt.Sprintf("made dbq's tables in %s, version %d", name, to)
 		}
@@ -49,11 +49,11 @@ func (a *app) printMigration(t target, name string) error {
 	if name == "" {
 		name = t.dsn
 	} else if strings.Contains(name, ":") {
-		return usagef("--dialect wants a name such as postgres or sqlite, not a DSN")
+		return usagef("--dialect takes a name such as postgres or sqlite, not a DSN")
 	}
 	d, err := dialect.Lookup(name)
 	if err != nil {
-		return usagef("this dbq knows no dialect %q, only %s", name, strings.Join(dialect.Schemes(), ", "))
+		return usagef("this dbq was built without a dialect %q; it has %s", name, strings.Join(dialect.Schemes(), ", "))
 	}
 	text, err := dbq.MigrationSQL(d.Dialect, a.options()...)
 	if err != nil {

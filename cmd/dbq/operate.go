@@ -127,12 +127,12 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 // confirm asks a person, and is an error unless the answer is yes.
 func (a *app) confirm(question string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
-		return usagef("this removes tasks for good: add --yes (`dbq list` with the same flags shows them)")
+		return usagef("this removes tasks permanently: add --yes (`dbq list` with the same flags shows them)")
 	}
 	fmt.Fprint(a.err, visible(question)+" [y/N] ")
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return failedf("nothing was done")
+		return failedf("cancelled: nothing was changed")
 	}
 	return nil
 }
@@ -170,10 +170,10 @@ func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) err
 		out.Failed = append(out.Failed, refusal{id, oneLine(err.Error())})
 		first = cmp.Or(first, err)
 		if code := exitCode(ctx, err, true); code != exitNotFound && code != exitState {
-			break // it is not about this task
+			break // the next task would fail, too
 		}
 	}
-	if op.json || first == nil || out.Changed > 0 { // else the error says it all
+	if op.json || first == nil || out.Changed > 0 { // otherwise the error is enough
 		if err := op.result(out, "%s %s", plural(out.Changed, "task"), op.past); err != nil {
 			return err
 		}

@@ -22,8 +22,8 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// result prints what a command did: a line for people, or with --json a document. Without one a script learns it from
-// the exit code.
+// result prints what a command did: a line, or with --json a document. A nil doc prints nothing then: the exit code is
+// enough.
 func (a *app) result(doc any, format string, args ...any) error {
 	switch {
 	case !a.json:

@@ -17,7 +17,7 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 // killGroup kills a program and what it started. It must not be called after Wait has returned: the number may be
-// somebody else's by then.
+// that of another process by then.
 func killGroup(cmd *exec.Cmd) error {
 	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {

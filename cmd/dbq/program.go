@@ -26,18 +26,19 @@ type programRunner struct {
 	argv  []string
 	env   []string // of every program; a task's own is added
 	quiet bool
-	*starter
+
 	maxAttempts int // caps a task's own number, when it is not 0
 
 	mu     sync.Mutex
+	thread chan<- func() // which starts programs; nil after stop
 	live   map[*exec.Cmd]bool
 	failed map[uuid.UUID]bool // tasks whose last attempt here failed
-	closed bool
+	killed bool
 }
 
 // newProgramRunner makes a runner. Stop it in the end.
 func newProgramRunner(a *app, argv, env []string, quiet bool) *programRunner {
-	return &programRunner{a: a, argv: argv, env: env, quiet: quiet, starter: newStarter(),
+	return &programRunner{a: a, argv: argv, env: env, quiet: quiet, thread: newThread(),
 		live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
 }
 
@@ -106,14 +107,24 @@ func judge(ctx context.Context, err error, stderr string) (name string, o dbq.Ou
 func (p *programRunner) start(cmd *exec.Cmd) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.thread == nil || p.killed {
 		return errors.New("dbq is stopping")
 	}
-	err := p.starter.start(cmd)
+	started := make(chan error)
+	p.thread <- func() { started <- cmd.Start() }
+	err := <-started
 	if err == nil {
 		p.live[cmd] = true
 	}
 	return err
+}
+
+// stop lets no other program start and, on Linux, ends those that run.
+func (p *programRunner) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.thread)
+	p.thread = nil
 }
 
 func (p *programRunner) forget(cmd *exec.Cmd) {
@@ -126,29 +137,29 @@ func (p *programRunner) forget(cmd *exec.Cmd) {
 func (p *programRunner) killAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
+	p.killed = true
 	for cmd := range p.live {
-		_ = killGroup(cmd) // one that has ended meanwhile is what we want
+		_ = killGroup(cmd) // it may have ended meanwhile
 	}
 }
 
-// stayIfKilled never returns after killAll: the process is about to end, and what it killed is no failure to be written
-// down.
+// stayIfKilled never returns after killAll: the process is about to end, and must not record the killed programs as
+// failed.
 func (p *programRunner) stayIfKilled() {
 	p.mu.Lock()
-	closed := p.closed
+	killed := p.killed
 	p.mu.Unlock()
-	if closed {
+	if killed {
 		select {}
 	}
 }
 
-// noteStopping tells a person what the signal they sent does.
+// noteStopping explains what the first signal does.
 func (p *programRunner) noteStopping(drain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.live); n > 0 {
-		p.a.note("stopping: %s may go on for up to %s; a second signal kills what runs",
+		p.a.note("stopping: %s may run for up to %s more; a second signal kills what still runs",
 			plural(n, "program"), formatDuration(drain))
 	}
 }

@@ -139,9 +139,9 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	w.Queue, w.Handler, w.Logger = c.Queue(w.queue), p, newLogger(w.app)
 	switch {
 	case w.Paused:
-		w.note("paused, until: dbq worker resume %s", w.ID)
+		w.note("paused; to start it: dbq worker resume %s", w.ID)
 	case paused != "" && !w.UntilEmpty:
-		w.note("%s, until: dbq queue resume %s", paused, w.queue)
+		w.note("%s; to resume it: dbq queue resume %s", paused, w.queue)
 	case !w.quiet && !w.UntilEmpty:
 		s := c.Info().Server
 		w.note("working on queue %q of %s %s as %s; Ctrl-C stops", w.queue, s.Product, s.Version, w.ID)
@@ -169,7 +169,7 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	return err
 }
 
-// pauseNotice says that the queue is paused, and why. It is "" when the queue is not.
+// pauseNotice reports that the queue is paused, and why. It is "" when the queue is not paused.
 func (w *work) pauseNotice(ctx context.Context, c *dbq.Client) (string, error) {
 	queues, err := admin.New(c).Queues(ctx)
 	i := slices.IndexFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == w.queue && q.Paused })
@@ -193,7 +193,7 @@ func (w *work) pausedVerdict(ctx context.Context, c *dbq.Client) error {
 	if err != nil || !left {
 		return err
 	}
-	return failedf("%s, and its tasks were left: dbq queue resume %s", paused, w.queue)
+	return failedf("%s, so its tasks did not run: dbq queue resume %s", paused, w.queue)
 }
 
 // anyTask reports whether the queue has a task in one of the states.
@@ -220,7 +220,7 @@ func (w *work) runWorker(ctx context.Context, c *dbq.Client) error {
 		case !errors.Is(e.Err, dbq.ErrDenied):
 			denied.Store(0)
 		case denied.Add(1) == deniedMost:
-			cancel(e.Err) // it will not change by itself, and nobody sees a worker that goes on trying
+			cancel(e.Err) // it will not change by itself, and a worker that keeps trying looks healthy
 		}
 	}
 	for {
@@ -244,8 +244,7 @@ func (w *work) runWorker(ctx context.Context, c *dbq.Client) error {
 	}
 }
 
-// newLogger logs to stderr what a person at the command line should know beside the results, such as a database that
-// cannot be reached.
+// newLogger logs warnings to stderr, such as that the database cannot be reached.
 func newLogger(a *app) *slog.Logger {
 	return slog.New(unprinted{slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})})
 }
