@@ -53,7 +53,8 @@ func DropTables(ctx context.Context, dsn string, opts ...Option) error {
 	return c.wrap("drop tables", "", uuid.Nil, c.store.DropTables(ctx))
 }
 
-// MigrationSQL is what Migrate would run on an empty database of this dialect, for a DBA to read and run.
+// MigrationSQL returns the statements that Migrate runs on an empty database of this dialect, with comments, for a DBA
+// to review and run.
 func MigrationSQL(d dialect.Dialect, opts ...Option) (string, error) {
 	cfg, err := newConfig("", opts)
 	if err != nil {

@@ -12,20 +12,22 @@ import (
 type Migration struct {
 	Version int
 	Title   string
-	// Compatible is the oldest version whose programs work with the tables after this step, such as the version before it
-	// for a step that adds a nullable column: they go on beside newer programs during a rolling deploy, and open. Zero is
-	// Version itself.
+	// Compatible is the oldest version whose programs work with the tables after this step. For a step that adds a
+	// nullable column it is the version before. Such programs open, and continue beside newer ones during a rolling
+	// deploy. Zero is Version itself.
 	Compatible int
 	Statements []string
+	// Comments explain the statement of the same index, in lines that begin with --. They are printed, never sent.
+	Comments []string
 }
 
-// ReadSchema reads the steps of a schema from the files of a folder, in order. A file's name is its step's version and
-// title, as in 001_tasks.sql; the versions are 0, 1, 2 and so on. Each statement ends with a semicolon at the end of a
-// line; a line that begins with -- is a comment. fill replaces what the dialect writes into the texts, see
-// Names.Filler; a statement that names {schema} is left out where Names has none.
+// ReadSchema reads the steps of a schema from the files of a folder, in order. The name of a file is the version and
+// the title of its step, as in 001_tasks.sql. Versions are 0, 1, 2 and so on. Each statement ends with a semicolon at
+// the end of a line. Lines that begin with -- are comments on the next statement. fill replaces the placeholders in the
+// texts; see Names.Filler. A statement with {schema} is left out if Names has none.
 //
-// A step that has been released never changes, so its file names no Go constant. ReadSchema panics when the files are
-// not as described, which is a mistake in the program.
+// A step that has been released never changes, so its file names no Go constant. ReadSchema panics if the files are not
+// as described, which is a programming error.
 func ReadSchema(files fs.FS, n Names, fill func(string) string) []Migration {
 	paths, err := fs.Glob(files, "schema/*.sql") // sorted
 	if err != nil {
@@ -43,33 +45,40 @@ func ReadSchema(files fs.FS, n Names, fill func(string) string) []Migration {
 		if err != nil {
 			panic(err)
 		}
-		for _, statement := range statementsIn(string(text)) {
-			if n.Schema != "" || !strings.Contains(statement, "{schema}") {
-				m.Statements = append(m.Statements, fill(statement))
-			}
-		}
+		m.read(string(text), func(statement string) (string, bool) {
+			return fill(statement), n.Schema != "" || !strings.Contains(statement, "{schema}")
+		})
 		out = append(out, m)
 	}
 	return out
 }
 
-// statementsIn splits a file of SQL into its statements, without their semicolons.
-func statementsIn(text string) (out []string) {
+// read splits a file of SQL into its statements, without their semicolons, and the comments before each. fill returns
+// the text of a statement and whether to keep it. The comments on one that is left out pass to the next.
+func (m *Migration) read(text string, fill func(string) (string, bool)) {
 	var lines []string
+	comments := ""
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "--") || len(lines) == 0 && strings.TrimSpace(line) == "" {
+		line = strings.TrimRight(line, " \r\n")
+		switch {
+		case strings.HasPrefix(line, "--"):
+			comments += line + "\n"
+		case len(lines) == 0 && line == "":
+		default:
+			lines = append(lines, strings.TrimSuffix(line, ";"))
+		}
+		if !strings.HasSuffix(line, ";") || strings.HasPrefix(line, "--") {
 			continue
 		}
-		line = strings.TrimRight(line, " \r\n")
-		end := strings.HasSuffix(line, ";")
-		if lines = append(lines, strings.TrimSuffix(line, ";")); end {
-			out, lines = append(out, strings.Join(lines, "\n")), nil
+		if statement, keep := fill(strings.Join(lines, "\n")); keep {
+			m.Statements, m.Comments = append(m.Statements, statement), append(m.Comments, comments)
+			comments = ""
 		}
+		lines = nil
 	}
 	if len(lines) > 0 {
 		panic("dialect: a statement of the schema has no semicolon: " + strings.Join(lines, "\n"))
 	}
-	return out
 }
 
 // tables are the tables and views that every schema has; {lease} is for engines that keep renewals apart.

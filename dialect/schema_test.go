@@ -18,9 +18,10 @@ func TestReadSchema(t *testing.T) {
 	names := Names{Prefix: "q_"}
 	got := ReadSchema(files, names, names.Filler())
 	want := []Migration{
-		{Version: 0, Title: "migration", Statements: []string{"CREATE TABLE q_migration (\n  version int)"}},
+		{Version: 0, Title: "migration", Statements: []string{"CREATE TABLE q_migration (\n  version int)"},
+			Comments: []string{"-- why\n"}},
 		{Version: 1, Title: "first step", Statements: []string{"CREATE TABLE q_task (a text DEFAULT ';')",
-			"CREATE INDEX q_x ON q_task (a)"}},
+			"CREATE INDEX q_x ON q_task (a)"}, Comments: []string{"", "-- an index\n"}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

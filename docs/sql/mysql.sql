@@ -12,13 +12,31 @@
 
 -- dbq's tables for mysql
 
-
 -- 0: migration
+
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
 -- 1: tasks
+
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- Keys are bytes (VARBINARY). The default collations treat 'Ab' and 'ab' as equal, and the binary collations that
+-- both products have ignore trailing spaces.
+--
+-- A row keeps its size when its state changes, so that InnoDB updates it in place. In a full page a row that grows
+-- makes InnoDB reorganize or split the page. Null takes no space in a row, so due_at, lease_end and taken_at are -1
+-- instead of null, and taken_by is padded with spaces to the length of a usual holder. The virtual columns due,
+-- lease_until, holder and taken show null and the name instead.
+--
+-- due_at is when a waiting task is due. In PROCESSING it is when the task was taken, minus 2^62. Otherwise it is -1.
+--
+-- lane orders the one index of the waiting and the other tasks of a queue: 0 for a task that may be due, 9 for a task
+-- in PROCESSING, and otherwise the state. Lane 9 is the last: on MariaDB a search for the last due time would
+-- otherwise read past the delete-marked entries of leased tasks.
 CREATE TABLE IF NOT EXISTS dbq_task (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
@@ -49,9 +67,15 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   UNIQUE KEY dbq_task_reference (reference, queue),
   KEY dbq_task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
+-- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
+-- without it.
 CREATE TABLE IF NOT EXISTS dbq_lease (
   id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
 ) ENGINE = InnoDB;
+
+-- The tasks as a person reads them: names of states, and times as timestamps.
 CREATE OR REPLACE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
@@ -66,12 +90,16 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
   CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result
   FROM dbq_task AS t;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
+
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE IF NOT EXISTS dbq_kv (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
@@ -81,6 +109,9 @@ CREATE TABLE IF NOT EXISTS dbq_kv (
   expires BIGINT,
   PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE IF NOT EXISTS dbq_attempt (
   task BINARY(16) NOT NULL,
   fence BIGINT NOT NULL,
@@ -94,6 +125,8 @@ CREATE TABLE IF NOT EXISTS dbq_attempt (
   PRIMARY KEY (task, fence),
   KEY dbq_attempt_ended (queue, ended)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW dbq_attempts AS
 SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
   '1970-01-01' + INTERVAL started MICROSECOND AS started,
@@ -108,6 +141,8 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
   FROM dbq_task AS t
  WHERE taken_at > 0 AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt AS a WHERE a.task = t.id AND a.fence = t.fence);
+
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE IF NOT EXISTS dbq_archive (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
@@ -137,6 +172,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   archived BIGINT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
@@ -167,25 +203,25 @@ SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60),
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 500 rows. {rows}
--- is a list, with ", " in between, of (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at,
--- TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + :delay), TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
--- UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), :reused * created, :payload_size,
--- :headers, :payload)
+-- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
 -- Runs for an enqueue, and for each part of a bulk one. Indexes: the primary key and task_reference find duplicates.
 -- IGNORE also cuts what is too long, silently: the lengths were checked before. A value may use the columns before
 -- it.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :queue, :reference, :kind, 0, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now},
+--   :reused * created, :payload_size, :headers, :payload)
 INSERT IGNORE INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence,
   payload_size, headers, payload)
 VALUES {rows};
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid. At most 500 rows. {rows} is a list,
--- with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at
--- AS SIGNED) AS run_at, CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY) AS result
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
 -- Runs for each batch of settlements, after "Batches lock settle". Index: the primary key. The servers assign from
 -- left to right and later expressions see the new values: state comes after what is computed from it.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at,
+--   CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY) AS result
 UPDATE ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
@@ -204,10 +240,11 @@ UPDATE ({rows}) AS d
        t.result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END;
 
 -- ==== Unlocked ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then. At most 500 rows.
--- {rows} is a list, with ", " in between, of :id
+-- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
 -- Runs when a batch of settlements met a locked task. Index: the primary key. It queries the fence, too: MySQL would
 -- walk all of a small table's primary key where it need not read rows.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -216,23 +253,24 @@ SELECT id
    FOR UPDATE SKIP LOCKED;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid. At most 500 rows.
--- {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- Runs for queues that keep no finished tasks. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 DELETE t
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
--- most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS
--- fence
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
 -- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
 -- heartbeat that wrote the task's row would fail a caller's transaction at REPEATABLE READ that completes the task
 -- (MariaDB), and would wait for one that has locked it. The assignments are written so that it does not matter whether
 -- one sees what the one before it has set.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
 SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
   FROM ({rows}) AS d
@@ -244,9 +282,10 @@ SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
        fence = GREATEST(dbq_lease.fence, t.fence);
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt. At most 500 rows. {rows} is a list,
--- with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Marks attempts as started, where a lease that expires must count as an attempt.
 -- Runs before a handler, where the checkout has not marked the attempt. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 UPDATE ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence
@@ -254,9 +293,10 @@ UPDATE ({rows}) AS d
  WHERE t.state = 1 /* PROCESSING */;
 
 -- ==== DropLeases ====
--- Removes the renewals of leases that were settled. At most 500 rows. {rows} is a list, with " UNION ALL " in
--- between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Removes the renewals of leases that were settled.
 -- Runs after settlements of tasks whose leases were renewed. Index: the primary key of leases.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 DELETE l
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -270,9 +310,10 @@ DELETE FROM dbq_lease
  LIMIT :limit;
 
 -- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction. At most 500 rows. {rows} is a list, with " UNION
--- ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result
+-- Stores an operator's reason, after Move in the same transaction.
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result
 UPDATE ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id
@@ -333,9 +374,10 @@ lane = 4;
 lane = 9;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 500 rows. {rows}
--- is a list, with ", " in between, of :id
+-- Reads the states of tasks, to find out whether a call whose connection died took effect.
 -- Runs after a lost connection. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE t.id IN ({rows});
@@ -544,18 +586,20 @@ SELECT min(x.due) AS due, {now} AS now
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv AS n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Record ====
--- Adds attempts to the history. At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :queue,
--- :attempt, :outcome, :started, :ended, :worker, :error)
+-- Adds attempts to the history.
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
 INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 VALUES {rows};
 
 -- ==== RecordLast ====
 -- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed. At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS
--- id, CAST(:error AS BINARY) AS error
+-- removed.
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, CAST(:error AS BINARY) AS error
 INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
@@ -582,9 +626,10 @@ DELETE FROM dbq_attempt
  LIMIT :limit;
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them. At most 500 rows. {rows} is
--- a list, with ", " in between, of :id
+-- Copies finished tasks into the archive, just before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 INSERT IGNORE INTO dbq_archive (
   id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end,
   taken_by, taken_at, created, updated, payload_size, headers, payload, result, archived)
@@ -853,9 +898,10 @@ DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- ==== CheckoutBatch lock expired ====
--- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
--- a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
 -- Runs after "Checkout see expired". Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.started, {now} AS now
@@ -865,10 +911,11 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE SKIP LOCKED;
 
 -- ==== CheckoutBatch lock ready ====
--- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked. At most 500 rows. {rows} is
--- a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
 -- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.due_at AS was_due, {now} AS now
@@ -878,16 +925,19 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE SKIP LOCKED;
 
 -- ==== CheckoutBatch payloads ====
--- Reads the large payloads of the tasks that fit. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Reads the large payloads of the tasks that fit.
 -- Runs when tasks of a checkout have large payloads. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, payload
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== CheckoutBatch poison ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease expired. At most 500 rows. {rows} is a
--- list, with ", " in between, of :id
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
 -- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 4 /* POISON */,
        due_at = -1,
@@ -899,8 +949,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== CheckoutBatch take ====
--- Leases the tasks that were found. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Leases the tasks that were found.
 -- Runs for locked tasks that were due. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 1 /* PROCESSING */,
        due_at = :now - 4611686018427387904,
@@ -914,10 +966,11 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== CheckoutBatch take over ====
--- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
--- {rows} is a list, with ", " in between, of :id
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
 -- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The servers assign
 -- from left to right: each value comes after what is computed from it.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET due_at = :now - 4611686018427387904,
        attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
@@ -931,9 +984,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== CheckoutBatch try lock expired ====
--- On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails. At most 500 rows. {rows} is a
--- list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
 -- On TiDB instead of "CheckoutBatch lock expired".
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.started, {now} AS now
@@ -943,9 +997,10 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE NOWAIT;
 
 -- ==== CheckoutBatch try lock ready ====
--- On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails. At most 500 rows. {rows} is a
--- list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
 -- On TiDB instead of "CheckoutBatch lock ready".
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.due_at AS was_due, {now} AS now
@@ -955,11 +1010,12 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE NOWAIT;
 
 -- ==== CheckoutBatch win ====
--- Keeps renewals off the tasks that are being taken over. At most 500 rows. {rows} is a list, with " UNION ALL " in
--- between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Keeps renewals off the tasks that are being taken over.
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover
 -- both write the lease's row, and so find each other, also on different nodes of a cluster: a takeover puts the next
 -- fence there, if no renewal under the task's fence is valid, and a renewal gives up when it meets a higher fence.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
 SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
   FROM ({rows}) AS d
@@ -973,19 +1029,21 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
          :now + :lease, dbq_lease.keep_until);
 
 -- ==== CheckoutBatch won ====
--- Finds those that no renewal came first for. At most 500 rows. {rows} is a list, with " UNION ALL " in between, of
--- SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Finds those that no renewal came first for.
 -- Runs after "CheckoutBatch win". Index: the primary key of leases.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT l.id
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY)
        ON l.id = d.id AND l.fence = d.fence + 1;
 
 -- ==== Batches complete uniform ====
--- Settle for tasks under one fence that complete without a result. At most 500 rows. {rows} is a list, with ", " in
--- between, of :id
+-- Settle for tasks under one fence that complete without a result.
 -- Runs for tasks of one checkout that completed without a result. Index: the primary key. A list of ids takes half
 -- the time of a list of SELECTs.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 2 /* COMPLETED */,
        due_at = -1,
@@ -997,9 +1055,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND state = 1 /* PROCESSING */;
 
 -- ==== Batches extended ====
--- Reads which leases Extend has renewed. At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT
--- CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Reads which leases Extend has renewed.
 -- Runs after Extend. Indexes: the primary keys of tasks and leases.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.fence
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -1008,27 +1067,31 @@ SELECT t.id, t.fence
        ON l.id = t.id AND l.fence = t.fence;
 
 -- ==== Batches insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads. At most 500 rows. {rows} is a
--- list, with ", " in between, of (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay),
--- :now, :now, :payload_size, :headers, :payload)
+-- Insert for new rows without a reference that share all but their ids and payloads.
 -- Runs for a bulk enqueue of new tasks that share most values, after a query for the time: it takes the server 8
 -- microseconds to read three times the text of the clock, for each row of a list.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :payload_size,
+--   :headers, :payload)
 INSERT INTO dbq_task (
   id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload_size, headers, payload)
 VALUES {rows};
 
 -- ==== Batches inserted ====
--- Reads which rows of Insert are there afterwards. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Reads which rows of Insert are there afterwards.
 -- Runs after an insert that added some of its tasks and not all: it returns those that are there. Index: the primary
 -- key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== Batches lock remove ====
--- Locks and returns the rows of Remove, if it found fewer than it was given and was undone. At most 500 rows. {rows}
--- is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Locks and returns the rows of Remove, if it found fewer than it was given and was undone.
 -- Runs when Remove removed fewer tasks than it was given, and was undone. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.fence
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -1036,10 +1099,10 @@ SELECT t.id, t.fence
    FOR UPDATE;
 
 -- ==== Batches lock settle ====
--- Locks the rows that Settle will change, and returns them with the states that they will have. At most 500 rows.
--- {rows} is a list, with " UNION ALL " in between, of SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state
--- AS state, coalesce(:at, :after) AS again
+-- Locks the rows that Settle will change, and returns them with the states that they will have.
 -- Runs before Settle, which cannot return what it changes. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
 SELECT t.id, t.fence,
        CASE
          WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
@@ -1052,8 +1115,10 @@ SELECT t.id, t.fence,
 
 -- ==== Batches lock uniform ====
 -- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
--- undone. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- undone.
 -- Runs when "Batches complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1063,18 +1128,20 @@ SELECT id
    FOR UPDATE;
 
 -- ==== Batches started ====
--- Reads which attempts Start has marked. At most 500 rows. {rows} is a list, with " UNION ALL " in between, of SELECT
--- CAST(:id AS BINARY(16)) AS id, :fence AS fence
+-- Reads which attempts Start has marked.
 -- Runs after Start. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.fence
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.started = 1;
 
 -- ==== Movable purge ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs before Purge, which cannot return what it removes. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1083,9 +1150,10 @@ SELECT id
    FOR UPDATE;
 
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1094,9 +1162,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
    FOR UPDATE;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1105,9 +1174,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
    FOR UPDATE;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1116,9 +1186,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
    FOR UPDATE;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1127,9 +1198,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
    FOR UPDATE;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
@@ -1138,16 +1210,20 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
    FOR UPDATE;
 
 -- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- A finished or parked task is removed.
 -- Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 DELETE t
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
 -- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- A failed task will not be retried.
 -- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 4 /* POISON */,
        due_at = -1,
@@ -1158,9 +1234,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
--- between, of :id
+-- A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 0 /* CREATED */,
        due_at = {now},
@@ -1173,8 +1250,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- A task is parked before it runs.
 -- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 3 /* ERROR */,
        due_at = -1,
@@ -1185,8 +1264,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- A poisoned task is parked for inspection.
 -- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 3 /* ERROR */,
        due_at = -1,
@@ -1197,9 +1278,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
--- with ", " in between, of :id
+-- The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 3 /* ERROR */,
        due_at = -1,

@@ -14,8 +14,9 @@
 
 -- dbq's tables for oracle
 
-
 -- 0: migration
+
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
   version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL,
   compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
@@ -25,6 +26,14 @@ END;
 /
 
 -- 1: tasks
+
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- Oracle has no partial indexes, but an index has no entry for a key whose columns are all null. The ready_ columns
+-- are null together with due, and busy_queue is null unless the task is leased. payload_size and result_size are null
+-- for no payload and no result, since Oracle stores an empty BLOB and null alike. was_due is the due time that a
+-- leased task had.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -58,6 +67,10 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
+-- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
+-- without it.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   CONSTRAINT dbq_lease_pk PRIMARY KEY (id)
@@ -65,20 +78,29 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- A reference is unique within its queue. The queue is null without a reference: a key of a null reference and a
+-- queue would allow one such task in each queue.
 BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref
   ON dbq_task (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- For checkouts: one ordered search for each priority.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_ready
   ON dbq_task (ready_queue, ready_priority, due, ready_id) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- For searches of expired leases: the leased tasks.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_busy ON dbq_task (busy_queue) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- The tasks as a person reads them: names of states, and times as timestamps.
 BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS
 SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR''
@@ -97,6 +119,7 @@ SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
@@ -104,6 +127,9 @@ SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) -
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
+
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
@@ -116,6 +142,9 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
   task RAW(16) NOT NULL,
   fence NUMBER(19) NOT NULL,
@@ -131,10 +160,13 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_att_ended ON dbq_attempt (queue, ended)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
 BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_attempts AS
 SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, ''SECOND'') AS started,
@@ -152,6 +184,8 @@ UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -182,6 +216,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
@@ -236,10 +271,11 @@ END;
 /
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 100 rows.
+-- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
 -- Runs for an enqueue, and for each part of a bulk one, in blocks of a few sizes. Indexes: the primary key and task_ref
 -- find duplicates. Only PL/SQL can leave out a row whose key is taken, wait for another transaction that is about to
 -- take it, and keep the surrounding transaction usable.
+-- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
 BEGIN
@@ -259,9 +295,10 @@ END;
 /
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid. At most 500 rows.
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
 -- Runs for each batch of settlements, as arrays, after "Batches lock". Index: the primary key. Each expression sees the
 -- row as it was.
+-- At most 500 rows.
 UPDATE dbq_task
    SET due = CASE
          WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL
@@ -288,29 +325,31 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== Unlocked ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then. At most 500 rows.
--- {rows} is a list, with ", " in between, of :id
+-- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
 -- Runs when a batch of settlements met a locked task. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id
   FROM dbq_task t
  WHERE t.id IN ({rows})
    FOR UPDATE SKIP LOCKED;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid. At most 500 rows.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- Runs for queues that keep no finished tasks, as arrays, after "Batches lock". Index: the primary key.
+-- At most 500 rows.
 DELETE FROM dbq_task
  WHERE id = :id
    AND fence = :fence
    AND state = 1 /* PROCESSING */;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
--- most 100 rows.
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
 -- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
 -- heartbeat that wrote the task's row would fail a caller's SERIALIZABLE transaction that completes the task
 -- (ORA-08177), and would wait for one that has locked it.
+-- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
 BEGIN
@@ -336,9 +375,10 @@ END;
 /
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt. At most 500 rows.
+-- Marks attempts as started, where a lease that expires must count as an attempt.
 -- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "Batches lock". Index: the
 -- primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET started = 1
  WHERE id = :id
@@ -346,8 +386,9 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== DropLeases ====
--- Removes the renewals of leases that were settled. At most 500 rows.
+-- Removes the renewals of leases that were settled.
 -- Runs after settlements of tasks whose leases were renewed, as arrays. Index: the primary key of leases.
+-- At most 500 rows.
 DELETE FROM dbq_lease
  WHERE id = :id
    AND fence = :fence;
@@ -360,8 +401,9 @@ DELETE FROM dbq_lease
    AND ROWNUM <= :limit;
 
 -- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction. At most 500 rows.
+-- Stores an operator's reason, after Move in the same transaction.
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET result = :result,
        result_size = :result_size
@@ -394,9 +436,10 @@ SELECT t.id
  OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 500 rows. {rows}
--- is a list, with ", " in between, of :id
+-- Reads the states of tasks, to find out whether a call whose connection died took effect.
 -- Runs after a lost connection. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM dbq_task t
  WHERE t.id IN ({rows});
@@ -532,8 +575,9 @@ SELECT MIN(due) AS due, {now} AS now
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Record ====
--- Adds attempts to the history. At most 100 rows.
+-- Adds attempts to the history.
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+-- At most 100 rows.
 BEGIN
   -- for each row:
   BEGIN
@@ -546,9 +590,10 @@ END;
 
 -- ==== RecordLast ====
 -- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed. At most 500 rows.
+-- removed.
 -- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
 -- removed. Indexes: the primary keys of tasks and attempts.
+-- At most 500 rows.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
@@ -575,10 +620,11 @@ DELETE FROM dbq_attempt
    AND ROWNUM <= :limit;
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them. At most 500 rows. {rows} is
--- a list, with ", " in between, of :id
+-- Copies finished tasks into the archive, just before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys of
 -- tasks and of the archive.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 INSERT INTO dbq_archive (
   id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
   lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
@@ -838,9 +884,10 @@ UPDATE dbq_task
    AND due <= {now};
 
 -- ==== CheckoutBatch lock expired ====
--- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked. At most 500 rows. {rows} is
--- a list, with ", " in between, of (:id, :fence)
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
 -- Runs after "Checkout see expired". Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */
        t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
@@ -851,10 +898,11 @@ SELECT /*+ INDEX(t dbq_task_pk) */
    FOR UPDATE SKIP LOCKED;
 
 -- ==== CheckoutBatch lock ready ====
--- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked. At most 500 rows. {rows} is
--- a list, with ", " in between, of (:id, :fence)
+-- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
 -- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows})
@@ -862,8 +910,9 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
    FOR UPDATE SKIP LOCKED;
 
 -- ==== CheckoutBatch poison ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease expired. At most 500 rows.
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
 -- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 4 /* POISON */,
        fence = fence + 1,
@@ -877,8 +926,9 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== CheckoutBatch take ====
--- Leases the tasks that were found. At most 500 rows.
+-- Leases the tasks that were found.
 -- Runs for locked tasks that were due, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 1 /* PROCESSING */,
        was_due = due,
@@ -895,9 +945,10 @@ UPDATE dbq_task
    AND due <= {now};
 
 -- ==== CheckoutBatch take over ====
--- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
 -- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
 -- has no due time to be sorted by.
+-- At most 500 rows.
 UPDATE dbq_task
    SET was_due = -1,
        attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
@@ -913,11 +964,12 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== CheckoutBatch win ====
--- Keeps renewals off the tasks that are being taken over. At most 100 rows.
+-- Keeps renewals off the tasks that are being taken over.
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
 -- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
 -- fence is valid, and a renewal gives up when it meets a higher fence. Each writes the row that is there now, whatever
 -- its queries have seen.
+-- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
 BEGIN
@@ -940,8 +992,9 @@ END;
 /
 
 -- ==== CheckoutBatch won ====
--- Finds those that no renewal came first for. At most 100 rows.
+-- Finds those that no renewal came first for.
 -- Runs after "CheckoutBatch win". Index: the primary key of leases.
+-- At most 100 rows.
 SELECT l.id
   FROM dbq_lease l
  WHERE 1 = 0
@@ -949,8 +1002,9 @@ SELECT l.id
     OR l.id = :id AND l.fence = :fence + 1;
 
 -- ==== Batches extended ====
--- Reads which leases Extend has renewed. At most 100 rows.
+-- Reads which leases Extend has renewed.
 -- Runs after Extend. Indexes: the primary keys of tasks and leases.
+-- At most 100 rows.
 SELECT t.id, t.fence
   FROM dbq_task t, dbq_lease l
  WHERE l.id = t.id
@@ -961,8 +1015,9 @@ SELECT t.id, t.fence
         OR t.id = :id AND t.fence = :fence);
 
 -- ==== Batches inserted ====
--- Reads which rows of Insert are there afterwards. At most 100 rows.
+-- Reads which rows of Insert are there afterwards.
 -- Runs after each block of an enqueue. Index: the primary key.
+-- At most 100 rows.
 SELECT id
   FROM dbq_task
  WHERE 1 = 0
@@ -970,10 +1025,11 @@ SELECT id
     OR id = :id;
 
 -- ==== Batches lock ====
--- Locks and returns the rows that Settle, Remove or Start will change. At most 500 rows. {rows} is a list, with ", "
--- in between, of (:id, :fence)
+-- Locks and returns the rows that Settle, Remove or Start will change.
 -- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
 -- ids, so that two batches do not wait for each other in a circle.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows})
@@ -982,17 +1038,19 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
    FOR UPDATE;
 
 -- ==== Batches settled ====
--- Reads the new states of the rows that Settle has changed. At most 500 rows. {rows} is a list, with ", " in between,
--- of (:id, :fence)
+-- Reads the new states of the rows that Settle has changed.
 -- Runs after Settle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows});
 
 -- ==== Movable purge ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs before Purge, whose arrays return nothing. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id
   FROM dbq_task
  WHERE id IN ({rows})
@@ -1001,10 +1059,11 @@ SELECT id
    FOR UPDATE;
 
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
@@ -1014,10 +1073,11 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
@@ -1027,10 +1087,11 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
@@ -1040,10 +1101,11 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
@@ -1053,10 +1115,11 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of :id
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
@@ -1066,15 +1129,17 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows.
+-- A finished or parked task is removed.
 -- Runs after Purgeable, as arrays. Index: the primary key.
+-- At most 500 rows.
 DELETE FROM dbq_task
  WHERE id = :id
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
 -- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows.
+-- A failed task will not be retried.
 -- Runs after Movable, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 4 /* POISON */,
        due = NULL,
@@ -1085,8 +1150,9 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 500 rows.
+-- A failed task becomes due again, and its attempts start over.
 -- Runs after Movable, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 0 /* CREATED */,
        due = {now},
@@ -1099,8 +1165,9 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows.
+-- A task is parked before it runs.
 -- Runs after Movable, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
@@ -1111,8 +1178,9 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 500 rows.
+-- A poisoned task is parked for inspection.
 -- Runs after Movable, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
@@ -1123,8 +1191,9 @@ UPDATE dbq_task
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows.
+-- The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable, as arrays. Index: the primary key.
+-- At most 500 rows.
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,

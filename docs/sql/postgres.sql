@@ -12,12 +12,22 @@
 
 -- dbq's tables for postgres
 
-
 -- 0: migration
+
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL);
 
 -- 1: tasks
+
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- A task that may become due has a due time; every other row has none. One partial index (task_ready) serves checkout
+-- in all states, and ended tasks are only in the indexes of their id, their reference and, unless completed,
+-- task_failed. lease_until is in no index, so that no index is written for a lease. Leased tasks are found by
+-- updated, the time at which they were taken (task_busy). was_due is the due time that a leased task had. Keys
+-- compare byte by byte (COLLATE "C"). The columns are ordered by size, so that none is padded.
 CREATE TABLE dbq_task (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
@@ -42,6 +52,10 @@ CREATE TABLE dbq_task (
   result bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+
+-- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
+-- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
+-- without it. The table is narrow and has one index, so that a renewal is a small write in place.
 CREATE TABLE dbq_lease (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
@@ -49,10 +63,21 @@ CREATE TABLE dbq_lease (
   keep_until bigint NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+
+-- A reference is unique within its queue.
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
+
+-- For checkouts: one ordered search for each priority.
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
+
+-- For searches of expired leases: the leased tasks, by when they were taken.
 CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1;
+
+-- For operators: the tasks in ERROR and POISON.
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
+
+-- The tasks as a person reads them: names of states, and times as timestamps. result is text if it is
+-- valid UTF-8, and escaped otherwise; the pattern is that of UTF-8 without NUL, which text cannot contain.
 CREATE VIEW dbq_tasks AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -62,13 +87,22 @@ SELECT id, queue, reference, kind,
     coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)
     END / 1e6) AS lease_until, holder, to_timestamp(taken / 1e6) AS taken,
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
-  headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result
+  headers, octet_length(payload) AS payload_bytes, CASE
+    WHEN encode(result, 'hex') ~ (
+      '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
+      '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
+    THEN convert_from(result, 'UTF8')
+    ELSE encode(result, 'escape') END AS result
   FROM dbq_task t;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
+
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE dbq_kv (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -77,6 +111,9 @@ CREATE TABLE dbq_kv (
   updated bigint NOT NULL,
   expires bigint,
   PRIMARY KEY (kind, name));
+
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE dbq_attempt (
   task uuid NOT NULL,
   fence bigint NOT NULL,
@@ -88,18 +125,33 @@ CREATE TABLE dbq_attempt (
   worker varchar(200) NOT NULL,
   error bytea,
   PRIMARY KEY (task, fence));
+
 CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
+
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
+-- error is text if it is valid UTF-8, and escaped otherwise.
 CREATE VIEW dbq_attempts AS
 SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timestamp(ended / 1e6) AS ended,
-  worker, queue, fence, encode(error, 'escape') AS error
-  FROM dbq_attempt
-UNION ALL SELECT id, attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
-  to_timestamp(taken / 1e6), to_timestamp(updated / 1e6), regexp_replace(holder, '#[^#]*$', ''), queue, fence,
-  CASE WHEN state <> 2 THEN encode(result, 'escape') END
-  FROM dbq_task t
- WHERE taken IS NOT NULL AND state IN (2, 3, 4)
-   AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence);
+  worker, queue, fence, CASE
+    WHEN encode(error, 'hex') ~ (
+      '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
+      '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
+    THEN convert_from(error, 'UTF8')
+    ELSE encode(error, 'escape') END AS error
+  FROM (
+    SELECT task, attempt, outcome, started, ended, worker, queue, fence, error
+      FROM dbq_attempt
+    UNION ALL
+    SELECT id, attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
+      taken, updated, regexp_replace(holder, '#[^#]*$', ''), queue, fence, CASE WHEN state <> 2 THEN result END
+      FROM dbq_task t
+     WHERE taken IS NOT NULL AND state IN (2, 3, 4)
+       AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence)
+  ) ended_attempt;
+
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
@@ -122,10 +174,11 @@ SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq migration ' || coalesce(current_schema(), '') || ' ' || CAST(:name AS text), 0));
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 5000 rows.
+-- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
 -- Runs for each enqueue. Arrays come through unnest, one row for each task. ON CONFLICT DO NOTHING leaves out a row
 -- whose id (primary key) or reference (index task_reference) is taken. The fence of a reused id begins at the clock,
 -- above every fence that the id had before.
+-- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority,
                     max_attempts, due, created, updated, headers, payload)
@@ -140,10 +193,11 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid. At most 5000 rows.
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
 -- Runs for attempts that ended in different ways, or under different fences. OFFSET 0 hides the length of the arrays
 -- from the planner, which would rather scan a small table for a long array than look each row up. state + 0 keeps it
 -- from driving the join from the index task_busy. Index: the primary key, once for each row.
+-- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 UPDATE dbq_task t
    SET state = CASE WHEN d.state = 3 /* ERROR */ AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts
@@ -169,16 +223,18 @@ UPDATE dbq_task t
 RETURNING t.id, t.fence, t.state;
 
 -- ==== Unlocked ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then. At most 5000 rows.
+-- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
 -- Runs when a batch had to wait too long for a locked row, to settle the others. Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id
   FROM dbq_task t
  WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
    FOR UPDATE SKIP LOCKED;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid. At most 5000 rows.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- Runs where tasks that complete are not kept. Index: the primary key.
+-- At most 5000 rows.
 DELETE FROM dbq_task t
  USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
@@ -191,11 +247,11 @@ DELETE FROM dbq_task t
 RETURNING t.id, t.fence;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
--- most 5000 rows.
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Runs at each heartbeat of a worker, for all leases that it holds. It writes the table lease alone, and in the order
 -- of ids, so that no two wait for each other. A row with a higher fence is a takeover's and stays. Index: the primary
 -- keys of both tables.
+-- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
 SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
@@ -215,8 +271,9 @@ ON CONFLICT (id) DO UPDATE
 RETURNING l.id, l.fence;
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt. At most 5000 rows.
+-- Marks attempts as started, where a lease that expires must count as an attempt.
 -- Runs when a worker begins tasks that it had checked out ahead. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET started = 1
   FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
@@ -227,8 +284,9 @@ UPDATE dbq_task t
 RETURNING t.id, t.fence;
 
 -- ==== DropLeases ====
--- Removes the renewals of leases that were settled. At most 5000 rows.
+-- Removes the renewals of leases that were settled.
 -- Runs after the settlement. Index: the primary key of lease.
+-- At most 5000 rows.
 DELETE FROM dbq_lease l
  USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
@@ -248,8 +306,9 @@ DELETE FROM dbq_lease
           LIMIT :limit));
 
 -- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction. At most 5000 rows.
+-- Stores an operator's reason, after Move in the same transaction.
 -- Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET result = d.result
   FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
@@ -299,8 +358,9 @@ SELECT x.id
  WHERE x.id < :before;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 5000 rows.
+-- Reads the states of tasks, to find out whether a call whose connection died took effect.
 -- Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]));
@@ -460,9 +520,10 @@ SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)),
        set_config('synchronous_commit', 'off', true);
 
 -- ==== Record ====
--- Adds attempts to the history. At most 5000 rows.
+-- Adds attempts to the history.
 -- Runs in the transaction of an operator's event, for attempts that the tasks' rows do not say any more. One that is
 -- there is left out.
+-- At most 5000 rows.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.ended, d.worker, d.error
   FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
@@ -472,9 +533,10 @@ ON CONFLICT DO NOTHING;
 
 -- ==== RecordLast ====
 -- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed. At most 5000 rows.
+-- removed.
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
+-- At most 5000 rows.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
@@ -507,9 +569,10 @@ DELETE FROM dbq_attempt
           LIMIT :limit));
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them. At most 5000 rows.
+-- Copies finished tasks into the archive, just before the same transaction removes them.
 -- Runs before the Move purge of the same transaction, where tasks are to be archived. Index: the primary key. The
 -- columns are named, since a later version may add to them.
+-- At most 5000 rows.
 INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
                        max_attempts, lapses, started, queue, reference, kind, holder, headers, payload, result,
                        archived)
@@ -778,8 +841,8 @@ SELECT x.id, x.fence, x.size AS payload_size
 
 -- ==== CheckoutBatch take expired ====
 -- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
--- At most 5000 rows.
 -- Runs after "see expired". Index: the primary key.
+-- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (
   SELECT t.id, t.fence, t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
@@ -856,8 +919,9 @@ SELECT done.*
   FROM done;
 
 -- ==== CheckoutBatch take ready ====
--- Strategy cas: leases the candidates whose fence is unchanged. At most 5000 rows.
+-- Strategy cas: leases the candidates whose fence is unchanged.
 -- Runs after "see ready". Index: the primary key.
+-- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (
   SELECT t.id, t.fence
@@ -886,8 +950,9 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
           t.payload, t.result, t.was_due, clock.now;
 
 -- ==== Batches complete uniform ====
--- Settle for tasks under one fence that complete without a result. At most 5000 rows.
+-- Settle for tasks under one fence that complete without a result.
 -- Runs instead of Settle for attempts under one fence: most tasks complete in their first. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 2 /* COMPLETED */,
        due = NULL,
@@ -904,9 +969,10 @@ UPDATE dbq_task t
 RETURNING t.id;
 
 -- ==== Batches insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads. At most 5000 rows.
+-- Insert for new rows without a reference that share all but their ids and payloads.
 -- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
 -- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
+-- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:priority AS smallint),
@@ -916,8 +982,9 @@ SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:p
        (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
 
 -- ==== Batches remove uniform ====
--- Remove for tasks under one fence. At most 5000 rows.
+-- Remove for tasks under one fence.
 -- Runs instead of Remove for attempts under one fence. Index: the primary key.
+-- At most 5000 rows.
 DELETE FROM dbq_task t
  WHERE t.id = ANY (CAST((
          SELECT CAST(:id AS uuid[])
@@ -929,9 +996,10 @@ DELETE FROM dbq_task t
 RETURNING t.id;
 
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
@@ -941,9 +1009,10 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
@@ -953,9 +1022,10 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
@@ -965,9 +1035,10 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
@@ -977,9 +1048,10 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 5000 rows.
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
 -- each other in a circle. Index: the primary key.
+-- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
@@ -989,16 +1061,18 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Move purge ====
--- A finished or parked task is removed. At most 5000 rows.
+-- A finished or parked task is removed.
 -- Index: the primary key.
+-- At most 5000 rows.
 DELETE FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
 RETURNING t.id;
 
 -- ==== Move quarantine ====
--- A failed task will not be retried. At most 5000 rows.
+-- A failed task will not be retried.
 -- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 4 /* POISON */,
        due = NULL,
@@ -1009,8 +1083,9 @@ UPDATE dbq_task t
    AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 5000 rows.
+-- A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 0 /* CREATED */,
        due = {now},
@@ -1023,8 +1098,9 @@ UPDATE dbq_task t
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reject ====
--- A task is parked before it runs. At most 5000 rows.
+-- A task is parked before it runs.
 -- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 3 /* ERROR */,
        due = NULL,
@@ -1035,8 +1111,9 @@ UPDATE dbq_task t
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 5000 rows.
+-- A poisoned task is parked for inspection.
 -- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 3 /* ERROR */,
        due = NULL,
@@ -1047,8 +1124,9 @@ UPDATE dbq_task t
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 5000 rows.
+-- The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 3 /* ERROR */,
        due = NULL,

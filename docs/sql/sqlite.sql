@@ -12,12 +12,26 @@
 
 -- dbq's tables for sqlite
 
-
 -- 0: migration
+
+-- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version INTEGER PRIMARY KEY, title TEXT NOT NULL, compatible INTEGER NOT NULL, applied INTEGER NOT NULL) STRICT;
 
 -- 1: tasks
+
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- The row id is SQLite's own: rows lie in the order of insertion, and the indexes carry 8 bytes instead of 16.
+--
+-- A row keeps its size when its task is taken and completed, so that it is written in place, without a payload that
+-- has pages of its own. taken_by is padded with spaces to the length of a usual holder. lease_until is set where due
+-- becomes null, and the padding grows again where lease_until becomes null. taken_at has its full width from the
+-- start. The virtual columns holder and taken show null and the name instead.
+--
+-- A task that may become due has a due time; every other row has none. One partial index (task_ready) serves checkout
+-- in all states.
 CREATE TABLE dbq_task (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -41,11 +55,22 @@ CREATE TABLE dbq_task (
   headers TEXT,
   payload BLOB,
   result BLOB) STRICT;
+
 CREATE UNIQUE INDEX dbq_task_id ON dbq_task (id);
+
+-- A reference is unique within its queue.
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
+
+-- For checkouts: one ordered search for each priority.
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
+
+-- For searches of expired leases: the leased tasks.
 CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1;
+
+-- For operators: the tasks in ERROR and POISON.
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
+
+-- The tasks as a person reads them: names of states, and times as timestamps.
 CREATE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -58,11 +83,15 @@ SELECT lower(hex(id)) AS id, queue, reference, kind,
   strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
   headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result
   FROM dbq_task;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
+
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE dbq_kv (
   kind TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -71,6 +100,9 @@ CREATE TABLE dbq_kv (
   updated INTEGER NOT NULL,
   expires INTEGER,
   PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
+
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE dbq_attempt (
   task BLOB NOT NULL,
   fence INTEGER NOT NULL,
@@ -82,7 +114,10 @@ CREATE TABLE dbq_attempt (
   worker TEXT NOT NULL,
   error BLOB,
   PRIMARY KEY (task, fence)) STRICT;
+
 CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
+
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE VIEW dbq_attempts AS
 SELECT lower(hex(task)) AS task, attempt, outcome,
   strftime('%Y-%m-%d %H:%M:%f', started / 1e6, 'unixepoch') AS started,
@@ -96,6 +131,8 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
   FROM dbq_task AS t
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt AS a WHERE a.task = t.id AND a.fence = t.fence);
+
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE dbq_archive (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -120,7 +157,9 @@ CREATE TABLE dbq_archive (
   payload BLOB,
   result BLOB,
   archived INTEGER NOT NULL) STRICT;
+
 CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
@@ -136,10 +175,10 @@ BEGIN IMMEDIATE;
 CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error. At most 500 rows. {rows}
--- is a list, with ", " in between, of (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers,
--- :payload, :reused)
+-- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
 -- Runs for each part of a bulk enqueue. Indexes: task_id and task_reference find duplicates.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused)
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
 SELECT d.column1, :queue, d.column2, d.column3, 0 /* CREATED */, d.column4, d.column5,
@@ -150,10 +189,11 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid. At most 500 rows. {rows} is a list,
--- with ", " in between, of (:id, :fence, :state, :at, :after, :uncount, :result)
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
 -- Runs for each batch of settlements. Index: task_id. A plus before a column keeps the planner from searching by it:
 -- without them it walks the tasks in PROCESSING, or all of them, and looks each one up in the list.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence, :state, :at, :after, :uncount, :result)
 UPDATE dbq_task
    SET state = CASE
          WHEN d.column3 = 3 /* ERROR */ AND coalesce(d.column4, d.column5) IS NOT NULL
@@ -175,9 +215,10 @@ UPDATE dbq_task
 RETURNING id, fence, state;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid. At most 500 rows.
--- {rows} is a list, with ", " in between, of (:id, :fence)
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
 -- Runs for queues that keep no finished tasks. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 DELETE FROM dbq_task
  WHERE rowid IN (
    SELECT t.rowid
@@ -186,9 +227,10 @@ DELETE FROM dbq_task
 RETURNING id, fence;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task. At
--- most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence)
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Runs once for each heartbeat of a worker, for all of its tasks. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 UPDATE dbq_task
    SET lease_until = {now} + :lease
   FROM (VALUES {rows}) AS d
@@ -198,9 +240,10 @@ UPDATE dbq_task
 RETURNING id, fence;
 
 -- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt. At most 500 rows. {rows} is a list,
--- with ", " in between, of (:id, :fence)
+-- Marks attempts as started, where a lease that expires must count as an attempt.
 -- Runs before a handler, where the checkout has not marked the attempt. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 UPDATE dbq_task
    SET started = 1
   FROM (VALUES {rows}) AS d
@@ -210,9 +253,10 @@ UPDATE dbq_task
 RETURNING id, fence;
 
 -- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction. At most 500 rows. {rows} is a list, with ", " in
--- between, of (:id, :result)
+-- Stores an operator's reason, after Move in the same transaction.
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :result)
 UPDATE dbq_task
    SET result = d.column2
   FROM (VALUES {rows}) AS d
@@ -252,9 +296,10 @@ SELECT t.id
  LIMIT 1 OFFSET :offset;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect. At most 500 rows. {rows}
--- is a list, with ", " in between, of (:id)
+-- Reads the states of tasks, to find out whether a call whose connection died took effect.
 -- Runs after a lost connection. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1;
@@ -380,18 +425,21 @@ SELECT min(due) AS due, {now} AS now
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = 'pause' AND name = :queue);
 
 -- ==== Record ====
--- Adds attempts to the history. At most 500 rows. {rows} is a list, with ", " in between, of (:id, :fence, :queue,
--- :attempt, :outcome, :started, :ended, :worker, :error)
+-- Adds attempts to the history.
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 VALUES {rows}
 ON CONFLICT DO NOTHING;
 
 -- ==== RecordLast ====
 -- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id, :error)
+-- removed.
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. The rtrim
 -- leaves what is up to the last # of a holder: it cuts off at the end all characters but that one. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :error)
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
 SELECT t.id, t.fence, t.queue, t.attempt + (t.state = 0 /* CREATED */),
        CASE t.state WHEN 0 /* CREATED */ THEN 'released'
@@ -421,9 +469,10 @@ DELETE FROM dbq_attempt
     LIMIT :limit);
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them. At most 500 rows. {rows} is
--- a list, with ", " in between, of (:id)
+-- Copies finished tasks into the archive, just before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 INSERT INTO dbq_archive (
   id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until,
   taken_by, taken_at, created, updated, headers, payload, result, archived)
@@ -521,16 +570,19 @@ UPDATE OR FAIL dbq_task
    AND (due, id) <= (:was_due, :id);
 
 -- ==== CheckoutBatch payloads ====
--- Reads the large payloads of the tasks that fit. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- Reads the large payloads of the tasks that fit.
 -- Runs when tasks of a checkout have payloads larger than their share of its budget. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT t.id, t.payload
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- ==== CheckoutBatch take over ====
--- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON. At most 500 rows.
--- {rows} is a list, with ", " in between, of (:id, :fence)
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
 -- Runs for the tasks that "Checkout expired" returned. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
 UPDATE dbq_task
    SET state = CASE
          WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN 4 /* POISON */
@@ -571,8 +623,9 @@ RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, la
           payload, length(payload) AS payload_size, {now} AS now;
 
 -- ==== Batches complete one ====
--- Settle for a single task that completes without a result. At most 1 rows.
+-- Settle for a single task that completes without a result.
 -- Runs for a single task. Index: task_id.
+-- At most 1 rows.
 UPDATE dbq_task
    SET state = 2 /* COMPLETED */,
        due = NULL,
@@ -585,11 +638,12 @@ UPDATE dbq_task
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Batches complete uniform ====
--- Settle for tasks under one fence that complete without a result. At most 500 rows. {rows} is a list, with ", " in
--- between, of :id
+-- Settle for tasks under one fence that complete without a result.
 -- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
 -- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
 -- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 UPDATE dbq_task
    SET state = 2 /* COMPLETED */,
        due = NULL,
@@ -602,8 +656,9 @@ UPDATE dbq_task
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Batches insert one ====
--- Insert for a single row. At most 1 rows.
+-- Insert for a single row.
 -- Runs for a single task. Indexes: as for Insert.
+-- At most 1 rows.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
 VALUES (
@@ -612,8 +667,9 @@ VALUES (
 ON CONFLICT DO NOTHING;
 
 -- ==== Batches insert one new ====
--- Insert for a single new row without a reference. At most 1 rows.
+-- Insert for a single new row without a reference.
 -- Runs for a single task without a reference, whose id is new.
+-- At most 1 rows.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 VALUES (
@@ -621,9 +677,10 @@ VALUES (
   coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload);
 
 -- ==== Batches insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads. At most 500 rows. {rows} is a
--- list, with ", " in between, of (:id, :payload)
+-- Insert for new rows without a reference that share all but their ids and payloads.
 -- Runs for a bulk enqueue whose values can be bound once, not for each row.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :payload)
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
@@ -632,8 +689,10 @@ SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts
 
 -- ==== Batches lock uniform ====
 -- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
--- undone. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- undone.
 -- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 SELECT id
   FROM dbq_task
  WHERE id IN ({rows})
@@ -641,25 +700,29 @@ SELECT id
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Batches remove one ====
--- Remove for a single task. At most 1 rows.
+-- Remove for a single task.
 -- Runs for a single task. Index: task_id.
+-- At most 1 rows.
 DELETE FROM dbq_task
  WHERE id = :id
    AND +fence = :fence
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Batches remove uniform ====
--- Remove for tasks under one fence. At most 500 rows. {rows} is a list, with ", " in between, of :id
+-- Remove for tasks under one fence.
 -- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
 DELETE FROM dbq_task
  WHERE id IN ({rows})
    AND +fence = :fence
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
@@ -671,9 +734,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
@@ -685,9 +749,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
@@ -699,9 +764,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
@@ -713,9 +779,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move. At most 500 rows. {rows} is a list, with ",
--- " in between, of (:id)
+-- Locks and returns the tasks that the Move of the same event will move.
 -- Runs first in the transaction of an operator's call. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
@@ -727,8 +794,10 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Move purge ====
--- A finished or parked task is removed. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- A finished or parked task is removed.
 -- Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 DELETE FROM dbq_task
  WHERE dbq_task.rowid IN (
    SELECT t.rowid
@@ -738,8 +807,10 @@ DELETE FROM dbq_task
 RETURNING id;
 
 -- ==== Move quarantine ====
--- A failed task will not be retried. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- A failed task will not be retried.
 -- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 UPDATE dbq_task
    SET state = 4 /* POISON */,
        due = NULL,
@@ -753,9 +824,10 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over. At most 500 rows. {rows} is a list, with ", " in
--- between, of (:id)
+-- A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 UPDATE dbq_task
    SET state = 0 /* CREATED */,
        due = {now},
@@ -771,8 +843,10 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move reject ====
--- A task is parked before it runs. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- A task is parked before it runs.
 -- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
@@ -786,8 +860,10 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection. At most 500 rows. {rows} is a list, with ", " in between, of (:id)
+-- A poisoned task is parked for inspection.
 -- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
@@ -801,9 +877,10 @@ UPDATE dbq_task
    AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked. At most 500 rows. {rows} is a list,
--- with ", " in between, of (:id)
+-- The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,

@@ -89,12 +89,15 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	return p.b.String(), p.err
 }
 
-// commentLines is a text as lines of SQL comment of at most 118 columns.
-func commentLines(text string) string {
-	lines, line := "", "--"
+// commentLines returns a text as lines of SQL comment of at most 118 columns.
+func commentLines(text string) string { return wrapped(text, "--") }
+
+// wrapped returns a text as lines of at most 118 columns that begin with prefix and a space.
+func wrapped(text, prefix string) string {
+	lines, line := "", prefix
 	for word := range strings.FieldsSeq(text) {
 		if len(line)+1+len(word) > 118 {
-			lines, line = lines+line+"\n", "--"
+			lines, line = lines+line+"\n", prefix
 		}
 		line += " " + word
 	}
@@ -191,12 +194,18 @@ func (p *printer) batch(name, comment string, b dialect.Batch) {
 	if b.SQL == "" {
 		p.err = fmt.Errorf("%s: %q has no text", p.engine, name)
 	}
-	how, text := fmt.Sprintf(" At most %d rows.", b.Max), b.SQL
+	rows, text := fmt.Sprintf("-- At most %d rows.\n", b.Max), b.SQL
 	switch {
 	case strings.HasPrefix(b.Sep, "\n"): // a row has lines of its own
 		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Sep+b.Row, 1)
 	case b.Row != "":
-		how += fmt.Sprintf(" {rows} is a list, with %q in between, of %s", b.Sep, b.Row)
+		row := stateDigit.ReplaceAllStringFunc(p.now.ReplaceAllLiteralString(b.Row, "{now}"), named)
+		rows = fmt.Sprintf("-- {rows} is a list of at most %d of these, separated by %q:\n%s\n",
+			b.Max, b.Sep, wrapped(row, "--  "))
 	}
-	p.text(name, comment+how, text)
+	body := strings.TrimLeft(leadingComments.ReplaceAllString(text, ""), "\n")
+	p.text(name, comment, leadingComments.FindString(text)+rows+body)
 }
+
+// leadingComments are the lines of comment that a text begins with.
+var leadingComments = regexp.MustCompile(`^(?:--.*\n)*`)

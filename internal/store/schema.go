@@ -121,14 +121,18 @@ func (s *Store) DropTables(ctx context.Context) error {
 	})
 }
 
-// MigrationSQL is what Migrate would run on an empty database of a dialect, for a DBA to read and run.
+// MigrationSQL returns the statements that Migrate runs on an empty database of a dialect, with their comments.
 func MigrationSQL(d dialect.Dialect, names dialect.Names) (string, error) {
 	s := sqlrun.NewSession(d, dialect.Pool{}, dialect.Server{}, names)
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- dbq's tables for %s\n\n", d.Name())
+	fmt.Fprintf(&b, "-- dbq's tables for %s\n", d.Name())
 	for _, m := range d.Migrations(names) {
 		fmt.Fprintf(&b, "\n-- %d: %s\n", m.Version, m.Title)
-		for _, st := range m.Statements {
+		for i, st := range m.Statements {
+			b.WriteString("\n")
+			if i < len(m.Comments) {
+				b.WriteString(m.Comments[i])
+			}
 			b.WriteString(dialect.Terminated(st))
 		}
 		if m.Version == 0 {
@@ -138,7 +142,7 @@ func MigrationSQL(d dialect.Dialect, names dialect.Names) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(dialect.Terminated(set))
+		b.WriteString("\n" + dialect.Terminated(set))
 	}
 	return b.String(), nil
 }

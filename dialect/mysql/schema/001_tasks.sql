@@ -1,4 +1,19 @@
--- Tasks, their renewed leases, and a view for people.
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- Keys are bytes (VARBINARY). The default collations treat 'Ab' and 'ab' as equal, and the binary collations that
+-- both products have ignore trailing spaces.
+--
+-- A row keeps its size when its state changes, so that InnoDB updates it in place. In a full page a row that grows
+-- makes InnoDB reorganize or split the page. Null takes no space in a row, so due_at, lease_end and taken_at are -1
+-- instead of null, and taken_by is padded with spaces to the length of a usual holder. The virtual columns due,
+-- lease_until, holder and taken show null and the name instead.
+--
+-- due_at is when a waiting task is due. In PROCESSING it is when the task was taken, minus 2^62. Otherwise it is -1.
+--
+-- lane orders the one index of the waiting and the other tasks of a queue: 0 for a task that may be due, 9 for a task
+-- in PROCESSING, and otherwise the state. Lane 9 is the last: on MariaDB a search for the last due time would
+-- otherwise read past the delete-marked entries of leased tasks.
 
 CREATE TABLE IF NOT EXISTS {task} (
   id BINARY(16) NOT NULL PRIMARY KEY,
@@ -31,12 +46,14 @@ CREATE TABLE IF NOT EXISTS {task} (
   KEY {prefix}task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
--- A row counts until keep_until: a renewal may end before the lease in the task's row,
--- which would be valid again without it.
+-- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
+-- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
+-- without it.
 CREATE TABLE IF NOT EXISTS {lease} (
   id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
+-- The tasks as a person reads them: names of states, and times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,

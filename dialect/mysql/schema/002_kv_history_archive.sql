@@ -1,5 +1,5 @@
--- Key/value records shared by all clients, the history of attempts, and the archive.
-
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE IF NOT EXISTS {kv} (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
@@ -10,6 +10,8 @@ CREATE TABLE IF NOT EXISTS {kv} (
   PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE IF NOT EXISTS {attempt} (
   task BINARY(16) NOT NULL,
   fence BIGINT NOT NULL,
@@ -24,6 +26,7 @@ CREATE TABLE IF NOT EXISTS {attempt} (
   KEY {prefix}attempt_ended (queue, ended)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW {attempts} AS
 SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
   '1970-01-01' + INTERVAL started MICROSECOND AS started,
@@ -39,6 +42,7 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken_at > 0 AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
 
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE IF NOT EXISTS {archive} (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,

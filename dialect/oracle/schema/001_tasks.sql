@@ -1,4 +1,10 @@
--- Tasks, their renewed leases, and a view for people.
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- Oracle has no partial indexes, but an index has no entry for a key whose columns are all null. The ready_ columns
+-- are null together with due, and busy_queue is null unless the task is leased. payload_size and result_size are null
+-- for no payload and no result, since Oracle stores an empty BLOB and null alike. was_due is the due time that a
+-- leased task had.
 
 CREATE TABLE {task} (
   id RAW(16) NOT NULL,
@@ -31,21 +37,27 @@ CREATE TABLE {task} (
   CONSTRAINT {prefix}task_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
--- A row counts until keep_until: a renewal may end before the lease in the task's row,
--- which would be valid again without it.
+-- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
+-- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
+-- without it.
 CREATE TABLE {lease} (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
+-- A reference is unique within its queue. The queue is null without a reference: a key of a null reference and a
+-- queue would allow one such task in each queue.
 CREATE UNIQUE INDEX {owner}task_ref
   ON {task} (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16;
 
+-- For checkouts: one ordered search for each priority.
 CREATE INDEX {owner}task_ready
   ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16;
 
+-- For searches of expired leases: the leased tasks.
 CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 
+-- The tasks as a person reads them: names of states, and times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS
 SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'

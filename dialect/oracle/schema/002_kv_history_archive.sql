@@ -1,5 +1,5 @@
--- Key/value records shared by all clients, the history of attempts, and the archive.
-
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE {kv} (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
@@ -10,6 +10,8 @@ CREATE TABLE {kv} (
   CONSTRAINT {prefix}kv_pk PRIMARY KEY (kind, name)
 );
 
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE {attempt} (
   task RAW(16) NOT NULL,
   fence NUMBER(19) NOT NULL,
@@ -25,6 +27,7 @@ CREATE TABLE {attempt} (
 
 CREATE INDEX {owner}att_ended ON {attempt} (queue, ended);
 
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW {attempts} AS
 SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, 'SECOND') AS started,
@@ -40,6 +43,7 @@ UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
 
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE {archive} (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,

@@ -1,4 +1,11 @@
--- Tasks, their renewed leases, and a view for people.
+-- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
+-- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+--
+-- A task that may become due has a due time; every other row has none. One partial index (task_ready) serves checkout
+-- in all states, and ended tasks are only in the indexes of their id, their reference and, unless completed,
+-- task_failed. lease_until is in no index, so that no index is written for a lease. Leased tasks are found by
+-- updated, the time at which they were taken (task_busy). was_due is the due time that a leased task had. Keys
+-- compare byte by byte (COLLATE "C"). The columns are ordered by size, so that none is padded.
 
 CREATE TABLE {task} (
   id uuid PRIMARY KEY,
@@ -25,9 +32,9 @@ CREATE TABLE {task} (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
--- Narrow and with one index, so that a renewal is a small write in place.
--- A row counts until keep_until: a renewal may end before the lease in the task's row,
--- which would be valid again without it.
+-- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
+-- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
+-- without it. The table is narrow and has one index, so that a renewal is a small write in place.
 CREATE TABLE {lease} (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
@@ -36,14 +43,20 @@ CREATE TABLE {lease} (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+-- A reference is unique within its queue.
 CREATE UNIQUE INDEX {prefix}task_reference ON {task} (reference, queue) WHERE reference IS NOT NULL;
 
+-- For checkouts: one ordered search for each priority.
 CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL;
 
+-- For searches of expired leases: the leased tasks, by when they were taken.
 CREATE INDEX {prefix}task_busy ON {task} (queue, updated) WHERE state = 1;
 
+-- For operators: the tasks in ERROR and POISON.
 CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) WHERE state >= 3;
 
+-- The tasks as a person reads them: names of states, and times as timestamps. result is text if it is
+-- valid UTF-8, and escaped otherwise; the pattern is that of UTF-8 without NUL, which text cannot contain.
 CREATE VIEW {tasks} AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -53,5 +66,10 @@ SELECT id, queue, reference, kind,
     coalesce((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)
     END / 1e6) AS lease_until, holder, to_timestamp(taken / 1e6) AS taken,
   to_timestamp(created / 1e6) AS created, to_timestamp(updated / 1e6) AS updated,
-  headers, octet_length(payload) AS payload_bytes, encode(result, 'escape') AS result
+  headers, octet_length(payload) AS payload_bytes, CASE
+    WHEN encode(result, 'hex') ~ (
+      '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
+      '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
+    THEN convert_from(result, 'UTF8')
+    ELSE encode(result, 'escape') END AS result
   FROM {task} t;

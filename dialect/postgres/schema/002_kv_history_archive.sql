@@ -1,5 +1,5 @@
--- Key/value records shared by all clients, the history of attempts, and the archive.
-
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE {kv} (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -9,6 +9,8 @@ CREATE TABLE {kv} (
   expires bigint,
   PRIMARY KEY (kind, name));
 
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE {attempt} (
   task uuid NOT NULL,
   fence bigint NOT NULL,
@@ -23,15 +25,26 @@ CREATE TABLE {attempt} (
 
 CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
 
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
+-- error is text if it is valid UTF-8, and escaped otherwise.
 CREATE VIEW {attempts} AS
 SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timestamp(ended / 1e6) AS ended,
-  worker, queue, fence, encode(error, 'escape') AS error
-  FROM {attempt}
-UNION ALL SELECT id, attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
-  to_timestamp(taken / 1e6), to_timestamp(updated / 1e6), regexp_replace(holder, '#[^#]*$', ''), queue, fence,
-  CASE WHEN state <> 2 THEN encode(result, 'escape') END
-  FROM {task} t
- WHERE taken IS NOT NULL AND state IN (2, 3, 4)
-   AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
+  worker, queue, fence, CASE
+    WHEN encode(error, 'hex') ~ (
+      '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
+      '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
+    THEN convert_from(error, 'UTF8')
+    ELSE encode(error, 'escape') END AS error
+  FROM (
+    SELECT task, attempt, outcome, started, ended, worker, queue, fence, error
+      FROM {attempt}
+    UNION ALL
+    SELECT id, attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
+      taken, updated, regexp_replace(holder, '#[^#]*$', ''), queue, fence, CASE WHEN state <> 2 THEN result END
+      FROM {task} t
+     WHERE taken IS NOT NULL AND state IN (2, 3, 4)
+       AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence)
+  ) ended_attempt;
 
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));

@@ -1,5 +1,5 @@
--- Key/value records shared by all clients, the history of attempts, and the archive.
-
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- write checks version. A record is void after expires.
 CREATE TABLE {kv} (
   kind TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -9,6 +9,8 @@ CREATE TABLE {kv} (
   expires INTEGER,
   PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
 
+-- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- last one of a task that was removed.
 CREATE TABLE {attempt} (
   task BLOB NOT NULL,
   fence INTEGER NOT NULL,
@@ -23,6 +25,7 @@ CREATE TABLE {attempt} (
 
 CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
 
+-- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE VIEW {attempts} AS
 SELECT lower(hex(task)) AS task, attempt, outcome,
   strftime('%Y-%m-%d %H:%M:%f', started / 1e6, 'unixepoch') AS started,
@@ -37,6 +40,7 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
 
+-- Tasks that retention has moved out of the task table. dbq never removes a row of it.
 CREATE TABLE {archive} (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
