@@ -104,7 +104,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
 	pool := dialect.Pool{Write: write, Read: read, Patience: max(busy, leastPatience)}
-	pool.Share = (&together{pool: pool}).share
+	pool.Share = (&groupCommit{pool: pool}).share
 	return pool, nil
 }
 

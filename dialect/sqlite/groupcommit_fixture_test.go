@@ -15,25 +15,25 @@ import (
 	"modernc.org/sqlite"
 )
 
-// sharers is a file whose changes are shared, with a table for them.
-type sharers struct {
+// groupFixture is a database file with a table, whose changes are committed in groups.
+type groupFixture struct {
 	t       *testing.T
 	path    string
 	pool    dialect.Pool
-	all     *together
+	group   *groupCommit
 	commits atomic.Int64
-	refuse  atomic.Int64 // so many commits are refused
+	refuse  atomic.Int64 // how many of the next commits are refused
 	inserts atomic.Int64
 	during  func(insert int64) // runs in the middle of each insert; set before there is one
 	callers sync.WaitGroup
 }
 
-func newSharers(t *testing.T) *sharers {
+func newGroup(t *testing.T) *groupFixture {
 	t.Helper()
 	t.Parallel()
-	s := &sharers{t: t, path: filepath.Join(t.TempDir(), "shared.db")}
+	s := &groupFixture{t: t, path: filepath.Join(t.TempDir(), "shared.db")}
 	s.pool = openFile(t, s.path, "")
-	s.all = &together{pool: s.pool}
+	s.group = &groupCommit{pool: s.pool}
 	s.exec("CREATE TABLE t (id TEXT PRIMARY KEY, size INTEGER) STRICT")
 	one, err := s.pool.Write.Conn(t.Context())
 	if err != nil {
@@ -62,7 +62,7 @@ func newSharers(t *testing.T) *sharers {
 	return s
 }
 
-func (s *sharers) exec(text string) {
+func (s *groupFixture) exec(text string) {
 	s.t.Helper()
 	if _, err := s.pool.Write.ExecContext(s.t.Context(), text); err != nil {
 		s.t.Fatalf("%v\n%s", err, text)
@@ -82,14 +82,14 @@ func (a *answers) of(id string) (err error, there bool) {
 	return err, there
 }
 
-// call has a caller for each id insert it, in order: each has joined before the next one comes.
-func (s *sharers) call(ctx context.Context, a *answers, ids ...string) {
+// call starts a caller for each id, which inserts it. Each has joined before the next one starts.
+func (s *groupFixture) call(ctx context.Context, a *answers, ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
 		before := s.joined()
 		s.callers.Go(func() {
 			args := []any{id, strings.Repeat("x", sizeIn(id))}
-			touched, ok, err := s.all.share(ctx, "INSERT INTO t VALUES (?, length(?))", args)
+			touched, ok, err := s.group.share(ctx, "INSERT INTO t VALUES (?, length(?))", args)
 			if err == nil && (touched != 1 || !ok) {
 				err = fmt.Errorf("touched %d rows, %t", touched, ok)
 			}
@@ -101,26 +101,26 @@ func (s *sharers) call(ctx context.Context, a *answers, ids ...string) {
 	}
 }
 
-// sizeIn is the size of a value that an id asks for, as in "a 1000".
+// sizeIn returns the size of the value that an id asks for, as in "a 1000".
 func sizeIn(id string) (n int) {
 	_, size, _ := strings.Cut(id, " ")
 	_, _ = fmt.Sscan(size, &n) // most ask for none
 	return n
 }
 
-// joined is how many lead or wait.
-func (s *sharers) joined() int {
-	s.all.mu.Lock()
-	defer s.all.mu.Unlock()
-	n := len(s.all.waiting)
-	if s.all.led {
+// joined returns the number of callers that lead or wait.
+func (s *groupFixture) joined() int {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	n := len(s.group.waiting)
+	if s.group.led {
 		n++
 	}
 	return n
 }
 
-// held has the writing connection, until it is let go.
-func (s *sharers) held() (letGo func()) {
+// holdConn takes the writing connection until it is released.
+func (s *groupFixture) holdConn() (release func()) {
 	s.t.Helper()
 	one, err := s.pool.Write.Conn(s.t.Context())
 	if err != nil {
@@ -129,21 +129,21 @@ func (s *sharers) held() (letGo func()) {
 	return func() { one.Close() }
 }
 
-// shareOneCommit lets callers who wait go on, and fails unless all of them are done by a single commit.
-func (s *sharers) shareOneCommit(a *answers, letGo func(), ids ...string) {
+// wantOneCommit releases the connection, and fails unless a single commit completes all waiting callers.
+func (s *groupFixture) wantOneCommit(a *answers, release func(), ids ...string) {
 	s.t.Helper()
 	before := s.commits.Load()
-	letGo()
+	release()
 	s.callers.Wait()
 	a.allGood(s.t, ids...)
-	s.has(ids...)
+	s.wantRows(ids...)
 	if n := s.commits.Load() - before; n != 1 {
 		s.t.Errorf("%d commits instead of 1", n)
 	}
 }
 
-// has fails unless the table has just these ids.
-func (s *sharers) has(want ...string) {
+// wantRows fails unless the table has exactly these ids.
+func (s *groupFixture) wantRows(want ...string) {
 	s.t.Helper()
 	count := func(query string, args ...any) (n int) {
 		if err := s.pool.Write.QueryRowContext(s.t.Context(), query, args...).Scan(&n); err != nil {
@@ -189,15 +189,15 @@ func (a *answers) allGood(t *testing.T, ids ...string) {
 
 func newAnswers() *answers { return &answers{all: map[string]error{}} }
 
-// callAlone has one caller, and waits for it.
-func (s *sharers) callAlone(a *answers, id string) {
-	_, _, err := s.all.share(s.t.Context(), "INSERT INTO t VALUES (?, 0)", []any{id})
+// callAlone inserts an id and waits for the result.
+func (s *groupFixture) callAlone(a *answers, id string) {
+	_, _, err := s.group.share(s.t.Context(), "INSERT INTO t VALUES (?, 0)", []any{id})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all[id] = err
 }
 
-func (s *sharers) onConn(f func(on *conn)) {
+func (s *groupFixture) onConn(f func(on *conn)) {
 	s.t.Helper()
 	one, err := s.pool.Write.Conn(s.t.Context())
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *sharers) onConn(f func(on *conn)) {
 	}
 }
 
-// isCommitting says that what failed may have happened.
+// isCommitting reports whether the change may have been committed in spite of the error.
 func isCommitting(err error) bool {
 	var tx *dialect.TxError
 	return errors.As(err, &tx) && tx.Committing

@@ -13,17 +13,17 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestCallersWhoWaitShareACommit(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
-	letGo := s.held()
+func TestGroupCommitOfWaitingCallers(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
+	release := s.holdConn()
 	ids := numbered(50, "%d")
 	s.call(t.Context(), a, ids...)
-	s.shareOneCommit(a, letGo, ids...)
+	s.wantOneCommit(a, release, ids...)
 }
 
-// A caller that is alone pays for nothing that others would need.
-func TestACallerAloneBeginsNoTransaction(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
+// A lone caller does not pay for what only a group needs.
+func TestGroupCommitLoneCallerBeginsNoTransaction(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
 	ids := numbered(5, "%d")
 	for _, id := range ids {
 		s.callAlone(a, id)
@@ -36,24 +36,24 @@ func TestACallerAloneBeginsNoTransaction(t *testing.T) {
 	})
 }
 
-func TestASharedTransactionIsBounded(t *testing.T) {
+func TestGroupCommitIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		ids     []string
 		commits int64
 	}{
-		"callers": {numbered(2*mostShared+1, "%d"), 3},
-		"bytes":   {numbered(10, fmt.Sprintf("%%d %d", bytesShared/4-100)), 3},
-		"large":   {numbered(3, fmt.Sprintf("%%d %d", bytesShared+1)), 3},
+		"callers": {numbered(2*maxGroup+1, "%d"), 3},
+		"bytes":   {numbered(10, fmt.Sprintf("%%d %d", maxGroupBytes/4-100)), 3},
+		"large":   {numbered(3, fmt.Sprintf("%%d %d", maxGroupBytes+1)), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, a := newSharers(t), newAnswers()
-			letGo := s.held()
+			s, a := newGroup(t), newAnswers()
+			release := s.holdConn()
 			s.call(t.Context(), a, c.ids...)
 			before := s.commits.Load()
-			letGo()
+			release()
 			s.callers.Wait()
 			a.allGood(t, c.ids...)
-			s.has(c.ids...)
+			s.wantRows(c.ids...)
 			if n := s.commits.Load() - before; n != c.commits {
 				t.Errorf("%d commits instead of %d", n, c.commits)
 			}
@@ -61,12 +61,12 @@ func TestASharedTransactionIsBounded(t *testing.T) {
 	}
 }
 
-func TestAStatementThatFailsHurtsNobodyElse(t *testing.T) {
-	// ROLLBACK ends the transaction of all, as a full disk does.
+func TestGroupCommitFailedStatementAffectsNoOther(t *testing.T) {
+	// ROLLBACK ends the whole transaction, as a full disk does.
 	for _, how := range []string{"ABORT", "FAIL", "ROLLBACK"} {
 		for i, place := range []string{"first", "in the middle", "last"} {
 			t.Run(how+" "+place, func(t *testing.T) {
-				s, a := newSharers(t), newAnswers()
+				s, a := newGroup(t), newAnswers()
 				s.exec(`
 CREATE TRIGGER bad BEFORE INSERT ON t
   WHEN new.id LIKE 'bad%'
@@ -74,14 +74,14 @@ BEGIN
   SELECT RAISE(` + how + `, 'it is bad');
 END`)
 				good := numbered(20, "%d")
-				letGo := s.held()
+				release := s.holdConn()
 				s.call(t.Context(), a, good[:i*10]...)
 				s.call(t.Context(), a, "bad")
 				s.call(t.Context(), a, good[i*10:]...)
-				letGo()
+				release()
 				s.callers.Wait()
 				a.allGood(t, good...)
-				s.has(good...)
+				s.wantRows(good...)
 				err, _ := a.of("bad")
 				if err == nil || !strings.Contains(err.Error(), "it is bad") || (Dialect{}).Classify(err) != dialect.Invalid {
 					t.Errorf("the bad one got %v", err)
@@ -93,25 +93,25 @@ END`)
 	}
 }
 
-func TestACommitThatFailsLeavesEachToHimself(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
-	letGo := s.held()
+func TestGroupCommitFailureRetriesIndividually(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
+	release := s.holdConn()
 	ids := numbered(10, "%d")
 	s.call(t.Context(), a, ids...)
 	s.refuse.Store(1)
-	letGo()
+	release()
 	s.callers.Wait()
 	a.allGood(t, ids...)
-	s.has(ids...)
+	s.wantRows(ids...)
 	if n := s.refuse.Load(); n != 0 {
 		t.Errorf("%d commits were not refused", n)
 	}
 }
 
-// Who waits for the connection can withdraw, also the one who leads, and the others never know.
-func TestACallerWhoLeavesHurtsNobodyElse(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
-	letGo := s.held()
+// A caller that waits for the connection can be cancelled, even the leader, without an effect on the others.
+func TestGroupCommitCancelledCallerAffectsNoOther(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
+	release := s.holdConn()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.call(ctx, a, "leader", "next")
 	s.call(t.Context(), a, "a")
@@ -126,36 +126,36 @@ func TestACallerWhoLeavesHurtsNobodyElse(t *testing.T) {
 		}
 	}
 	s.call(t.Context(), a, "c")
-	letGo()
+	release()
 	s.callers.Wait()
 	a.allGood(t, "a", "b", "c")
-	s.has("a", "b", "c")
+	s.wantRows("a", "b", "c")
 }
 
-// Who was called to lead, and leaves, calls the next one.
-func TestACallerWhoLeavesWhenHeIsCalled(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
-	s.all.led = true
+// A caller that is cancelled after it was woken to lead wakes the next one.
+func TestGroupCommitCancelledWhenWokenToLead(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
+	s.group.led = true
 	ctx, cancel := context.WithCancel(t.Context())
 	s.call(ctx, a, "called")
 	s.call(t.Context(), a, "next")
-	s.all.mu.Lock()
+	s.group.mu.Lock()
 	cancel()
-	s.all.led = false
-	s.all.callNext()
-	s.all.mu.Unlock()
+	s.group.led = false
+	s.group.wakeNext()
+	s.group.mu.Unlock()
 	s.callers.Wait()
 	if err, _ := a.of("called"); !errors.Is(err, context.Canceled) {
-		t.Errorf("who left got %v", err)
+		t.Errorf("the cancelled caller got %v", err)
 	}
 	a.allGood(t, "next")
-	s.has("next")
+	s.wantRows("next")
 }
 
-// From when a leader has begun, a context that ends changes nothing, neither its own nor that of one whose statement
-// it has taken.
-func TestACallerWhoLeavesTooLate(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
+// Once a leader has begun, the end of a context changes nothing, neither for the leader nor for a caller whose
+// statement it has taken.
+func TestGroupCommitCancelledTooLate(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
 	ids := []string{"leader", "a", "b"}
 	contexts, cancels := map[string]context.Context{}, map[string]func(){}
 	for _, id := range ids {
@@ -170,39 +170,39 @@ func TestACallerWhoLeavesTooLate(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // b would answer now
 		}
 	}
-	letGo := s.held()
+	release := s.holdConn()
 	for _, id := range ids {
 		s.call(contexts[id], a, id)
 	}
-	s.shareOneCommit(a, letGo, ids...)
+	s.wantOneCommit(a, release, ids...)
 	cancels["a"]()
 }
 
-func TestACallerWhoComesWhileOthersRunSharesTheirCommit(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
+func TestGroupCommitIncludesLateCaller(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
 	s.during = func(insert int64) {
 		if insert == 2 {
 			s.call(t.Context(), a, "late")
 		}
 	}
-	letGo := s.held()
+	release := s.holdConn()
 	s.call(t.Context(), a, "leader", "a")
-	s.shareOneCommit(a, letGo, "leader", "a", "late")
+	s.wantOneCommit(a, release, "leader", "a", "late")
 }
 
-// While another process has the file's lock, nobody is held up by the others' patience.
-func TestACallerWhoLeavesWhileAnotherProcessHasTheLock(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
+// While another process has the file's lock, each caller can be cancelled, even if the others keep waiting.
+func TestGroupCommitCancelledWhileAnotherProcessHasTheLock(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
 	other, err := openFile(t, s.path, "").Write.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	letGo := s.held()
+	release := s.holdConn()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.call(ctx, a, "leader")
 	s.call(t.Context(), a, "a")
 	s.call(ctx, a, "follower")
-	letGo()
+	release()
 	time.Sleep(5 * time.Millisecond) // the leader is likely to wait for the lock by now
 	cancel()
 	for _, id := range []string{"leader", "follower"} {
@@ -216,18 +216,18 @@ func TestACallerWhoLeavesWhileAnotherProcessHasTheLock(t *testing.T) {
 	}
 	s.callers.Wait()
 	a.allGood(t, "a")
-	s.has("a")
+	s.wantRows("a")
 }
 
-func TestCallersOfAPoolThatIsClosed(t *testing.T) {
-	s, a := newSharers(t), newAnswers()
-	letGo := s.held()
+func TestGroupCommitOnClosedPool(t *testing.T) {
+	s, a := newGroup(t), newAnswers()
+	release := s.holdConn()
 	ids := numbered(10, "%d")
 	s.call(t.Context(), a, ids...)
 	if err := s.pool.Close(); err != nil {
 		t.Error(err)
 	}
-	letGo()
+	release()
 	s.callers.Wait()
 	for _, id := range ids {
 		if err, _ := a.of(id); err == nil || !strings.Contains(err.Error(), "closed") {
@@ -236,9 +236,9 @@ func TestCallersOfAPoolThatIsClosed(t *testing.T) {
 	}
 }
 
-// Callers come and go at random, and what each was told is so.
-func TestWhatEachCallerWasToldIsSo(t *testing.T) {
-	s := newSharers(t)
+// Callers are cancelled and fail at random, and each gets the true result.
+func TestGroupCommitReportsTrueResults(t *testing.T) {
+	s := newGroup(t)
 	s.exec(`
 CREATE TRIGGER bad BEFORE INSERT ON t
   WHEN new.id LIKE '%bad'
@@ -258,7 +258,7 @@ END`)
 				case 9 - c:
 					id += "bad"
 				}
-				_, _, err := s.all.share(ctx, "INSERT INTO t VALUES (?, 0)", []any{id})
+				_, _, err := s.group.share(ctx, "INSERT INTO t VALUES (?, 0)", []any{id})
 				cancel()
 				told.Store(id, err == nil)
 				bad, canceled := strings.HasSuffix(id, "bad"), errors.Is(err, context.Canceled)
@@ -284,8 +284,8 @@ END`)
 	}
 }
 
-// A caller who ends once his change is committed is still told what became of it, which takes a question.
-func TestTheQuestionAfterAChangeOutlivesItsCaller(t *testing.T) {
+// A caller that is cancelled once its change is committed still gets the result, which takes a query.
+func TestQueryAfterChangeOutlivesItsCaller(t *testing.T) {
 	s := migrated(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -309,9 +309,9 @@ func TestTheQuestionAfterAChangeOutlivesItsCaller(t *testing.T) {
 		return ask(ctx, c)
 	})
 	if err != nil {
-		t.Errorf("the question after the change got %v", err)
+		t.Errorf("the query after the change got %v", err)
 	}
 	if err := s.Autocommit(ctx, ask); !errors.Is(err, context.Canceled) {
-		t.Errorf("one who had ended before and asks first got %v", err)
+		t.Errorf("a query of a caller that was cancelled before got %v", err)
 	}
 }
