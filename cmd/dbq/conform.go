@@ -18,12 +18,10 @@ import (
 )
 
 type conformFlags struct {
+	conformance.Harness
 	strategies []string
 	match      string
 	reports    []string
-	load       int
-	parallel   int
-	seed       uint64
 	verbose    bool
 }
 
@@ -35,9 +33,9 @@ func newConform(a *app) *cobra.Command {
 		"a checkout `STRATEGY`, repeatable (default each one that the server supports)")
 	l.StringVar(&f.match, "run", "", "only the cases whose group/name matches this `REGEXP`")
 	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
-	l.Var(intWithin(&f.load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
-	l.Var(intWithin(&f.parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
-	l.Uint64Var(&f.seed, "seed", 0, "of the random choices, to repeat those of a report (default from the clock)")
+	l.Var(intWithin(&f.Load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
+	l.Var(intWithin(&f.Parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
+	l.Uint64Var(&f.Seed, "seed", 0, "of the random choices, to repeat those of a report (default from the clock)")
 	l.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each case")
 	return cmd
 }
@@ -96,7 +94,8 @@ func inKathmandu(dsn string) string {
 
 // harness is the suite that the flags describe.
 func (f conformFlags) harness() (h conformance.Harness, err error) {
-	h = conformance.Harness{Processes: true, Load: f.load, Parallel: f.parallel, Seed: f.seed}
+	h = f.Harness
+	h.Processes = true
 	for _, s := range f.strategies {
 		h.Strategies = append(h.Strategies, dialect.Strategy(s))
 	}

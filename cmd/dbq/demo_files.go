@@ -39,7 +39,7 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 	}
 	s := fileSet{dir: dir}
 	var bytes int64
-	unreadable, large := 0, 0
+	leftOut := 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -47,7 +47,7 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		case err != nil && path == dir:
 			return usagef("cannot read --dir: %w", err)
 		case err != nil:
-			unreadable++
+			leftOut++
 			return nil
 		case e.IsDir() && (e.Name() == ".git" || slices.Contains(own, e.Name())):
 			return fs.SkipDir
@@ -62,7 +62,7 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 			return nil
 		}
 		if bytes+info.Size() > demoBytes {
-			large++
+			leftOut++
 			return nil
 		}
 		bytes += info.Size()
@@ -70,12 +70,9 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		s.paths = append(s.paths, name)
 		return err
 	})
-	if unreadable > 0 {
-		s.notes = append(s.notes, plural(unreadable, "folder")+" cannot be read and were left out")
-	}
-	if large > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%s left out, to hash no more than %d MiB",
-			plural(large, "file"), demoBytes>>20))
+	if leftOut > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("%d left out: folders that cannot be read, and files beyond %d MiB in all",
+			leftOut, demoBytes>>20))
 	}
 	return s, err
 }

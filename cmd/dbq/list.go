@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,23 +17,19 @@ const defaultPage = 50
 
 func newList(a *app) *cobra.Command {
 	var f filterFlags
-	var after string
+	var after uuid.UUID
 	var oldest bool
 	var every time.Duration
 	run := func(ctx context.Context, _ []string) error {
 		filter, err := f.filter()
-		var from uuid.UUID
-		if err == nil && after != "" {
-			from, err = parseID(after)
-		}
 		if err != nil {
 			return err
 		}
 		order := ""
 		if filter.NewestFirst = !oldest; oldest {
-			filter.After, order = from, "--oldest-first "
+			filter.After, order = after, "--oldest-first "
 		} else {
-			filter.Before = from
+			filter.Before = after
 		}
 		return a.use(ctx, false, func(c *dbq.Client) error {
 			return a.watch(ctx, every, func() error {
@@ -51,7 +48,10 @@ func newList(a *app) *cobra.Command {
 	f.add(a, cmd, state.All())
 	l := cmd.Flags()
 	l.Var(intWithin(&f.Limit, defaultPage, 1, dbq.MaxBulk), "limit", "list at most `N` tasks")
-	l.StringVar(&after, "after", "", "begin behind the task with this `ID`, in the order of the list")
+	l.Func("after", "begin behind the task with this `ID`, in the order of the list", func(text string) (err error) {
+		after, err = parseID(text)
+		return err
+	})
 	l.BoolVar(&oldest, "oldest-first", false, "list the oldest tasks first")
 	addWatch(cmd, &every)
 	return cmd
@@ -63,7 +63,7 @@ var taskListing = listing[dbq.Task]{
 	rightFrom: 8,
 	row: func(t dbq.Task, now time.Time) []string {
 		return []string{t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts),
-			when(t, now), dash(t.Kind), dash(brief(t.Reference, 30)), dash(brief(string(t.Result), 40))}
+			when(t, now), cmp.Or(t.Kind, "-"), cmp.Or(brief(t.Reference, 30), "-"), cmp.Or(brief(string(t.Result), 40), "-")}
 	},
 	json: func(t dbq.Task) any { return viewOf(t) },
 }

@@ -203,14 +203,6 @@ func plural[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// dash stands for an empty cell.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 // brief is the beginning of a text, on one line.
 func brief(text string, most int) string {
 	line := []rune(oneLine(text))
@@ -220,16 +212,8 @@ func brief(text string, most int) string {
 	return string(line[:most-1]) + "…"
 }
 
-// oneLine joins the lines of a text.
-func oneLine(text string) string {
-	var parts []string
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }) {
-		if part = strings.TrimSpace(part); part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, " ")
-}
+// oneLine is a text without its line ends.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 const (
 	watchDefault = 2 * time.Second

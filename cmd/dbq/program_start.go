@@ -94,13 +94,8 @@ func holds(value, dsn string) bool {
 
 // opensDatabase reports whether a variable is a setting of dbq or of a database's client.
 func opensDatabase(name string) bool {
-	name = strings.ToUpper(name)
-	for _, prefix := range []string{"DBQ_", "PG", "MYSQL_", "MARIADB_", "ORACLE_", "TNS_", "TWO_TASK"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"DBQ_", "PG", "MYSQL_", "MARIADB_", "ORACLE_", "TNS_", "TWO_TASK"},
+		func(prefix string) bool { return strings.HasPrefix(strings.ToUpper(name), prefix) })
 }
 
 // taskEnv is the part of a program's environment that describes the task.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -120,7 +121,7 @@ var queueListing = listing[admin.QueueInfo]{
 		if q.Reason != "" {
 			paused += ": " + q.Reason
 		}
-		return []string{q.Queue, paused, dash(settingsText(q.Settings))}
+		return []string{q.Queue, paused, cmp.Or(settingsText(q.Settings), "-")}
 	},
 	json: func(q admin.QueueInfo) any {
 		return queueView{q.Queue, q.Paused, q.Since, q.Reason, q.By, settingsView(q.Settings)}
