@@ -18,20 +18,20 @@ import (
 
 const (
 	dialTimeout  = 10 * time.Second
-	closeTimeout = 5 * time.Second // for a goodbye
+	closeTimeout = 5 * time.Second // for logging off, a rollback, or closing rows
 )
 
-// errLost is what a connection says that died after something was sent. The driver's own ErrBadConn would say that
+// errLost is the error of a connection that died after something was sent. The driver's own ErrBadConn would mean that
 // nothing was.
 var errLost = fmt.Errorf("the connection to Oracle was lost: %w", io.ErrUnexpectedEOF)
 
-// NewConnector is for a pool of one's own, sql.OpenDB(connector), that a program and dbq share: dbq.New(ctx, db,
-// oracle.Dialect{}). The DSN is that of Open, without pool_max_conns.
+// NewConnector returns a connector for a pool that a program shares with dbq: pass sql.OpenDB(connector) to dbq.New.
+// The DSN is that of Open, without pool_max_conns.
 //
-// Its connections differ from go-ora's in how they end. go-ora answers a context's end by a break that the server may
-// read too late, so that the next statement fails, and goes on using a connection whose answer did not come, so that
-// the next statement reads it. Here a statement that does not end in time, or whose answer cannot be read, ends its
-// connection; the server rolls back what was not committed.
+// Its connections end a statement in another way than go-ora's. When a context ends, go-ora sends a break, which the
+// server may read so late that the next statement fails; and it keeps a connection whose answer did not come, so that
+// the next statement reads that answer. Here a statement that does not end in time, or whose answer cannot be read,
+// closes its connection, and the server rolls back what was not committed.
 func NewConnector(dsn string) (driver.Connector, error) {
 	text, _, err := config(dsn)
 	if err != nil {
@@ -43,10 +43,10 @@ func NewConnector(dsn string) (driver.Connector, error) {
 // connector is used by its address, so that what prints a pool does not print the DSN in it.
 type connector struct{ dsn string }
 
-// Driver is go-ora's, for what asks after it; connections come from Connect.
+// Driver returns go-ora's driver. Connections come from Connect.
 func (*connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
 
-// Connect gives each connection a connector of go-ora's of its own, to know its socket.
+// Connect makes a connection. Each has a connector of go-ora's to itself, so that its socket is known.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, ok := ora.NewConnector(c.dsn).(*ora.OracleConnector)
 	if !ok {
@@ -74,14 +74,14 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 
 // wire dials for go-ora, and remembers the socket to close it.
 type wire struct {
-	ctx context.Context // of the dialling
+	ctx context.Context // of Connect
 
 	mu     sync.Mutex
 	socket net.Conn
 	closed bool
 }
 
-// DialContext ignores the context that go-ora passes, which is one without an end.
+// DialContext ignores the context that go-ora passes, which never ends.
 func (w *wire) DialContext(_ context.Context, network, address string) (net.Conn, error) {
 	socket, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(w.ctx, network, address)
 	if err != nil {
@@ -104,8 +104,8 @@ func (w *wire) close() {
 	}
 }
 
-// conn is a connection of go-ora's that ends when it cannot be relied on any more. As each of a pool, it has one user
-// at a time.
+// conn is a connection of go-ora's that closes when it is no longer reliable. Like every connection of a pool, it has
+// one user at a time.
 type conn struct {
 	*ora.Connection
 	wire   *wire
@@ -145,12 +145,11 @@ func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 	}, nil
 }
 
-// ending are errors after which a connection cannot be relied on, beside those that go-ora calls bad: the session was
-// ended (603), or the server did not understand a message (3120, 3137, 3146), as when the two have lost count of what
-// was sent; 12592 and 1260x are the network's.
+// ending are errors after which a connection is not reliable, beside those that go-ora calls bad: the session was ended
+// (603), the server did not understand a message (3120, 3137, 3146), or the network failed (12592, 1260x).
 var ending = []int{603, 3120, 3137, 3146, 12592, 12606, 12608, 12609}
 
-// lost reports whether an error of go-ora's tells of a dead socket, other than one that was never there.
+// lost reports whether an error of go-ora's means a dead socket, other than one that was never connected.
 func lost(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -160,7 +159,7 @@ func lost(err error) bool {
 		dialect.ClassifyConn(err) == dialect.Ambiguous
 }
 
-// ExecContext runs a statement. It goes to go-ora without the context, whose end is watched here.
+// ExecContext runs a statement. go-ora gets it without the end of the context, which is watched here.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	done, err := c.watch(ctx)
 	if err != nil {
@@ -187,7 +186,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return &rows{DataSet: set, c: c, ctx: ctx}, nil
 }
 
-// Ping asks whether the server is there.
+// Ping checks that the server answers.
 func (c *conn) Ping(ctx context.Context) error {
 	done, err := c.watch(ctx)
 	if err != nil {
@@ -219,18 +218,18 @@ func (c *conn) ResetSession(ctx context.Context) error {
 // IsValid keeps a broken connection out of the pool.
 func (c *conn) IsValid() bool { return !c.broken }
 
-// Close says goodbye, if anybody listens.
+// Close logs off, if the server still answers.
 func (c *conn) Close() error {
 	if c.broken {
 		c.wire.close()
 	}
-	impatient := time.AfterFunc(closeTimeout, c.wire.close)
-	defer impatient.Stop()
+	timeout := time.AfterFunc(closeTimeout, c.wire.close)
+	defer timeout.Stop()
 	defer c.wire.close()
 	return c.Connection.Close()
 }
 
-// transaction commits within the context it began in, and rolls back whether that has ended or not.
+// transaction commits within the context in which it began, and rolls back even after that has ended.
 type transaction struct {
 	inner driver.Tx
 	c     *conn
@@ -258,7 +257,7 @@ func (t *transaction) Rollback() error {
 	return err
 }
 
-// rows are read from the server while they are read.
+// rows come from the server as they are read, within the context of their query.
 type rows struct {
 	*ora.DataSet
 	c   *conn
