@@ -91,7 +91,11 @@ func newTarget(dsn string) (target, error) {
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if folder := filepath.Dir(t.file); t.file != "" {
-		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		switch info, err := os.Stat(folder); {
+		case err == nil && info.IsDir():
+		case strings.Contains(t.file, "@"): // it may be a server's DSN after all, with a password in it
+			return t, usagef("cannot use the SQLite file of the DSN: its folder does not exist")
+		default:
 			return t, usagef("cannot use the SQLite file %q: %q is not a folder", t.file, folder)
 		}
 	}

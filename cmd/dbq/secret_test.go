@@ -32,7 +32,9 @@ func everyCommand(id string) [][]string {
 	for _, l := range []string{
 		"migrate", "stats", "list", "enqueue -q q --payload x", "queue list", "queue set q --concurrency 3",
 		"queue clean q --keep-completed 1h", "queue pause q",
-		"queue resume q", "worker list", "worker stop nobody", "work -q q --until-empty -- true", "show " + id,
+		"queue resume q", "schedule put s --every 1h -q q", "schedule list", "schedule show s", "schedule pause s",
+		"schedule resume s", "schedule run s", "schedule delete s", "schedule preview --cron @daily", "worker list",
+		"worker stop nobody", "work -q q --until-empty -- true", "show " + id,
 		"wait --timeout 10ms " + id,
 		"reject " + id, "reenqueue " + id, "list --state poison", "revoke --all", "reject --all", "quarantine --all",
 		"restore --all", "reenqueue --all",

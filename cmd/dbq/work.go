@@ -17,6 +17,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/spf13/cobra"
@@ -145,6 +146,9 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	case !w.quiet && !w.UntilEmpty:
 		s := c.Info().Server
 		w.note("working on queue %q of %s %s as %s; Ctrl-C stops", w.queue, s.Product, s.Version, w.ID)
+	}
+	if !w.UntilEmpty {
+		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- w.runWorker(ctx, c) }()

@@ -42,9 +42,9 @@ func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), slices.Concat(checkoutCases(), bytesCases()),
 		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
-		fleetCases(), keepingCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(),
-		faultCases(), slices.Concat(workerCases(), runtimeCases(), logCases(), killerCases()), workerTxCases(),
-		failoverCases(),
+		fleetCases(), keepingCases(), scheduleCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(),
+		contentionCases(), faultCases(), slices.Concat(workerCases(), runtimeCases(), logCases(), killerCases()),
+		workerTxCases(), failoverCases(),
 	}
 }
 

@@ -47,6 +47,7 @@ var childWork = map[string]func(ctx context.Context, w *history.Caller, s childS
 	"work":           childWorker,
 	"persist":        childPersist,
 	"crashing tasks": childCrashingTasks,
+	"schedules":      childSchedules,
 }
 
 // Child makes the program a worker process of the suite when the suite started it as one, and does not return then.

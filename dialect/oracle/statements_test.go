@@ -113,6 +113,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 		"Next":           st.Next,
 		"GetKV":          st.GetKV,
 		"ListKV":         st.ListKV,
+		"EarliestKV":     st.EarliestKV,
 		"AddKV":          st.AddKV,
 		"SetKV":          st.SetKV,
 		"DropKV":         st.DropKV,

@@ -98,7 +98,7 @@ SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules. Each
 -- write checks version. A record is void after expires.
 CREATE TABLE IF NOT EXISTS dbq_kv (
   kind VARBINARY(20) NOT NULL,
@@ -107,7 +107,8 @@ CREATE TABLE IF NOT EXISTS dbq_kv (
   value TEXT NOT NULL,
   updated BIGINT NOT NULL,
   expires BIGINT,
-  PRIMARY KEY (kind, name)
+  PRIMARY KEY (kind, name),
+  KEY dbq_kv_expires (kind, expires, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
@@ -1406,6 +1407,15 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
  ORDER BY name
+ LIMIT :limit;
+
+-- ==== EarliestKV ====
+-- Reads the key/value records of a kind that expire first, such as the schedules that are due next.
+SELECT kind, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE kind = :kind
+   AND expires IS NOT NULL
+ ORDER BY expires, name
  LIMIT :limit;
 
 -- ==== AddKV ====

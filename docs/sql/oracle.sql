@@ -128,7 +128,7 @@ SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) -
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules. Each
 -- write checks version. A record is void after expires.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
   kind VARCHAR2(20 BYTE) NOT NULL,
@@ -1339,6 +1339,15 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
  ORDER BY name
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== EarliestKV ====
+-- Reads the key/value records of a kind that expire first, such as the schedules that are due next.
+SELECT kind, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE kind = :kind
+   AND expires IS NOT NULL
+ ORDER BY expires, name
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== AddKV ====

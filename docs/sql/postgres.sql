@@ -101,8 +101,8 @@ SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 A
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
--- write checks version. A record is void after expires.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
+-- Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE dbq_kv (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -111,6 +111,8 @@ CREATE TABLE dbq_kv (
   updated bigint NOT NULL,
   expires bigint,
   PRIMARY KEY (kind, name));
+
+CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
 -- last one of a task that was removed.
@@ -1238,6 +1240,15 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
  ORDER BY name
+ LIMIT :limit;
+
+-- ==== EarliestKV ====
+-- Reads the key/value records of a kind that expire first, such as the schedules that are due next.
+SELECT kind, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE kind = :kind
+   AND expires IS NOT NULL
+ ORDER BY expires, name
  LIMIT :limit;
 
 -- ==== AddKV ====

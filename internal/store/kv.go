@@ -13,7 +13,7 @@ import (
 
 const (
 	maxValue      = 4000   // bytes of a record's value, which a text column of any engine can hold
-	maxRecords    = 10_000 // records of one kind that ListKV returns
+	maxRecords    = 10_000 // records of one kind that ListKV and EarliestKV return
 	maxKVAttempts = 20     // of UpdateKV, while other clients change the same record
 )
 
@@ -40,6 +40,12 @@ func (s *Store) GetKV(ctx context.Context, kind, name string) (r Record, exists 
 // ListKV returns up to 10,000 records of a kind, ordered by name, including expired ones.
 func (s *Store) ListKV(ctx context.Context, kind string) ([]Record, error) {
 	return s.readKV(ctx, s.Statements.ListKV, dialect.Args{"kind": kind, "limit": maxRecords})
+}
+
+// EarliestKV returns up to limit records of a kind that expire, the earliest first, including expired ones. Records
+// that never expire are left out.
+func (s *Store) EarliestKV(ctx context.Context, kind string, limit int) ([]Record, error) {
+	return s.readKV(ctx, s.Statements.EarliestKV, dialect.Args{"kind": kind, "limit": min(limit, maxRecords)})
 }
 
 func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (rows []Record, err error) {
@@ -78,13 +84,9 @@ func (s *Store) UpdateKV(ctx context.Context, kind, name string, ttl time.Durati
 // SwapKV writes a record that was read as old, unless it has changed since. It reports whether it wrote it.
 func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name, value string, ttl time.Duration) (
 	done bool, err error) {
-	if len(value) > maxValue {
-		return false, fmt.Errorf("%w: %d bytes to keep, at most %d are allowed", errs.ErrOption, len(value), maxValue)
-	}
-	args := dialect.Args{"kind": kind, "name": name, "value": value, "version": old.Version, "ttl": (*int64)(nil)}
-	if ttl > 0 {
-		us := ttl.Microseconds()
-		args["ttl"] = &us
+	args, err := kvArgs(kind, name, value, old.Version, ttl)
+	if err != nil {
+		return false, err
 	}
 	text := s.Statements.AddKV
 	if exists {
@@ -105,6 +107,34 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 		return there && now.Value == value && now.Version == old.Version+1, err
 	}
 	return changed > 0, err
+}
+
+// SwapKVTx is SwapKV of an existing record in the caller's transaction, without any repetition.
+func (s *Store) SwapKVTx(ctx context.Context, tx any, old Record, value string, ttl time.Duration) (
+	done bool, err error) {
+	args, err := kvArgs(old.Kind, old.Name, value, old.Version, ttl)
+	if err != nil {
+		return false, err
+	}
+	conn, err := s.TxConn(tx)
+	if err != nil {
+		return false, err
+	}
+	changed, err := s.Exec(ctx, conn, s.Statements.SetKV, args)
+	return changed > 0, err
+}
+
+// kvArgs are the values of a record that is written; a ttl of 0 keeps it forever.
+func kvArgs(kind, name, value string, version int64, ttl time.Duration) (dialect.Args, error) {
+	if len(value) > maxValue {
+		return nil, fmt.Errorf("%w: %d bytes to keep, at most %d are allowed", errs.ErrOption, len(value), maxValue)
+	}
+	args := dialect.Args{"kind": kind, "name": name, "value": value, "version": version, "ttl": (*int64)(nil)}
+	if ttl > 0 {
+		us := ttl.Microseconds()
+		args["ttl"] = &us
+	}
+	return args, nil
 }
 
 // DeleteKV removes a record. A record that does not exist is not an error.

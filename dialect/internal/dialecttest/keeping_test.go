@@ -100,6 +100,7 @@ func (e world) keyValues() {
 	one := kv("", 0, nil)
 	one["limit"] = 1
 	e.want("ListKV within a limit", len(read(st.ListKV, one)), 1)
+	e.want("EarliestKV leaves out what stays", len(read(st.EarliestKV, kv("", 0, nil))), 1)
 	expire := func(kind string, age time.Duration) int {
 		e.t.Helper()
 		return e.exec(st.ExpireKV, dialect.Args{"kind": kind, "age": age.Microseconds()})

@@ -165,7 +165,7 @@ func (r runner) text(name, text string) {
 		r.query(name, "SELECT "+text+" AS now "+st.Dual, r.read)
 	case name == "MigrationLock":
 		r.exec(name, text, st.MigrationUnlock)
-	case name == "GetKV" || name == "ListKV":
+	case strings.HasSuffix(name, "tKV"): // GetKV, ListKV, EarliestKV
 		r.query(name, text, readAs[dialect.KVRow])
 	case name == "Attempts":
 		r.query(name, text, readAs[dialect.AttemptRow])

@@ -1,4 +1,4 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules. Each
 -- write checks version. A record is void after expires.
 CREATE TABLE IF NOT EXISTS {kv} (
   kind VARBINARY(20) NOT NULL,
@@ -7,7 +7,8 @@ CREATE TABLE IF NOT EXISTS {kv} (
   value TEXT NOT NULL,
   updated BIGINT NOT NULL,
   expires BIGINT,
-  PRIMARY KEY (kind, name)
+  PRIMARY KEY (kind, name),
+  KEY {prefix}kv_expires (kind, expires, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the

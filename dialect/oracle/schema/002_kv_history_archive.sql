@@ -1,4 +1,4 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules. Each
 -- write checks version. A record is void after expires.
 CREATE TABLE {kv} (
   kind VARCHAR2(20 BYTE) NOT NULL,

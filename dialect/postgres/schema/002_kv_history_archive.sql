@@ -1,5 +1,5 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders. Each
--- write checks version. A record is void after expires.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
+-- Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE {kv} (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -8,6 +8,8 @@ CREATE TABLE {kv} (
   updated bigint NOT NULL,
   expires bigint,
   PRIMARY KEY (kind, name));
+
+CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
 -- last one of a task that was removed.

@@ -1,0 +1,175 @@
+package schedule
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	cronlib "github.com/robfig/cron/v3"
+)
+
+// A cron is a parsed expression in a time zone. Only the parser is a library's: none for Go finds the right times
+// around a change to or from daylight saving time (docs/schedules.md).
+type cron struct {
+	minute, hour, day, month, weekday uint64 // bit n stands for the value n
+	everyHour                         bool   // the hour is "*": it follows elapsed time, not the clock on the wall
+	anyDay, anyWeekday                bool   // the field is "*", so that only the other one counts
+	zone                              *time.Location
+}
+
+// searchDays is how far a search for the next time goes: 29 February comes again after at most 8 years.
+const searchDays = 9 * 366
+
+const starBit = 1 << 63 // the library's mark of a "*"
+
+var cronParser = cronlib.NewParser(cronlib.Minute | cronlib.Hour | cronlib.Dom | cronlib.Month | cronlib.Dow |
+	cronlib.Descriptor)
+
+// parseCron parses five fields (minute, hour, day of the month, month, day of the week) or a name such as @daily.
+func parseCron(expression string, zone *time.Location) (cron, error) {
+	if strings.Contains(expression, "=") {
+		return cron{}, fmt.Errorf("%q: name the time zone in Zone, not in the expression", expression)
+	}
+	if strings.HasPrefix(expression, "@every") {
+		return cron{}, fmt.Errorf("%q: use Every for an interval", expression)
+	}
+	parsed, err := cronParser.Parse(sundayIsZero(expression))
+	if err != nil {
+		return cron{}, fmt.Errorf("%q: %w", expression, err)
+	}
+	s, ok := parsed.(*cronlib.SpecSchedule)
+	if !ok {
+		return cron{}, fmt.Errorf("%q: not a cron expression", expression)
+	}
+	c := cron{
+		minute: s.Minute, hour: s.Hour, day: s.Dom, month: s.Month, weekday: s.Dow,
+		everyHour: s.Hour&starBit != 0, anyDay: s.Dom&starBit != 0, anyWeekday: s.Dow&starBit != 0, zone: zone,
+	}
+	if c.next(time.Now()).IsZero() {
+		return cron{}, fmt.Errorf("%q: no day matches", expression)
+	}
+	return c, nil
+}
+
+var (
+	untilSunday = regexp.MustCompile(`^([0-6])-7$`)
+	sunday      = regexp.MustCompile(`^7$`)
+)
+
+// sundayIsZero rewrites Sunday as 7, which crontab(5) allows, for the library, which knows it as 0 only.
+func sundayIsZero(expression string) string {
+	fields := strings.Fields(expression)
+	if len(fields) != 5 {
+		return expression
+	}
+	days := strings.Split(fields[4], ",")
+	for i, d := range days {
+		days[i] = sunday.ReplaceAllString(untilSunday.ReplaceAllString(d, "$1-6,0"), "0")
+	}
+	fields[4] = strings.Join(days, ",")
+	return strings.Join(fields, " ")
+}
+
+// next returns the first time after t, or zero if there is none within nine years.
+func (c cron) next(t time.Time) time.Time {
+	t = t.In(c.zone)
+	// A time that the clock skipped fires after the gap, which may end on the next day.
+	date := day{t.Year(), t.Month(), t.Day()}.plus(-1)
+	for range searchDays {
+		if c.matches(date) {
+			if at := c.nextOn(date, t); !at.IsZero() {
+				return at
+			}
+		}
+		date = date.plus(1)
+	}
+	return time.Time{}
+}
+
+// matches reports whether the expression names a date. As in every cron, a date need match only one of the day of the
+// month and the day of the week when the expression restricts both.
+func (c cron) matches(d day) bool {
+	if c.month&(1<<d.month) == 0 {
+		return false
+	}
+	byDay, byWeekday := c.day&(1<<d.day) != 0, c.weekday&(1<<d.weekday()) != 0
+	if c.anyDay || c.anyWeekday {
+		return byDay && byWeekday
+	}
+	return byDay || byWeekday
+}
+
+// nextOn returns the first time after t of those on a date, or zero.
+func (c cron) nextOn(d day, t time.Time) time.Time {
+	if c.everyHour {
+		return c.nextMinute(d, t)
+	}
+	for hour := range 24 {
+		for minute := range 60 {
+			if c.hour&(1<<hour) == 0 || c.minute&(1<<minute) == 0 {
+				continue
+			}
+			// The times of a gap all become its end, which is one time.
+			if at := d.at(hour, minute, c.zone); at.After(t) {
+				return at
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// nextMinute returns the first minute after t that matches, of those that pass on a date. An hour that the clock
+// repeats passes twice, one that it skips does not pass.
+func (c cron) nextMinute(d day, t time.Time) time.Time {
+	end := d.plus(1).at(0, 0, c.zone)
+	at := d.at(0, 0, c.zone)
+	if at.Before(t) {
+		at = t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
+	}
+	for ; at.Before(end); at = at.Add(time.Minute) {
+		if at.After(t) && c.minute&(1<<at.Minute()) != 0 {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// A day is a date of the calendar, whatever the zone.
+type day struct {
+	year  int
+	month time.Month
+	day   int
+}
+
+func (d day) utc() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC) }
+
+func (d day) weekday() time.Weekday { return d.utc().Weekday() }
+
+func (d day) plus(days int) day {
+	t := d.utc().AddDate(0, 0, days)
+	return day{t.Year(), t.Month(), t.Day()}
+}
+
+// at returns when the clock of a zone shows this date, hour and minute: the first time, when the clock is set back
+// over it, and the end of the gap, when the clock is set forward over it. time.Date promises neither.
+func (d day) at(hour, minute int, zone *time.Location) time.Time {
+	wall := d.utc().Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
+	_, before := wall.Add(-24 * time.Hour).In(zone).Zone()
+	_, after := wall.Add(24 * time.Hour).In(zone).Zone()
+	early := wall.Add(-time.Duration(before) * time.Second).In(zone)
+	if shows(early, wall) {
+		return early
+	}
+	if late := wall.Add(-time.Duration(after) * time.Second).In(zone); shows(late, wall) {
+		return late
+	}
+	gapEnd, _ := early.ZoneBounds()
+	return gapEnd
+}
+
+// shows reports whether the clock at t shows the date and time of wall.
+func shows(t, wall time.Time) bool {
+	_, offset := t.Zone()
+	return t.Unix()+int64(offset) == wall.Unix()
+}

@@ -1,0 +1,109 @@
+package schedule
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata"
+)
+
+// TestCronTimes: each case names the times that follow, as a person would write them down.
+func TestCronTimes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, expression, zone, after string
+		want                          []string
+	}{
+		{"daily", "30 2 * * *", "Europe/Berlin", "2026-01-10T12:00:00+01:00",
+			[]string{"2026-01-11T02:30:00+01:00", "2026-01-12T02:30:00+01:00"}},
+		{"strictly after", "0 12 * * *", "UTC", "2026-01-10T12:00:00Z", []string{"2026-01-11T12:00:00Z"}},
+		{"02:30 in the spring gap fires at its end, once", "30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00+01:00",
+			[]string{"2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"}},
+		{"many times in the gap are one", "*/10 2 * * *", "Europe/Berlin", "2026-03-29T00:00:00+01:00",
+			[]string{"2026-03-29T03:00:00+02:00", "2026-03-30T02:00:00+02:00"}},
+		{"01:30 in New York's fold fires the first time only", "30 1 * * *", "America/New_York",
+			"2026-10-31T12:00:00-04:00", []string{"2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"}},
+		{"02:30 in Berlin's fold fires the first time only", "30 2 * * *", "Europe/Berlin",
+			"2026-10-25T00:00:00+02:00", []string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"}},
+		{"hourly through the fold", "0 * * * *", "Europe/Berlin", "2026-10-25T01:30:00+02:00",
+			[]string{"2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00"}},
+		{"hourly through the gap", "0 * * * *", "Europe/Berlin", "2026-03-29T00:30:00+01:00",
+			[]string{"2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"}},
+		{"every quarter through the fold", "*/15 * * * *", "America/New_York", "2026-11-01T01:40:00-04:00",
+			[]string{"2026-11-01T01:45:00-04:00", "2026-11-01T01:00:00-05:00", "2026-11-01T01:15:00-05:00"}},
+		{"00:15 in São Paulo's midnight gap", "15 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00-03:00",
+			[]string{"2018-11-04T01:00:00-02:00", "2018-11-05T00:15:00-02:00"}},
+		{"hourly through a midnight gap", "0 * * * *", "America/Sao_Paulo", "2018-11-03T22:30:00-03:00",
+			[]string{"2018-11-03T23:00:00-03:00", "2018-11-04T01:00:00-02:00"}},
+		{"half an hour's change", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00+10:30",
+			[]string{"2026-10-04T02:30:00+11:00", "2026-10-05T02:15:00+11:00"}},
+		{"Samoa had no 30 December 2011", "0 12 * * *", "Pacific/Apia", "2011-12-29T13:00:00-10:00",
+			[]string{"2011-12-31T00:00:00+14:00", "2011-12-31T12:00:00+14:00"}},
+		{"the 13th or a Friday", "0 0 13 * 5", "UTC", "2026-02-01T00:00:00Z",
+			[]string{"2026-02-06T00:00:00Z", "2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z", "2026-02-27T00:00:00Z",
+				"2026-03-06T00:00:00Z", "2026-03-13T00:00:00Z"}},
+		{"29 February", "0 0 29 2 *", "UTC", "2097-01-01T00:00:00Z", []string{"2104-02-29T00:00:00Z"}},
+		{"Sunday is 7", "0 9 * * 7", "UTC", "2026-11-23T00:00:00Z", []string{"2026-11-29T09:00:00Z"}},
+		{"Friday to Sunday", "0 9 * * 5-7", "UTC", "2026-11-23T00:00:00Z",
+			[]string{"2026-11-27T09:00:00Z", "2026-11-28T09:00:00Z", "2026-11-29T09:00:00Z", "2026-12-04T09:00:00Z"}},
+		{"names", "0 9 * jan mon", "UTC", "2026-11-23T00:00:00Z", []string{"2027-01-04T09:00:00Z"}},
+		{"@daily", "@daily", "UTC", "2026-11-23T00:00:00Z", []string{"2026-11-24T00:00:00Z"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			zone, err := time.LoadLocation(c.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := parseCron(c.expression, zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, err := time.Parse(time.RFC3339, c.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range c.want {
+				at = parsed.next(at)
+				if got := at.Format(time.RFC3339); got != want {
+					t.Fatalf("time %d is %s, want %s", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestCronRefuses(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{
+		"", "* * * *", "* * * * * *", "60 * * * *", "0 0 31 2 *", "0 0 30,31 2 *", "@every 1h", "TZ=UTC 0 0 * * *",
+		"CRON_TZ=UTC", "@never", "a b c d e", "0 0 * * 8", "*/0 * * * *", "0 0 0 * *",
+	} {
+		if c, err := parseCron(expression, time.UTC); err == nil {
+			t.Errorf("%q is accepted, next at %s", expression, c.next(time.Now()))
+		}
+	}
+}
+
+// FuzzCron: whatever the expression, the parser neither panics nor searches for long, and the times rise.
+func FuzzCron(f *testing.F) {
+	zone, err := time.LoadLocation("America/Sao_Paulo")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("*/7 2-4 * * 1")
+	f.Add("TZ=")
+	f.Fuzz(func(t *testing.T, expression string) {
+		c, err := parseCron(expression, zone)
+		if err != nil {
+			return
+		}
+		at := time.Date(2018, 11, 3, 0, 0, 0, 0, zone)
+		for range 5 {
+			next := c.next(at)
+			if !next.After(at) {
+				t.Fatalf("%q: %s follows %s", expression, next, at)
+			}
+			at = next
+		}
+	})
+}

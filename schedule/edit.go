@@ -1,0 +1,238 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/google/uuid"
+)
+
+// maxEdits bounds the tries of a change while other clients change the same schedule.
+const maxEdits = 20
+
+// Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
+// time unless its times change. An At that has passed is ErrInvalid for a new schedule.
+func (s *Schedules) Put(ctx context.Context, d Schedule) error { return s.put(ctx, d, "") }
+
+func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
+	err := d.check()
+	if err == nil {
+		err = s.change(ctx, d.Name, func(old *value, now time.Time) (value, error) {
+			v := valueOf(d)
+			v.Start, v.Owner = now, owner
+			if old != nil {
+				v.keep(*old)
+			}
+			if v.Start.Equal(now) { // new, or at other times than before
+				c, err := d.clock(now)
+				if err != nil {
+					return v, err
+				}
+				if v.Next = c.next(now); v.Next.IsZero() {
+					return v, fmt.Errorf("%w: the time %s has passed", ErrInvalid, d.At.Format(time.RFC3339))
+				}
+			}
+			return v, nil
+		})
+	}
+	s.poke()
+	return s.wrap("put schedule", d.Queue, err)
+}
+
+// change replaces a record's value atomically. old is nil when there is none.
+func (s *Schedules) change(ctx context.Context, name string,
+	next func(old *value, now time.Time) (value, error)) error {
+	for range maxEdits {
+		r, exists, err := s.store.GetKV(ctx, kind, name)
+		if err != nil {
+			return err
+		}
+		var old *value
+		now := nowOf(r)
+		if exists {
+			v, err := parse(r)
+			if err != nil {
+				return err
+			}
+			old = &v
+		} else {
+			us, err := s.store.ReadNow(ctx)
+			if err != nil {
+				return err
+			}
+			now = time.UnixMicro(us).UTC()
+		}
+		v, err := next(old, now)
+		if err != nil {
+			return err
+		}
+		text, ttl, err := v.encode(now)
+		if err != nil {
+			return err
+		}
+		if done, err := s.store.SwapKV(ctx, r, exists, kind, name, text, ttl); done || err != nil {
+			return err
+		}
+	}
+	return dbq.ErrConflict
+}
+
+// edit is change for a schedule that must exist.
+func (s *Schedules) edit(ctx context.Context, op, name string, f func(v *value, now time.Time) error) error {
+	queue := ""
+	err := s.change(ctx, name, func(old *value, now time.Time) (value, error) {
+		if old == nil {
+			return value{}, fmt.Errorf("%w: %q", ErrNotFound, name)
+		}
+		queue = old.Queue
+		return *old, f(old, now)
+	})
+	s.poke()
+	return s.wrap(op, queue, err)
+}
+
+// Pause stops a schedule until Resume. by names who did it, in up to dbq.MaxReference characters, and reason why.
+func (s *Schedules) Pause(ctx context.Context, name, by, reason string) error {
+	if err := limits.Text(by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name"); err != nil {
+		return s.wrap("pause schedule", "", err)
+	}
+	if err := limits.Text(reason, 0, 1000, dbq.ErrOption, "reason"); err != nil {
+		return s.wrap("pause schedule", "", err)
+	}
+	return s.edit(ctx, "pause schedule", name, func(v *value, now time.Time) error {
+		v.Pause = &pause{Since: now, By: by, Reason: reason}
+		return nil
+	})
+}
+
+// Resume ends a pause. The times that passed during it are left out. A schedule that is not paused stays as it is.
+func (s *Schedules) Resume(ctx context.Context, name string) error {
+	return s.edit(ctx, "resume schedule", name, func(v *value, now time.Time) error {
+		if v.Pause == nil {
+			return nil
+		}
+		d := v.schedule(name)
+		c, err := d.clock(v.Start)
+		if err != nil {
+			return err
+		}
+		v.Pause, v.Next = nil, c.next(now)
+		return nil
+	})
+}
+
+// Delete removes a schedule. The tasks that it enqueued stay.
+func (s *Schedules) Delete(ctx context.Context, name string) error {
+	_, exists, err := s.store.GetKV(ctx, kind, name)
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	if err == nil {
+		err = s.store.DeleteKV(ctx, kind, name)
+	}
+	return s.wrap("delete schedule", "", err)
+}
+
+// Get returns a schedule: ErrNotFound when there is none of this name.
+func (s *Schedules) Get(ctx context.Context, name string) (Info, error) {
+	r, exists, err := s.store.GetKV(ctx, kind, name)
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	if err != nil {
+		return Info{}, s.wrap("get schedule", "", err)
+	}
+	v, err := parse(r)
+	return v.info(r), s.wrap("get schedule", v.Queue, err)
+}
+
+// List returns the schedules by their names, up to 10,000. One that cannot be read has its Problem.
+func (s *Schedules) List(ctx context.Context) ([]Info, error) {
+	records, err := s.store.ListKV(ctx, kind)
+	if err != nil {
+		return nil, s.wrap("list schedules", "", err)
+	}
+	out := make([]Info, len(records))
+	for i, r := range records {
+		v, err := parse(r)
+		if err != nil {
+			v = value{Problem: err.Error()}
+		}
+		out[i] = v.info(r)
+	}
+	return out, nil
+}
+
+// RunNow enqueues the schedule's task at once, also while it is paused, and returns the task's id. The schedule's own
+// times stay as they are.
+func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) {
+	r, exists, err := s.store.GetKV(ctx, kind, name)
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	if err != nil {
+		return uuid.Nil, s.wrap("run schedule", "", err)
+	}
+	v, err := parse(r)
+	if err != nil {
+		return uuid.Nil, s.wrap("run schedule", "", err)
+	}
+	d := v.schedule(name)
+	t := d.taskFor(nowOf(r))
+	t.Reference = "" // it is not one of the schedule's times
+	return s.client.Queue(d.Queue).Enqueue(ctx, t)
+}
+
+// Reconcile makes the schedules that owner declared before exactly these: it puts each, and deletes those of owner's
+// that are not among them. Schedules of others stay. Call it when a program starts that defines its schedules in code,
+// with the program's name as owner. It is not atomic; repeat it after an error.
+func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
+	if err := limits.Text(owner, 1, MaxName, ErrInvalid, "owner"); err != nil {
+		return s.wrap("reconcile schedules", "", err)
+	}
+	declared := map[string]bool{}
+	for _, d := range schedules {
+		if declared[d.Name] {
+			return s.wrap("reconcile schedules", "", fmt.Errorf("%w: two are called %q", ErrInvalid, d.Name))
+		}
+		declared[d.Name] = true
+		if err := d.check(); err != nil {
+			return s.wrap("reconcile schedules", "", fmt.Errorf("schedule %q: %w", d.Name, err))
+		}
+	}
+	for _, d := range schedules {
+		if err := s.declare(ctx, d, owner); err != nil {
+			return err
+		}
+	}
+	all, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		if i.Owner == owner && !declared[i.Name] {
+			if err := s.store.DeleteKV(ctx, kind, i.Name); err != nil {
+				return s.wrap("reconcile schedules", i.Queue, err)
+			}
+		}
+	}
+	return nil
+}
+
+// declare puts a schedule unless it is there already, as when many processes start at once. A single time that has
+// passed is left as it is.
+func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error {
+	r, exists, err := s.store.GetKV(ctx, kind, d.Name)
+	if err != nil {
+		return s.wrap("reconcile schedules", d.Queue, err)
+	}
+	if exists {
+		if v, err := parse(r); err == nil && v.Owner == owner && v.defines(d) {
+			return nil
+		}
+	}
+	return s.put(ctx, d, owner)
+}

@@ -1,0 +1,189 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+const (
+	maxPause   = 5 * time.Second // after which a schedule is seen that another process put
+	errorPause = 5 * time.Second // after an error
+	oneRound   = 1000            // schedules that are looked at together
+)
+
+// Run fires the schedules until ctx ends, and returns nil then. Any number of processes may run it: each time fires
+// once. It asks the database when the next schedule is due, at most every five seconds while nothing fires. While the
+// database cannot be reached it logs that once and goes on trying; afterwards CatchUp decides about what was missed.
+func (s *Schedules) Run(ctx context.Context) error {
+	failing := false
+	for {
+		pause, err := s.fireDue(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, dbq.ErrClosed):
+			return s.wrap("run schedules", "", err)
+		case err != nil && !failing:
+			s.core.Logger.Error("dbq: schedules cannot fire", "error", err)
+			failing = true
+		case err == nil && failing:
+			s.core.Logger.Info("dbq: schedules fire again")
+			failing = false
+		}
+		if err != nil {
+			pause = errorPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// poke wakes this process's own Run after a change.
+func (s *Schedules) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fireDue fires each schedule that is due, and returns when to look again.
+func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error) {
+	records, err := s.store.EarliestKV(ctx, kind, oneRound)
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	for _, r := range records {
+		if wait := micros(*r.Expires - r.Now); wait > 0 {
+			return min(wait, maxPause), failed
+		}
+		if err := s.fire(ctx, r); err != nil {
+			if ctx.Err() != nil {
+				return 0, err
+			}
+			failed = errors.Join(failed, err)
+		}
+	}
+	if len(records) == oneRound { // there may be more
+		return 0, failed
+	}
+	return maxPause, failed
+}
+
+// fire enqueues what a schedule owes and moves it on, in one transaction. When another process was faster it does
+// nothing.
+func (s *Schedules) fire(ctx context.Context, r store.Record) error {
+	v, err := parse(r)
+	if err != nil {
+		return err
+	}
+	now, d := nowOf(r), v.schedule(r.Name)
+	c, err := d.clock(v.Start)
+	if err != nil { // a zone that this build does not know, say: another process may
+		return err
+	}
+	times, next := d.due(c, v.Next, now)
+	v.Next = next
+	v.Problem = ""
+	if len(times) == 0 {
+		v.Problem = "the time was missed"
+	}
+	if d.NoOverlap && len(times) > 0 {
+		times = times[len(times)-1:]
+		busy, err := s.unfinished(ctx, v.LastTask)
+		if err != nil {
+			return err
+		}
+		if busy {
+			times, v.Problem = nil, "the task of an earlier time has not ended"
+		}
+	}
+	err = s.enqueue(ctx, r, v, d, times)
+	if errors.Is(err, dbq.ErrInvalid) { // it would fail each time: leave this one out, and say why
+		v.Problem = err.Error()
+		err = s.enqueue(ctx, r, v, d, nil)
+	}
+	if s.store.IsConflict(err) { // another process's transaction was in the way
+		s.poke()
+		return nil
+	}
+	return err
+}
+
+// unfinished reports whether a task exists that has not ended.
+func (s *Schedules) unfinished(ctx context.Context, id *uuid.UUID) (bool, error) {
+	if id == nil {
+		return false, nil
+	}
+	t, err := s.client.Get(ctx, *id)
+	if errors.Is(err, dbq.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && !t.Ended(), err
+}
+
+// enqueue adds the tasks of some times and replaces the record, if nobody else has.
+func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Schedule, times []time.Time) error {
+	tx, err := s.client.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	tasks := make([]dbq.NewTask, len(times))
+	for i, at := range times {
+		tasks[i] = d.taskFor(at)
+		v.Last = at.UTC()
+	}
+	// The record first: it is what two processes that fire the same schedule wait for.
+	if len(times) > 0 {
+		id := dbq.NewID()
+		tasks[len(tasks)-1].ID = id
+		v.LastTask = &id
+	}
+	text, ttl, err := v.encode(nowOf(r))
+	if err != nil {
+		return err
+	}
+	if done, err := s.store.SwapKVTx(ctx, tx, r, text, ttl); err != nil || !done {
+		return err
+	}
+	if _, err := s.client.Queue(d.Queue).EnqueueManyTx(ctx, tx, tasks); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// taskFor is the task of one time.
+func (d *Schedule) taskFor(at time.Time) dbq.NewTask {
+	t, stamp := d.Task, at.UTC().Format(time.RFC3339Nano)
+	t.Reference = "schedule:" + d.Name + ":" + stamp
+	t.Headers = maps.Clone(t.Headers)
+	if t.Headers == nil {
+		t.Headers = map[string]string{}
+	}
+	t.Headers[HeaderName], t.Headers[HeaderTime] = d.Name, stamp
+	t.Delay += d.jitter(stamp)
+	return t
+}
+
+// jitter is a time below Jitter that is the same in every process.
+func (d *Schedule) jitter(stamp string) time.Duration {
+	if d.Jitter == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(d.Name + " " + stamp))
+	return time.Duration(h.Sum64() % uint64(d.Jitter)).Truncate(time.Microsecond)
+}

@@ -1,0 +1,135 @@
+package schedule
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+// kind is that of the schedules' key/value records. A record expires when its schedule fires next, give or take a
+// moment: that finds those that are due. The value has the exact time.
+const kind = "schedule"
+
+// value is the JSON of a record. Durations are microseconds.
+type value struct {
+	Cron      string     `json:"cron,omitempty"`
+	Zone      string     `json:"zone,omitempty"`
+	Every     int64      `json:"every,omitempty"`
+	At        time.Time  `json:"at,omitzero"`
+	Queue     string     `json:"queue"`
+	Task      task       `json:"task"`
+	CatchUp   int        `json:"catch_up,omitempty"`
+	NoOverlap bool       `json:"no_overlap,omitempty"`
+	Jitter    int64      `json:"jitter,omitempty"`
+	Owner     string     `json:"owner,omitempty"`
+	Start     time.Time  `json:"start"` // when it was put: Every counts from here
+	Next      time.Time  `json:"next,omitzero"`
+	Last      time.Time  `json:"last,omitzero"`
+	LastTask  *uuid.UUID `json:"last_task,omitempty"`
+	Problem   string     `json:"problem,omitempty"`
+	Pause     *pause     `json:"pause,omitempty"`
+}
+
+// task is a dbq.NewTask without what each time sets.
+type task struct {
+	Kind        string            `json:"kind,omitempty"`
+	Payload     []byte            `json:"payload,omitempty"`
+	Empty       bool              `json:"empty,omitempty"` // the payload is empty, and not nil
+	Priority    int               `json:"priority,omitempty"`
+	Delay       int64             `json:"delay,omitempty"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+}
+
+type pause struct {
+	Since  time.Time `json:"since"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+func valueOf(d Schedule) value {
+	t := d.Task
+	return value{
+		Cron: d.Cron, Zone: d.Zone, Every: d.Every.Microseconds(), At: d.At.UTC(), Queue: d.Queue,
+		Task: task{
+			Kind: t.Kind, Payload: t.Payload, Empty: t.Payload != nil && len(t.Payload) == 0, Priority: t.Priority,
+			Delay: t.Delay.Microseconds(), MaxAttempts: t.MaxAttempts, Headers: t.Headers,
+		},
+		CatchUp: d.CatchUp, NoOverlap: d.NoOverlap, Jitter: d.Jitter.Microseconds(),
+	}
+}
+
+// schedule is what the value defines.
+func (v *value) schedule(name string) Schedule {
+	payload := v.Task.Payload
+	if v.Task.Empty {
+		payload = []byte{}
+	}
+	return Schedule{
+		Name: name, Cron: v.Cron, Zone: v.Zone, Every: micros(v.Every), At: v.At, Queue: v.Queue,
+		Task: dbq.NewTask{
+			Kind: v.Task.Kind, Payload: payload, Priority: v.Task.Priority, Delay: micros(v.Task.Delay),
+			MaxAttempts: v.Task.MaxAttempts, Headers: v.Task.Headers,
+		},
+		CatchUp: v.CatchUp, NoOverlap: v.NoOverlap, Jitter: micros(v.Jitter),
+	}
+}
+
+// sameTimes reports whether two values fire at the same times, so that a new definition goes on where the old one is.
+func (v *value) sameTimes(w value) bool {
+	return v.Cron == w.Cron && v.Zone == w.Zone && v.Every == w.Every && v.At.Equal(w.At)
+}
+
+// defines reports whether the value was made of d.
+func (v *value) defines(d Schedule) bool {
+	a, errA := json.Marshal(valueOf(v.schedule(d.Name)))
+	b, errB := json.Marshal(valueOf(d))
+	return errA == nil && errB == nil && string(a) == string(b)
+}
+
+// keep takes over where old stands.
+func (v *value) keep(old value) {
+	v.Last, v.LastTask, v.Problem, v.Pause = old.Last, old.LastTask, old.Problem, old.Pause
+	if v.sameTimes(old) {
+		v.Start, v.Next = old.Start, old.Next
+	}
+}
+
+func parse(r store.Record) (v value, err error) {
+	if err := json.Unmarshal([]byte(r.Value), &v); err != nil {
+		return v, fmt.Errorf("schedule %q was stored by another version of dbq: %w", r.Name, err)
+	}
+	return v, nil
+}
+
+// encode returns the record's value, and how long after now it expires.
+func (v *value) encode(now time.Time) (text string, ttl time.Duration, err error) {
+	b, err := json.Marshal(v)
+	if err == nil && !v.Next.IsZero() && v.Pause == nil {
+		ttl = max(v.Next.Sub(now), time.Microsecond)
+	}
+	return string(b), ttl, err
+}
+
+func (v *value) info(r store.Record) Info {
+	out := Info{
+		Schedule: v.schedule(r.Name), Owner: v.Owner, Next: v.Next.UTC(), Last: v.Last, Problem: v.Problem,
+		Updated: time.UnixMicro(r.Updated).UTC(),
+	}
+	if v.LastTask != nil {
+		out.LastTask = *v.LastTask
+	}
+	if p := v.Pause; p != nil {
+		out.Paused, out.Since, out.By, out.Reason, out.Next = true, p.Since, p.By, p.Reason, time.Time{}
+	}
+	return out
+}
+
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// nowOf is the database's clock when a record was read.
+func nowOf(r store.Record) time.Time { return time.UnixMicro(r.Now).UTC() }

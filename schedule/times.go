@@ -1,0 +1,133 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+	_ "time/tzdata" // zones are the same on every machine
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+)
+
+// maxWalk bounds the times that a catch-up looks at: a cron's minutes of a year.
+const maxWalk = 600_000
+
+// clock is when a schedule fires.
+type clock interface {
+	// next returns the first time after t, or zero.
+	next(t time.Time) time.Time
+}
+
+type every struct {
+	start  time.Time
+	period time.Duration
+}
+
+func (e every) next(t time.Time) time.Time {
+	if t.Before(e.start) {
+		return e.start.Add(e.period)
+	}
+	return e.start.Add((t.Sub(e.start)/e.period + 1) * e.period)
+}
+
+type once time.Time
+
+func (o once) next(t time.Time) time.Time {
+	if at := time.Time(o); at.After(t) {
+		return at
+	}
+	return time.Time{}
+}
+
+// clock returns when the schedule fires if it was put at start.
+func (d *Schedule) clock(start time.Time) (clock, error) {
+	set := 0
+	for _, has := range []bool{d.Cron != "", d.Every != 0, !d.At.IsZero()} {
+		if has {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return nil, fmt.Errorf("%w: set one of Cron, Every and At", ErrInvalid)
+	case d.Zone != "" && d.Cron == "":
+		return nil, fmt.Errorf("%w: Zone is for Cron", ErrInvalid)
+	case d.Every != 0 && d.Every < MinEvery:
+		return nil, fmt.Errorf("%w: Every is %s, at least %s is allowed", ErrInvalid, d.Every, MinEvery)
+	case d.Every > limits.MaxDelay:
+		return nil, fmt.Errorf("%w: Every is %s, at most %s is allowed", ErrInvalid, d.Every, limits.MaxDelay)
+	case d.Every != 0:
+		return every{start, d.Every}, nil
+	case !d.At.IsZero():
+		if err := limits.Time(d.At); err != nil {
+			return nil, fmt.Errorf("%w: At: %w", ErrInvalid, err)
+		}
+		return once(d.At), nil
+	}
+	zone, err := time.LoadLocation(d.Zone) // "" is UTC
+	if err != nil || d.Zone == "Local" {
+		return nil, fmt.Errorf("%w: no time zone is called %q", ErrInvalid, d.Zone)
+	}
+	c, err := parseCron(d.Cron, zone)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Cron: %w", ErrInvalid, err)
+	}
+	return c, nil
+}
+
+// check refuses what cannot be kept.
+func (d *Schedule) check() error {
+	if err := limits.Text(d.Name, 1, MaxName, ErrInvalid, "name"); err != nil {
+		return err
+	}
+	if err := limits.QueueName(d.Queue); err != nil {
+		return err
+	}
+	switch t := d.Task; {
+	case t.ID != dbq.NewTask{}.ID || t.Reference != "" || !t.RunAt.IsZero():
+		return fmt.Errorf("%w: Task.ID, Reference and RunAt are set for each time", ErrInvalid)
+	case d.CatchUp < Skip || d.CatchUp > MaxCatchUp:
+		return fmt.Errorf("%w: CatchUp is %d, use Skip or 0 to %d", ErrInvalid, d.CatchUp, MaxCatchUp)
+	case d.Jitter < 0 || d.Jitter > MaxJitter:
+		return fmt.Errorf("%w: Jitter is %s, use 0 to %s", ErrInvalid, d.Jitter, MaxJitter)
+	}
+	_, err := d.clock(time.Now())
+	return err
+}
+
+// Preview returns the next n times at which a schedule fires after from, before jitter; fewer when it ends. An Every
+// counts from from. The error is ErrInvalid.
+func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
+	c, err := d.clock(from)
+	if err != nil {
+		return nil, err
+	}
+	var out []time.Time
+	for at := c.next(from); len(out) < n && !at.IsZero(); at = c.next(at) {
+		out = append(out, at)
+	}
+	return out, nil
+}
+
+// missed is a time's age from which on it counts as missed.
+const missed = time.Minute
+
+// due returns the times from first to now that fire, and the time after now. CatchUp decides about those that were
+// missed.
+func (d *Schedule) due(c clock, first, now time.Time) (times []time.Time, next time.Time) {
+	most := max(d.CatchUp, 1)
+	at, steps := first, 0
+	for ; !at.IsZero() && !at.After(now); at = c.next(at) {
+		if steps++; steps > maxWalk { // the oldest ones are given up
+			at = c.next(now)
+			break
+		}
+		if d.CatchUp == Skip && now.Sub(at) > missed {
+			continue
+		}
+		if times = append(times, at); len(times) > most {
+			times = times[1:]
+		}
+	}
+	return times, at
+}
