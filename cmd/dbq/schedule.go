@@ -182,7 +182,7 @@ var scheduleListing = listing[schedule.Info]{
 		case !i.Last.IsZero():
 			last = span(now.Sub(i.Last)) + " ago"
 		}
-		return []string{i.Name, whenText(i.Schedule), dash(i.Queue), nextText(i), last}
+		return []string{i.Name, whenText(i.Schedule), cmp.Or(i.Queue, "-"), nextText(i), last}
 	},
 	json: func(i schedule.Info) any { return scheduleViewOf(i) },
 }
@@ -197,7 +197,7 @@ func whenText(d schedule.Schedule) string {
 	case d.Zone != "":
 		return d.Cron + " " + d.Zone
 	}
-	return dash(d.Cron)
+	return cmp.Or(d.Cron, "-")
 }
 
 // nextText is when a schedule fires next.

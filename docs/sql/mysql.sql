@@ -98,8 +98,8 @@ SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules. Each
--- write checks version. A record is void after expires.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
+-- Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE IF NOT EXISTS dbq_kv (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,

@@ -128,8 +128,8 @@ SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) -
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules. Each
--- write checks version. A record is void after expires.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
+-- Each write checks version. A record is void after expires; a schedule is due then.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
