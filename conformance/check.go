@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance/cases"
 )
 
@@ -73,7 +73,7 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	}
 	s.started, s.dir = time.Now(), dir
 	rep := Report{
-		Product: server.Product, Version: server.Version, Pooler: server.Pooler, Dialect: family, DBQ: version(),
+		Product: server.Product, Version: server.Version, Pooler: server.Pooler, Dialect: family, DBQ: dbq.Version(),
 		Strategies: strategies,
 		Started:    s.started.UTC().Truncate(time.Second), Seed: s.seed, Load: s.h.Load,
 	}
@@ -147,28 +147,4 @@ func (s *suite) runJob(ctx context.Context, j job) Result {
 	}
 	defer remove()
 	return s.run(ctx, j.Case, j.strategy, dir, nil)
-}
-
-// module is dbq's path in a program's build information.
-const module = "github.com/dbq-go/dbq"
-
-// version is dbq's version in this program.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	found := ""
-	if info.Main.Path == module {
-		found = info.Main.Version
-	}
-	for _, d := range info.Deps {
-		if d.Path == module {
-			found = d.Version
-		}
-	}
-	if found == "" || found == "(devel)" {
-		return "devel"
-	}
-	return found
 }

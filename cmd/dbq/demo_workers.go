@@ -131,10 +131,13 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 func (d *demo) report(p *demoProcess, line string) {
 	var what, id string
 	var t demoTask
-	if _, err := fmt.Sscan(line, &what, &id, &t.fence); err != nil {
-		return
+	_, err := fmt.Sscan(line, &what, &id, &t.fence)
+	if err == nil {
+		t.id, err = uuid.Parse(id)
 	}
-	t.id = uuid.MustParse(id)
+	if err != nil {
+		return // not a line of the protocol
+	}
 	if what == demoHolds {
 		p.holds <- t
 		return
