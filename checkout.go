@@ -54,7 +54,7 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 		return nil, nil, false, err
 	}
 	got, err := q.c.store.Checkout(ctx, store.CheckoutParams{
-		Queue: q.name, Max: n, Lease: lease, Started: q.worker == "",
+		Queue: q.name, Max: n, Lease: lease, StartsAtOnce: q.worker == "",
 		Token: func() string { return q.c.checkoutToken(q.worker) },
 	})
 	if err != nil {

@@ -15,23 +15,23 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// Consumer checks out tasks as they become due, in programs that do without package worker. Make one with
-// Queue.Consumer. It is for one goroutine at a time; Close may be called by any.
+// Consumer checks out tasks as they become due, for programs that do not use package worker. Make one with
+// Queue.Consumer. One goroutine may use it at a time; any goroutine may call Close.
 type Consumer struct {
 	queue  *Queue
 	waiter *wake.Waiter
 }
 
-// Consumer returns a consumer of the queue's tasks. On PostgreSQL the client listens for notifications, on a connection
-// of its own, while it has consumers. Close it when done.
+// Consumer returns a consumer of the queue's tasks. Close it when done. While a client has consumers on PostgreSQL, it
+// listens for notifications on a separate connection.
 func (q *Queue) Consumer() *Consumer { return &Consumer{queue: q, waiter: q.c.wake.TaskWaiter(q.name)} }
 
-// Checkout is Queue.Checkout that waits until it leases at least one task. It returns ctx's error when ctx ends.
+// Checkout is Queue.Checkout, but waits until it can lease at least one task. It returns ctx's error when ctx ends.
 //
-// It is woken at once when a client of this process with the same DSN or pool enqueues, when an operator reenqueues,
-// and when another process notifies (PostgreSQL; see WithoutNotify). Tasks that are due later wake it when they are
-// due. One enqueue wakes about one of the consumers and workers that wait. Wake-ups are best effort: they may be
-// spurious or missed, so it also polls, after pauses that grow to 2 s, by a query that is cheaper than a checkout.
+// It wakes when a client of this process with the same DSN or pool enqueues, when an operator reenqueues, when
+// another process notifies (on PostgreSQL; see WithoutNotify), and when a known task becomes due. One enqueued task
+// wakes about one of the waiting consumers and workers. Wake-ups are best effort: they may be spurious or missed.
+// Checkout therefore also polls, at intervals that grow to 2 seconds, with a query that is cheaper than a checkout.
 func (c *Consumer) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	for pause := minPoll; ; {
 		c.waiter.BeforeCheckout()
@@ -72,5 +72,5 @@ func (c *Consumer) wait(ctx context.Context, n int, pause time.Duration) (time.D
 	}
 }
 
-// Close ends the consumer. Its leases stay.
+// Close ends the consumer. It does not release the leases of tasks that were checked out.
 func (c *Consumer) Close() { c.waiter.Close() }

@@ -12,29 +12,28 @@ import (
 	"github.com/google/uuid"
 )
 
-// Enqueued is what became of one task of an EnqueueMany.
+// Enqueued is the outcome of one task of an EnqueueMany.
 type Enqueued struct {
-	// ID is the task's id. For a duplicate it is the existing task's, or zero when that was gone again or is out of this
-	// transaction's sight.
+	// ID is the task's id. For a duplicate it is the id of the existing task, or zero if that task has been removed since
+	// or the transaction cannot see it.
 	ID uuid.UUID
-	// Duplicate is true when the reference, or the id, was taken, by an existing task or an earlier one of the same call.
+	// Duplicate reports that the reference or the id was taken, by an existing task or by an earlier one of the call.
 	Duplicate bool
 }
 
-// Enqueue adds a task and returns its id. When it returns without an error the task is stored as durably as the
-// database stores anything. A reference that is taken is ErrDuplicate, with the existing task's id. Input errors are
-// ErrInvalid.
+// Enqueue adds a task and returns its id. If it returns no error, the task is committed. If the reference is taken, it
+// returns ErrDuplicate and the existing task's id. Invalid input is ErrInvalid.
 //
-// When the answer to the insert is lost, Enqueue looks for the task for some hundred milliseconds. When it does not
-// find it, nobody can know: the task may never have been added, or have been completed and removed. Then it does not
-// insert again, and returns ErrMayHaveHappened, with the task's id as Error.Task. See ErrMayHaveHappened for when to
-// repeat.
+// If the answer to the insert is lost, Enqueue searches for the task for a few hundred milliseconds. If it does not
+// find the task, it cannot tell whether the task was never added or has been completed and removed. It then returns
+// ErrMayHaveHappened, with the task's id in Error.Task, and does not insert again. See there for when to repeat the
+// call.
 func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
 	out, err := q.EnqueueMany(ctx, []NewTask{t})
 	return q.enqueuedOne(out, err)
 }
 
-// EnqueueTx is Enqueue in the caller's transaction: no commit, no task.
+// EnqueueTx is Enqueue in the caller's transaction: the task exists once the transaction commits.
 func (q *Queue) EnqueueTx(ctx context.Context, tx Tx, t NewTask) (uuid.UUID, error) {
 	out, err := q.EnqueueManyTx(ctx, tx, []NewTask{t})
 	return q.enqueuedOne(out, err)
@@ -51,9 +50,9 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 }
 
 // EnqueueMany adds up to MaxBulk tasks in one transaction: all of them or, on an error, none. It returns the outcome of
-// each task, in the order given; a task that exists already is reported there as a duplicate. Tasks of the same
-// priority that are due at the same time leave in the order given. With no tasks it does nothing. ErrMayHaveHappened is
-// as for Enqueue: all were added, or none.
+// each task, in the order given; a task that already exists is reported as a duplicate. Tasks of one priority that are
+// due at the same time are handed out in the order given. With no tasks it does nothing. ErrMayHaveHappened means that
+// either all were added or none, as for Enqueue.
 func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)
@@ -75,8 +74,8 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	return out, nil
 }
 
-// EnqueueManyTx is EnqueueMany in the caller's transaction. Workers are woken a few times within the next second, since
-// dbq does not see the commit; after that they find the tasks by polling.
+// EnqueueManyTx is EnqueueMany in the caller's transaction. Because dbq does not see the commit, it wakes workers
+// several times within the next second; later than that, they find the tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)
@@ -92,7 +91,7 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 	return out, nil
 }
 
-// newRows checks tasks, and completes them by ids and the client's defaults.
+// newRows checks tasks and fills in ids and the client's defaults.
 func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, error) {
 	if err := q.check(len(ts)); err != nil {
 		return nil, err
@@ -145,7 +144,7 @@ func dueOf(ts []NewTask, out []Enqueued) (due wake.Due) {
 	return due
 }
 
-// backdated is for how long the task with the earliest RunAt has been due, by this process's clock.
+// backdated returns how long the task with the earliest RunAt has been due, by this process's clock.
 func backdated(ts []NewTask) (late time.Duration) {
 	for i := range ts {
 		if at := ts[i].RunAt; !at.IsZero() {

@@ -43,7 +43,7 @@ type Attempt struct {
 	Attempt int            `json:"attempt"` // counted from 1
 	Fence   int64          `json:"fence"`   // unique among a task's attempts; a released one keeps its number
 	Outcome AttemptOutcome `json:"outcome"`
-	Started time.Time      `json:"started"` // when the task was checked out, by the database's clock
+	Taken   time.Time      `json:"taken"` // when the task was checked out, by the database's clock
 	Ended   time.Time      `json:"ended"`
 	Worker  string         `json:"worker"`
 	Error   string         `json:"error,omitempty"` // cut at MaxResult bytes
@@ -61,5 +61,5 @@ func takenOver(r dialect.Row) *Attempt {
 
 func attemptOf(r dialect.AttemptRow) Attempt {
 	return Attempt{Task: r.Task, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: AttemptOutcome(r.Outcome),
-		Started: fromMicros(&r.Started), Ended: fromMicros(&r.Ended), Worker: r.Worker, Error: string(r.Error)}
+		Taken: fromMicros(&r.Taken), Ended: fromMicros(&r.Ended), Worker: r.Worker, Error: string(r.Error)}
 }

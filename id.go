@@ -34,8 +34,8 @@ func (g *ids) next(now time.Time) uuid.UUID {
 
 var newIDs ids
 
-// NewID makes a task id, for NewTask.ID: an enqueue with an id of its own can be repeated for as long as its task is
-// there.
+// NewID returns a new id for NewTask.ID. An enqueue with an id of its own can be repeated safely for as long as the
+// task exists.
 func NewID() uuid.UUID { return newIDs.next(time.Now()) }
 
 // newClientID is a client's name with a random part: a name may be used by several clients at a time, and by one after

@@ -9,22 +9,23 @@ import (
 
 // Info describes a client. It does not change while the client is open.
 type Info struct {
-	// Name is the client's name for people, as in the holder of a lease; see WithName.
+	// Name is the client's name for people to read; see WithName.
 	Name string
-	// ID is Name, # and ten random characters: no two clients share one, even when they share a name. The holder of a
-	// lease begins with it. It has at most MaxReference characters.
+	// ID is Name, # and ten random characters: it is unique, even if clients share a name. The holder of a lease begins
+	// with it. It has at most MaxReference characters.
 	ID string
 	// Dialect is the name of the engine's family, such as "postgres".
 	Dialect string
-	// Server is what was found when the client opened.
+	// Server describes the server, as found when the client opened.
 	Server dialect.Server
-	// Target is where the client's DSN leads, without user, password and options. It is zero for a client made by New.
+	// Target is the host and database of the client's DSN, without user, password and options. It is zero for a client
+	// made by New.
 	Target dialect.Target
 	// Strategy is how the client checks out; see WithStrategy.
 	Strategy dialect.Strategy
 	// MaxPayload is the largest payload in bytes that the client enqueues; see WithMaxPayload.
 	MaxPayload int
-	// MaxCheckoutBytes is how many bytes of payload one checkout brings; see WithMaxCheckoutBytes.
+	// MaxCheckoutBytes bounds the payloads of one checkout, in bytes; see WithMaxCheckoutBytes.
 	MaxCheckoutBytes int
 }
 
@@ -36,25 +37,25 @@ func (c *Client) Info() Info {
 	}
 }
 
-// ClientStats are figures of a client since it opened.
+// ClientStats are counters of a client since it opened.
 type ClientStats struct {
-	// Retried counts the writes that were tried again because of a conflict or a lost connection.
+	// Retried counts the writes that were retried after a conflict or a lost connection.
 	Retried int64
-	// Conflicts counts those of them that ended in a conflict with another transaction: a deadlock, a lock that was not
-	// had in time, a serialization failure. A few are the price of concurrency; many say that another strategy may fit
-	// the load better.
+	// Conflicts counts those that were retried after a conflict with another transaction: a deadlock, a lock timeout or a
+	// serialization failure. A few are normal under concurrency. If there are many, another strategy may suit the load
+	// better.
 	Conflicts int64
-	// Listening is whether notifications of other processes reach the client. It is false without a Worker or a
-	// Consumer, and where the engine cannot notify.
+	// Listening reports whether notifications of other processes reach the client. It is false if the client has no
+	// Worker or Consumer, and if the engine has no notifications.
 	Listening bool
 }
 
-// Stats returns the client's figures.
+// Stats returns the client's counters since it opened.
 func (c *Client) Stats() ClientStats {
 	return ClientStats{Retried: c.store.Retried(), Conflicts: c.store.Conflicts(), Listening: c.wake.Listening()}
 }
 
-// String describes the client by its name, its server, and where its DSN leads. It shows no user, password or option.
+// String describes the client by its name, its server and its database. It shows no user, password or option.
 func (c *Client) String() string {
 	text := fmt.Sprintf("dbq client %s on %s %s", c.cfg.name, c.store.Server.Product, c.store.Server.Version)
 	if t := c.cfg.target; t != (dialect.Target{}) {
@@ -66,7 +67,7 @@ func (c *Client) String() string {
 // Format prints String whatever the verb: %+v and %#v show neither the client's configuration nor its pools.
 func (c *Client) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
 
-// LogValue logs what String says, as a group.
+// LogValue is String as a group of attributes.
 func (c *Client) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("name", c.cfg.name),

@@ -26,9 +26,9 @@ func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, er
 	return renewed[0], nil
 }
 
-// ExtendMany extends up to MaxBulk leases, in one statement where the engine allows, and returns those that were
-// renewed and those that are lost, each in the order given. Unlike other writes it is cut off when ctx ends: repeating
-// it does no harm.
+// ExtendMany extends up to MaxBulk leases, in one statement where the engine allows. It returns the leases that were
+// renewed and those that are lost, each in the order given. Unlike other writes, it is interrupted when ctx ends, since
+// it is safe to repeat.
 func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (renewed, lost []Lease, err error) {
 	defer q.end("extend", len(ls), time.Now(), &err)
 	if err = limits.Lease(d); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits are the smallest engine's, the same on all of them, and checked before any SQL. Characters are Unicode code
-// points.
+// Limits of input. They are the same on all engines and are checked before any SQL is sent. A character is a Unicode
+// code point.
 const (
 	MaxQueueName   = limits.MaxQueueName   // characters in a queue's name
 	MaxReference   = limits.MaxReference   // characters in a reference
@@ -28,8 +28,8 @@ const (
 	MaxBulk        = limits.MaxBulk        // tasks in one EnqueueMany, Settle, or operator's bulk call
 )
 
-// MaxWorkerID bounds the characters of a worker's id; the token of a checkout, which is the holder of its leases, is
-// longer by up to 25.
+// MaxWorkerID is the most characters of a worker's id. The checkout token, which is stored as the holder of a lease,
+// has up to 25 more.
 const MaxWorkerID = limits.MaxWorkerID
 
 // check reports the first field that is outside its limits. It returns the headers as they are stored.

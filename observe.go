@@ -14,14 +14,14 @@ import (
 // worker.Observation.
 type Call struct {
 	Op    string        // "enqueue", "checkout", "extend", "settle", or an operator's event
-	Queue string        // "" where the call is not about one queue, or was refused with ErrQueueName
+	Queue string        // "" if the call is not about one queue, or was refused with ErrQueueName
 	Tasks int           // how many the call was for; for "checkout", how many it leased
 	Took  time.Duration // including retries
 	Err   error         // nil on success
 }
 
-// WithObserver adds a function that is told of every call that changes tasks, when the call ends. It runs on the
-// caller's goroutine and must return at once. Several observers are called in the order given.
+// WithObserver adds a function that is called at the end of every call that changes tasks. It runs on the caller's
+// goroutine and must return quickly. Several observers are called in the order given.
 func WithObserver(observe func(Call)) Option {
 	return func(c *config) error {
 		if observe == nil {
@@ -32,9 +32,9 @@ func WithObserver(observe func(Call)) Option {
 	}
 }
 
-// WithHeaders adds headers to each task that is enqueued, such as the trace that ctx belongs to. A task's own headers
-// of the same name stay, and none are added where they would not fit into MaxHeaders. headers is called once for each
-// enqueue. Several such functions are called in the order given; of headers with the same name the last one is added.
+// WithHeaders adds headers to each task that is enqueued, such as those of the trace in ctx. A task's own headers take
+// precedence, and no headers are added to a task if they would exceed MaxHeaders. headers is called once for each call
+// that enqueues. Several functions are called in the order given, and the last value of a header is used.
 func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 	return func(c *config) error {
 		if headers == nil {

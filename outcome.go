@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// Outcome is how an attempt ends. A handler of package worker returns one, and Queue.Settle takes one. The zero value
-// is Completed(nil). An Outcome is a plain value and can be used for several tasks.
+// Outcome says how an attempt ends. A handler of package worker returns one, and Queue.Settle takes one. The zero value
+// is Completed(nil). An Outcome is a plain value and may be used for several tasks.
 type Outcome struct {
 	end    ending
 	when   int64 // nanoseconds for retryIn and released, microseconds since 1970 for retryAt
@@ -45,11 +45,11 @@ var endings = [...]struct {
 	released:  {"released", state.Release},
 }
 
-// Completed ends an attempt well: the task is COMPLETED and keeps the result. Nil means no result. A result longer than
-// MaxResult bytes is cut and says so.
+// Completed ends an attempt successfully: the task is COMPLETED and stores the result. Nil means no result. A result
+// longer than MaxResult bytes is cut, and a note at its end says so.
 func Completed(result []byte) Outcome { return Outcome{result: result} }
 
-// Deleted ends an attempt well and removes the task.
+// Deleted ends an attempt successfully and removes the task.
 func Deleted() Outcome { return Outcome{end: deleted} }
 
 // Failed ends an attempt with an error and retries the task after a backoff: the worker's, or Exponential(time.Second,
@@ -89,8 +89,8 @@ func failure(end ending, cause error) Outcome {
 	return o
 }
 
-// WithResult returns the outcome with another result to keep with the task, such as how far the work got before
-// Released, or a text instead of the error's. Deleted keeps none.
+// WithResult returns the outcome with another result to store with the task, such as the progress before a Released,
+// or a text instead of the error's. Deleted stores none.
 func (o Outcome) WithResult(result []byte) Outcome {
 	o.result = result
 	return o

@@ -15,27 +15,27 @@ import (
 type Settlement struct {
 	Lease   Lease
 	Outcome Outcome
-	// Again is set to repeat a settlement that returned ErrMayHaveHappened. If the task is already where the outcome
-	// leads to, under the lease's fence, the earlier call settled it, and this one reports no ErrLeaseLost. With
-	// Completed or Deleted the same is true if the lease's holder has ended the attempt in another way, or if the task is
-	// gone while the lease lasts; Settled.State then says what happened.
+	// Again repeats a settlement that returned ErrMayHaveHappened. If the task is already in the state that the outcome
+	// leads to, under the lease's fence, then the earlier call settled it, and this one does not report ErrLeaseLost.
+	// With Completed or Deleted the same is true if the lease's holder has ended the attempt in another way, or if the
+	// task was removed before the lease ended; Settled.State then has the task's state.
 	Again bool
-	// Unrecorded leaves the attempt out of the history if another one follows it. The zero value records it.
+	// Unrecorded keeps the attempt out of the history if another one follows it.
 	Unrecorded bool
-	// Cause is why a task is Released, for the history. It is not used for other outcomes.
+	// Cause is stored in the history as the reason of a Released. Other outcomes ignore it.
 	Cause error
 }
 
-// Settled is what became of one Settlement.
+// Settled is the outcome of one Settlement.
 type Settled struct {
-	// State is where the task is now; state.None when it was removed.
+	// State is the task's state now, or state.None if it was removed.
 	State State
 	// Err is nil, ErrLeaseLost, ErrLocked, or ErrMayHaveHappened.
 	Err error
 }
 
 // Settle ends an attempt with any outcome. Errors are those of Complete, and ErrDelay for a time out of bounds. After
-// Deleted, ErrMayHaveHappened means that the task is gone and that nobody can tell any more who removed it.
+// Deleted, ErrMayHaveHappened means that the task is gone and dbq cannot tell who removed it.
 //
 //	err := q.Settle(ctx, t.Lease, dbq.RetryIn(time.Minute, cause))
 func (q *Queue) Settle(ctx context.Context, l Lease, o Outcome) error {
@@ -59,28 +59,30 @@ func (q *Queue) SettleTx(ctx context.Context, tx Tx, l Lease, o Outcome) error {
 }
 
 // Complete is Settle with Completed(result): the task is COMPLETED, and keeps the result unless it is nil. If the lease
-// is no longer valid, which includes that it was settled before, Complete returns ErrLeaseLost and changes nothing.
+// is no longer valid, for example because the task is already settled, Complete returns ErrLeaseLost and changes
+// nothing.
 func (q *Queue) Complete(ctx context.Context, l Lease, result []byte) error {
 	return q.Settle(ctx, l, Completed(result))
 }
 
 // CompleteTx is Complete in the caller's transaction: the task is completed when it commits, together with the caller's
-// own changes. On ErrLeaseLost roll back, so that what a worker did whose task was taken over is undone.
+// own changes. On ErrLeaseLost, roll back: another worker may have taken the task over, and will do the work.
 func (q *Queue) CompleteTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
 	return q.SettleTx(ctx, tx, l, Completed(result))
 }
 
-// SettleMany ends up to MaxBulk attempts, each with its own outcome, in as few statements as the engine allows and in
-// one transaction. It returns what became of each, in order. An error means that nothing was settled, unless it is
+// SettleMany ends up to MaxBulk attempts, each with its own outcome, in one transaction and as few statements as the
+// engine allows. It returns the outcome of each, in order. An error means that nothing was settled, unless it is
 // ErrMayHaveHappened.
 //
-// A task whose row another transaction has locked is passed by and reported as ErrLocked. It delays the others by a
-// tenth of a second on PostgreSQL and by a second on MySQL and MariaDB, and for the next ten seconds by nothing.
+// A task whose row another transaction has locked is skipped and reported as ErrLocked. The first such task delays
+// the others by a tenth of a second on PostgreSQL, and by a second on MySQL and MariaDB. During the next ten seconds,
+// locked rows delay nothing.
 func (q *Queue) SettleMany(ctx context.Context, ss []Settlement) ([]Settled, error) {
 	return q.settle(ctx, ss, false)
 }
 
-// settle is SettleMany. With wait it waits for locked rows as long as ctx allows.
+// settle is SettleMany. With wait, it waits for locked rows for as long as ctx allows.
 func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []Settled, err error) {
 	defer q.end("settle", len(ss), time.Now(), &err)
 	settlements, err := q.settlements(ss)

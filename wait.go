@@ -18,10 +18,10 @@ const (
 	maxWait   = 500 * time.Millisecond
 )
 
-// Wait returns the task once it has ended: COMPLETED (with its result), POISON, or parked in ERROR. It polls after
-// pauses that grow to half a second, until ctx ends. All calls of a client that wait share their polls, so that a
-// thousand cost little more than one. A task that does not exist, or that is removed before Wait sees its end, as by
-// Deleted, is ErrNotFound.
+// Wait returns the task once it has ended: COMPLETED (with its result), POISON, or parked in ERROR. It polls, at
+// intervals that grow to half a second, until ctx ends. The waiting calls of a client share their polls, so a thousand
+// cost little more than one. If the task does not exist, or is removed before Wait sees its end, as by Deleted, Wait
+// returns ErrNotFound.
 func (c *Client) Wait(ctx context.Context, id uuid.UUID) (Task, error) {
 	for {
 		t, err := c.Get(ctx, id)

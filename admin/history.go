@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Attempts reads the attempts of a task that have ended, in order: at most the first 1000 that the history has, and the
-// last one, which the task's row has, also in the archive. A task without any has none, which is not an error;
-// dbq.History says what is recorded of the others.
+// Attempts returns the ended attempts of a task, in order: the first 1000 at most, and the last one, also of a task in
+// the archive. dbq.History decides which attempts are recorded. It is not an error if there are none.
 func (a *Admin) Attempts(ctx context.Context, task uuid.UUID) ([]dbq.Attempt, error) {
 	as, err := a.store.Attempts(ctx, task)
 	if err != nil {

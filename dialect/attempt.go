@@ -15,7 +15,7 @@ type AttemptRow struct {
 	Queue   string    `db:"queue"`
 	Attempt int       `db:"attempt"`
 	Outcome string    `db:"outcome"`
-	Started int64     `db:"started"`
+	Taken   int64     `db:"taken"`
 	Ended   int64     `db:"ended"`
 	Worker  string    `db:"worker"`
 	Error   []byte    `db:"error"`
@@ -34,7 +34,7 @@ func (r *Row) TakenOver() *AttemptRow {
 	}
 	a := &AttemptRow{
 		Task: r.ID, Queue: r.Queue, Attempt: r.WasAttempt, Fence: r.Fence - 1, Worker: WorkerOf(*r.WasHolder),
-		Started: *r.WasTaken, Ended: *r.WasUntil, Outcome: crashed, Error: []byte(crashedError),
+		Taken: *r.WasTaken, Ended: *r.WasUntil, Outcome: crashed, Error: []byte(crashedError),
 	}
 	if r.State == state.Processing && r.Attempt == r.WasAttempt {
 		a.Outcome, a.Error = lapsed, []byte(lapsedError)
@@ -55,13 +55,13 @@ func RecordArgs(queue string, as []AttemptRow) Args {
 	n := len(as)
 	id, fence, attempt := make(Col[uuid.UUID], n), make(Col[int64], n), make(Col[int64], n)
 	outcome, worker := make(Col[string], n), make(Col[string], n)
-	started, ended := make(Col[int64], n), make(Col[int64], n)
+	taken, ended := make(Col[int64], n), make(Col[int64], n)
 	texts := make(Col[[]byte], n)
 	for i, a := range as {
 		id[i], fence[i], attempt[i], outcome[i], worker[i] = a.Task, a.Fence, int64(a.Attempt), a.Outcome, a.Worker
-		started[i], ended[i], texts[i] = a.Started, a.Ended, a.Error
+		taken[i], ended[i], texts[i] = a.Taken, a.Ended, a.Error
 	}
-	return Args{"id": id, "fence": fence, "queue": queue, "attempt": attempt, "outcome": outcome, "started": started,
+	return Args{"id": id, "fence": fence, "queue": queue, "attempt": attempt, "outcome": outcome, "taken": taken,
 		"ended": ended, "worker": worker, "error": texts}
 }
 

@@ -115,14 +115,14 @@ func (n Names) Table(name string) string {
 
 // CheckoutRequest is one checkout.
 type CheckoutRequest struct {
-	Strategy Strategy
-	Queue    string
-	Limit    int           // at least 1
-	Bytes    int64         // of all payloads, 0 is no bound; one larger task may come alone
-	Lease    time.Duration // from the database's now on
-	Holder   string        // unique to the call: a token used twice would return earlier batches again
-	Expired  bool          // look for expired leases, too
-	Started  bool          // the caller begins each task at once; see Begun
+	Strategy     Strategy
+	Queue        string
+	Limit        int           // at least 1
+	Bytes        int64         // of all payloads, 0 is no bound; one larger task may come alone
+	Lease        time.Duration // from the database's now on
+	Holder       string        // unique to the call: a token used twice would return earlier batches again
+	Expired      bool          // look for expired leases, too
+	StartsAtOnce bool          // the caller starts each task at once; see KnownStarted
 }
 
 // A Driver ties DSN schemes to a Dialect. All fields but Products and Note are required.

@@ -6,14 +6,14 @@ import "fmt"
 // before its worker has begun it is not handed out for ever.
 //
 // When a lease expires, its attempt counts if the row says that it had started: its checkout asked for that
-// (CheckoutRequest.Started), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt
+// (CheckoutRequest.StartsAtOnce), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt
 // does not count.
 const LapsesPerAttempt = 100
 
 // Counts is the SQL condition on a row whose lease expired that its attempt counts. The prefix of its columns is one
 // such as "t.", or empty.
 func Counts(prefix string) string {
-	return fmt.Sprintf("(%[1]sstarted = 1 OR %[1]slapses >= %[2]d)", prefix, LapsesPerAttempt-1)
+	return fmt.Sprintf("(%[1]sknown_started = 1 OR %[1]slapses >= %[2]d)", prefix, LapsesPerAttempt-1)
 }
 
 // Spent is the SQL condition on a row whose lease expired that it has no attempt left.
@@ -29,20 +29,20 @@ func NextAttempt(prefix string) string {
 
 // NextLapses is described at NextAttempt. Lapses start over when they have counted as an attempt.
 func NextLapses(prefix string) string {
-	const next = "CASE WHEN %[1]sstarted = 1 THEN %[1]slapses WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END"
+	const next = "CASE WHEN %[1]sknown_started = 1 THEN %[1]slapses WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END"
 	return fmt.Sprintf(next, prefix, LapsesPerAttempt-1)
 }
 
 // TakeOver is Spent, NextAttempt and NextLapses for a dialect that decides row by row: it reports whether a row whose
 // lease expired has no attempt left. Else it changes the row's attempt and lapses as the database does.
 func (r *Row) TakeOver() (spent bool) {
-	counts := r.Started == 1 || r.Lapses >= LapsesPerAttempt-1
+	counts := r.KnownStarted == 1 || r.Lapses >= LapsesPerAttempt-1
 	r.WasAttempt = r.Attempt
 	if counts && r.Attempt >= r.MaxAttempts {
 		return true
 	}
 	switch {
-	case r.Started == 1:
+	case r.KnownStarted == 1:
 	case counts:
 		r.Lapses = 0
 	default:
@@ -54,9 +54,9 @@ func (r *Row) TakeOver() (spent bool) {
 	return false
 }
 
-// Begun is :begun, what a checkout writes into the column started: 1 when its caller begins each task at once.
-func (r CheckoutRequest) Begun() int64 {
-	if r.Started {
+// KnownStarted is :known_started, what a checkout writes into that column: 1 when its caller starts each task at once.
+func (r CheckoutRequest) KnownStarted() int64 {
+	if r.StartsAtOnce {
 		return 1
 	}
 	return 0

@@ -13,29 +13,29 @@ import (
 // Times are microseconds since 1970 in UTC by the database's clock, so that no session time zone, daylight saving
 // change or driver can bend them.
 type Row struct {
-	ID          uuid.UUID   `db:"id"`
-	Queue       string      `db:"queue"`
-	Reference   *string     `db:"reference"`
-	Kind        string      `db:"kind"`
-	State       state.State `db:"state"`
-	Priority    int         `db:"priority"`
-	Attempt     int         `db:"attempt"`
-	MaxAttempts int         `db:"max_attempts"`
-	Lapses      int         `db:"lapses"`  // leases that ended with an attempt not known to have started
-	Started     int         `db:"started"` // a takeover: 1 when the attempt is known to have started
-	Fence       int64       `db:"fence"`
-	Due         *int64      `db:"due"`
-	LeaseUntil  *int64      `db:"lease_until"`
-	Holder      *string     `db:"holder"`
-	Taken       *int64      `db:"taken"` // when the last attempt began; null when the row does not say how it ended
-	Created     int64       `db:"created"`
-	Updated     int64       `db:"updated"`
-	Headers     []byte      `db:"headers"`
-	Payload     []byte      `db:"payload"`
-	Result      []byte      `db:"result"`
-	WasDue      int64       `db:"was_due"` // checkout: when the row became due
-	Now         int64       `db:"now"`     // the database's clock when the row was read
-	Cut         bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
+	ID           uuid.UUID   `db:"id"`
+	Queue        string      `db:"queue"`
+	Reference    *string     `db:"reference"`
+	Kind         string      `db:"kind"`
+	State        state.State `db:"state"`
+	Priority     int         `db:"priority"`
+	Attempt      int         `db:"attempt"`
+	MaxAttempts  int         `db:"max_attempts"`
+	Lapses       int         `db:"lapses"`        // leases that ended with an attempt not known to have started
+	KnownStarted int         `db:"known_started"` // a takeover: 1 when the attempt is known to have started
+	Fence        int64       `db:"fence"`
+	Due          *int64      `db:"due"`
+	LeaseUntil   *int64      `db:"lease_until"`
+	Holder       *string     `db:"holder"`
+	Taken        *int64      `db:"taken"` // when the last attempt began; null when the row does not say how it ended
+	Created      int64       `db:"created"`
+	Updated      int64       `db:"updated"`
+	Headers      []byte      `db:"headers"`
+	Payload      []byte      `db:"payload"`
+	Result       []byte      `db:"result"`
+	WasDue       int64       `db:"was_due"` // checkout: when the row became due
+	Now          int64       `db:"now"`     // the database's clock when the row was read
+	Cut          bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
 
 	// Of a row whose lease had expired when checkout took it over: who had held it, since when, until when, and as which
 	// attempt.

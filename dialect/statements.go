@@ -116,7 +116,7 @@ type Statements struct {
 	// may be empty.
 	Notify string
 
-	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :started :ended :worker
+	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :taken :ended :worker
 	// :error. One that is there is left out. It returns nothing. ExpireAttempts removes at most :limit of :queue that
 	// ended at least :age ago.
 	//

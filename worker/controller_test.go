@@ -246,7 +246,7 @@ func TestEveryAttemptIsInTheHistory(t *testing.T) {
 			text, _, _ := strings.Cut(a.Error, "\n")
 			if a.Outcome == dbq.AttemptCrashed {
 				text = ""
-			} else if a.Worker != "w" || a.Started.After(a.Ended) || a.Started.IsZero() || a.Queue != "q" {
+			} else if a.Worker != "w" || a.Taken.After(a.Ended) || a.Taken.IsZero() || a.Queue != "q" {
 				t.Errorf("%+v: want the worker's name and its times", a)
 			}
 			got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s", a.Attempt, a.Outcome, text)))

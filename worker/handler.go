@@ -12,7 +12,8 @@ import (
 )
 
 // A Handler does the work of a task and returns how the attempt ends: see dbq.Completed, dbq.Failed, dbq.RetryIn,
-// dbq.Parked, dbq.Poisoned, dbq.Released and dbq.Deleted. A time that is out of bounds is moved into them.
+// dbq.Parked, dbq.Poisoned, dbq.Released and dbq.Deleted. A time or delay outside its limits is set to the nearest
+// limit.
 //
 // ctx carries the values of Run's context. It ends when the task's lease is lost, when Timeout is over, or when
 // DrainTimeout is over after the worker was told to stop; context.Cause returns which.
@@ -30,8 +31,8 @@ type HandlerFunc func(ctx context.Context, t dbq.Task) dbq.Outcome
 func (f HandlerFunc) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome { return f(ctx, t) }
 
 // Func adapts a function that returns an error to a Handler. Nil completes the task, and an error fails the attempt,
-// which is retried after the worker's backoff. An error made by Outcome.Err ends the attempt as that outcome, also when
-// it is wrapped:
+// which is retried after the worker's backoff. An error made by Outcome.Err, even a wrapped one, ends the attempt as
+// that outcome:
 //
 //	return dbq.Parked(err).Err()
 func Func(f func(ctx context.Context, t dbq.Task) error) Handler {

@@ -106,8 +106,8 @@ func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 		if at.Error != "" {
 			failure = ": " + at.Error
 		}
-		line("attempt", "%d %s after %s, %s, by %s%s", at.Attempt, at.Outcome, span(at.Ended.Sub(at.Started)),
-			at.Started.Format(timeFormat), at.Worker, failure)
+		line("attempt", "%d %s after %s, %s, by %s%s", at.Attempt, at.Outcome, span(at.Ended.Sub(at.Taken)),
+			at.Taken.Format(timeFormat), at.Worker, failure)
 	}
 	return b.String()
 }

@@ -43,7 +43,7 @@ func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
 	rows := make([]dialect.AttemptRow, len(as))
 	for i, a := range as {
 		rows[i] = dialect.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
-			Started: a.Started.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
+			Taken: a.Taken.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
 	}
 	t.must(access.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))
 }
@@ -54,16 +54,16 @@ func keepingAttempts(t *test) {
 	id, other := dbq.NewID(), dbq.NewID()
 	at := time.Date(2026, 3, 29, 1, 59, 59, 123456000, time.UTC)
 	want := []dbq.Attempt{
-		{Task: id, Queue: "q", Attempt: 1, Fence: 1, Outcome: dbq.AttemptFailed, Started: at, Ended: at.Add(time.Second),
+		{Task: id, Queue: "q", Attempt: 1, Fence: 1, Outcome: dbq.AttemptFailed, Taken: at, Ended: at.Add(time.Second),
 			Worker: "wörker 1", Error: "no \xff' \"mail\""},
-		{Task: id, Queue: "q", Attempt: 2, Fence: 2, Outcome: dbq.AttemptReleased, Started: at, Ended: at, Worker: "w"},
-		{Task: id, Queue: "q", Attempt: 2, Fence: 3, Outcome: dbq.AttemptCrashed, Started: at, Ended: at.Add(time.Hour),
+		{Task: id, Queue: "q", Attempt: 2, Fence: 2, Outcome: dbq.AttemptReleased, Taken: at, Ended: at, Worker: "w"},
+		{Task: id, Queue: "q", Attempt: 2, Fence: 3, Outcome: dbq.AttemptCrashed, Taken: at, Ended: at.Add(time.Hour),
 			Worker: ""},
-		{Task: id, Queue: "q", Attempt: 3, Fence: 4, Outcome: dbq.AttemptPoisoned, Started: at, Ended: at, Worker: "w",
+		{Task: id, Queue: "q", Attempt: 3, Fence: 4, Outcome: dbq.AttemptPoisoned, Taken: at, Ended: at, Worker: "w",
 			Error: "x"},
 	}
 	t.record(q, want[2],
-		dbq.Attempt{Task: other, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Started: at, Ended: at}, want[0])
+		dbq.Attempt{Task: other, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Taken: at, Ended: at}, want[0])
 	t.record(q, want[3], want[1], want[0])
 	changed := want[0]
 	changed.Error, changed.Outcome = "another story", dbq.AttemptCompleted
@@ -102,8 +102,8 @@ func keepingTakenOver(t *test) {
 	}
 	if was.Task != first.ID || was.Queue != "q" || was.Attempt != 1 || was.Fence != first.Fence ||
 		was.Outcome != dbq.AttemptCrashed ||
-		was.Worker != c.Info().ID || !strings.HasPrefix(row.Holder, was.Worker+"#") || !was.Started.Equal(row.Updated) ||
-		!was.Ended.Equal(row.LeaseUntil) || was.Started.Before(before.Add(-time.Second)) {
+		was.Worker != c.Info().ID || !strings.HasPrefix(row.Holder, was.Worker+"#") || !was.Taken.Equal(row.Updated) ||
+		!was.Ended.Equal(row.LeaseUntil) || was.Taken.Before(before.Add(-time.Second)) {
 		t.Errorf("got %+v of a task that was %+v", was, row)
 	}
 	for _, worker := range []string{"mail/1", strings.Repeat("😀", dbq.MaxWorkerID), c.Info().ID + "/7", "#"} {

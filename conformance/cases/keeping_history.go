@@ -18,7 +18,7 @@ func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Atte
 	var got []string
 	for i, a := range as {
 		got = append(got, fmt.Sprintf("%d %s", a.Attempt, a.Outcome))
-		if a.Worker != c.Info().ID || a.Queue == "" || a.Started.IsZero() || a.Ended.Before(a.Started) {
+		if a.Worker != c.Info().ID || a.Queue == "" || a.Taken.IsZero() || a.Ended.Before(a.Taken) {
 			t.Errorf("%+v: want its queue, its worker, and when it began and ended", a)
 		}
 		if i > 0 && a.Fence <= as[i-1].Fence {
@@ -55,7 +55,7 @@ func historyOfATask(t *test) {
 	settle := func(o dbq.Outcome) { t.must(q.Settle(t.ctx, take(), o)) }
 	settle(dbq.RetryIn(0, boom))
 	then("1 failed")
-	if a := t.wantAttempts(c, id, want)[0]; a.Error != "boom" || a.Started.Before(before) || a.Ended.After(t.now(c)) {
+	if a := t.wantAttempts(c, id, want)[0]; a.Error != "boom" || a.Taken.Before(before) || a.Ended.After(t.now(c)) {
 		t.Errorf("got %+v, want its error, and the database's times", a)
 	}
 	out, err := q.SettleMany(t.ctx, []dbq.Settlement{{Lease: take(), Outcome: dbq.Released(0), Cause: boom}})

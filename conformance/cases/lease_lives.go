@@ -33,7 +33,7 @@ func leaseEarlierLife(t *test) {
 			next(task)
 		}
 		t.record(q, dbq.Attempt{Task: id, Attempt: task.Attempt, Fence: task.Fence, Outcome: dbq.AttemptCompleted,
-			Started: time.Now(), Ended: time.Now(), Worker: "w"})
+			Taken: time.Now(), Ended: time.Now(), Worker: "w"})
 		old := leases[:len(leases)-1]
 		lost, err := completeAll(t.ctx, q, old)
 		if err != nil || len(lost) != len(old) {

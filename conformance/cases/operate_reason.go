@@ -42,8 +42,8 @@ func operateRevoked(t *test) {
 			a.Worker == "" {
 			t.Errorf("recorded %+v, want attempt 1 under fence %d, revoked, with %q", a, task.Fence, want)
 		}
-		if a.Started.Before(before) || a.Ended.Before(a.Started) || a.Ended.After(t.now(c)) {
-			t.Errorf("recorded from %v to %v, want it between %v and now", a.Started, a.Ended, before)
+		if a.Taken.Before(before) || a.Ended.Before(a.Taken) || a.Ended.After(t.now(c)) {
+			t.Errorf("recorded from %v to %v, want it between %v and now", a.Taken, a.Ended, before)
 		}
 	}
 	t.wantErr("revoking again", revoke(), dbq.ErrWrongState)

@@ -26,7 +26,7 @@ var documentedValues = map[string]string{
 	"Movable": "id", "Move": "id", "Purge": "id", "Purgeable": "id", "NotDue": "", "DueNow": "", "NoLease": "",
 	"SetResult": "id result result_size", "Held": "queue holder", "Exhausted": "queue holder",
 	"RecordLast":     "id error error_size",
-	"Record":         "id fence queue attempt outcome started ended worker error",
+	"Record":         "id fence queue attempt outcome taken ended worker error",
 	"ExpireAttempts": "queue age limit",
 	"Archive":        "id", "IDBehind": "after before offset", "Peek": "id",
 	"Batches": "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size now " +

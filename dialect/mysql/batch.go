@@ -28,7 +28,7 @@ func (Dialect) RunBatch(
 	case dialect.Extend:
 		return batch.Then(ctx, s, c, b, own["extended"], args, n)
 	case dialect.Start:
-		return batch.Then(ctx, s, c, b, own["started"], args, n)
+		return batch.Then(ctx, s, c, b, own["known_started"], args, n)
 	case dialect.Remove:
 		return batch.Counted(ctx, s, c, own["lock remove"], b, args, n)
 	}

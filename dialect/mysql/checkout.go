@@ -255,7 +255,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"begun": c.r.Begun()}
+		"known_started": c.r.KnownStarted()}
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(ids))
 	return err
 }

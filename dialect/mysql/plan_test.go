@@ -42,7 +42,7 @@ var ways = map[string]string{
 	"due": "lane", "ready": "lane", "ready sizes": "lane", "see ready": "lane", "see expired": "lane", "oldest": "lane",
 	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY",
-	"take": "PRIMARY", "take over": "PRIMARY", "poison": "PRIMARY", "start": "PRIMARY", "started": "PRIMARY",
+	"take": "PRIMARY", "take over": "PRIMARY", "poison": "PRIMARY", "start": "PRIMARY", "known_started": "PRIMARY",
 	"won": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
@@ -129,7 +129,7 @@ func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	}
 	return dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "begun": int64(0), "holder": "plan", "now": int64(1)}
+		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "now": int64(1)}
 }
 
 // explainer is a connection that explains a statement instead of running it.

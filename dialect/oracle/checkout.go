@@ -70,7 +70,7 @@ func (c *checkout) due(ctx context.Context) ([]int, error) {
 // args are the values of statements that lease, or look for something to lease.
 func (c *checkout) args(priority, limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "holder": c.r.Holder,
-		"lease": c.r.Lease.Microseconds(), "begun": c.r.Begun()}
+		"lease": c.r.Lease.Microseconds(), "known_started": c.r.KnownStarted()}
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
@@ -247,7 +247,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	// The driver wants each value as an array.
 	args["lease"] = slices.Repeat(dialect.Col[int64]{c.r.Lease.Microseconds()}, n)
 	args["holder"] = slices.Repeat(dialect.Col[string]{c.r.Holder}, n)
-	args["begun"] = slices.Repeat(dialect.Col[int64]{c.r.Begun()}, n)
+	args["known_started"] = slices.Repeat(dialect.Col[int64]{c.r.KnownStarted()}, n)
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, n)
 	return err
 }

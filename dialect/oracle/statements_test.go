@@ -25,7 +25,7 @@ func values() (one, many dialect.Args) {
 	one["priority"], one["age"], one["kind"], one["after"] = 5, int64(1), "k", uuid.UUID{2}
 	sizes := dialect.Col[*int64]{nil, new(int64)}
 	// what all rows share goes into an array, too
-	many["lease"], many["begun"] = dialect.Col[int64]{1, 1}, dialect.Col[int64]{0, 0}
+	many["lease"], many["known_started"] = dialect.Col[int64]{1, 1}, dialect.Col[int64]{0, 0}
 	many["holder"] = dialect.Col[string]{"h", "h"}
 	many["payload"] = dialect.Col[[]byte]{nil, make([]byte, inlineBytes+1)}
 	many["payload_size"], many["result_size"] = sizes, sizes

@@ -80,7 +80,7 @@ func (c *checkout) each(ctx context.Context, find search) error {
 
 func (c *checkout) args(limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"begun": c.r.Begun(), "since": scan.FromStart(), "oldest": int64(0),
+		"known_started": c.r.KnownStarted(), "since": scan.FromStart(), "oldest": int64(0),
 		"bytes": c.budget.Bytes, "used": c.budget.Used, "share": c.budget.Share()}
 }
 

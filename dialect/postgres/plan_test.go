@@ -94,7 +94,7 @@ func planUniform(s *sqlrun.Session, e *explainer, n int) {
 }
 
 func planQueue(name string, limit int) dialect.Args {
-	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "begun": int64(0), "holder": "plan",
+	return dialect.Args{"queue": name, "limit": limit, "lease": int64(60e6), "known_started": int64(0), "holder": "plan",
 		"since": make([]int64, 10), "oldest": int64(0), "bytes": int64(1 << 30), "used": int64(0), "share": int64(1 << 20)}
 }
 
@@ -181,7 +181,7 @@ func (e *explainer) checkBatch(s *sqlrun.Session, name string, b dialect.Batch, 
 	}
 	args := dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "begun": int64(0), "holder": "plan", "lock_wait": int64(1000)}
+		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "lock_wait": int64(1000)}
 	e.check(fmt.Sprintf("%s, %d", name, n), n, n, func() error {
 		_, err := s.QueryBatch(e.t.Context(), e, b, args, n)
 		return err

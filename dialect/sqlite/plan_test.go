@@ -84,7 +84,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	id := uuid.Must(uuid.NewV7())
 	one := dialect.Args{
 		"id": id, "reference": "r", "queue": "work", "priority": 9, "share": int64(100), "was_due": int64(1),
-		"lease": int64(1), "begun": int64(0), "holder": "plan", "now": int64(1),
+		"lease": int64(1), "known_started": int64(0), "holder": "plan", "now": int64(1),
 		"after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
 	}
 	const n = 100
@@ -93,7 +93,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 		"id": make(dialect.Col[uuid.UUID], n), "result": make(dialect.Col[[]byte], n),
 		"fence": numbers, "state": numbers, "uncount": numbers, "was_due": numbers,
 		"at": times, "after": times, "due": times,
-		"lease": int64(1), "begun": int64(0), "holder": "plan", "queue": "work",
+		"lease": int64(1), "known_started": int64(0), "holder": "plan", "queue": "work",
 	}
 	seen := 0
 	for name, text := range plain {

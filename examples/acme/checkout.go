@@ -45,7 +45,7 @@ func take(ctx context.Context, s *dialect.Session, c dialect.Conn, which string,
 		return nil, nil
 	}
 	args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "limit": b.Rows,
-		"begun": r.Begun()}
+		"known_started": r.KnownStarted()}
 	found, err := s.Query(ctx, c, s.Statements.Checkout["find "+which], args)
 	if found = b.Fit(found); err != nil || len(found) == 0 {
 		return nil, err

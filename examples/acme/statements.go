@@ -19,7 +19,7 @@ const (
 	// now is the database's clock in microseconds since 1970, the same for a whole statement.
 	now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 	// stored are the columns of a row that is copied: named, since a later version may add to them.
-	stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, " +
+	stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due, " +
 		"lease_until, holder, taken, created, updated, headers, payload, result"
 	// listed and payload are a row as it is read. The sizes tell an empty value from none, which the driver reads alike.
 	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, " +
@@ -61,7 +61,7 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 			`(:id, :fence, :state, :at, :after, :uncount, :result)`),
 		Remove: batch(`DELETE FROM {task}`+leased, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease`+leased, `(:id, :fence)`),
-		Start:  batch(`UPDATE {task} SET started = 1`+leased, `(:id, :fence)`),
+		Start:  batch(`UPDATE {task} SET known_started = 1`+leased, `(:id, :fence)`),
 		// An operator's events; what they change, and which rows, comes from dbq's state table.
 		Movable: batch(`SELECT {columns} FROM {task} WHERE id IN (VALUES {rows}) AND {guard} ORDER BY id`, `(:id)`),
 		Move:    batch(`UPDATE {task} SET {set} WHERE id IN (VALUES {rows}) AND {guard}`, `(:id)`),
@@ -83,11 +83,11 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
   count(*) >= :limit AS cut FROM {task} WHERE queue = :queue GROUP BY state`),
 		NextQueue: t(`SELECT queue FROM {task} WHERE queue > :queue ORDER BY queue LIMIT 1`),
 
-		Record: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+		Record: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows} ON CONFLICT DO NOTHING`,
-			`(:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)`),
+			`(:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error)`),
 		// The rtrim leaves what is up to the last #: it cuts off at the end all characters but that one.
-		RecordLast: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+		RecordLast: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT id, fence, queue, attempt + (state = 0), CASE state WHEN 0 THEN 'released' WHEN 2 THEN 'completed'
   WHEN 3 THEN 'failed' ELSE 'poisoned' END, taken, updated,
   substr(held, 1, length(held) - 1), coalesce(d.column2, CASE WHEN state IN (3, 4) THEN result END)
@@ -110,10 +110,10 @@ ON CONFLICT DO NOTHING`, `(:id, :error)`),
 		},
 		CheckoutBatch: map[string]dialect.Batch{
 			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
-  started = :begun, attempt = attempt + 1, fence = fence + 1, taken = {now}, updated = {now}
+  known_started = :known_started, attempt = attempt + 1, fence = fence + 1, taken = {now}, updated = {now}
  WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),
 			// A task without an attempt left goes to POISON, even if its workers crashed, with the reason.
-			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now}, started = :begun,
+			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now}, known_started = :known_started,
   lapses = `+dialect.NextLapses("")+`, (state, lease_until, taken, holder, attempt, result) = (SELECT iif(spent, 4, 1),
     iif(spent, NULL, {now} + :lease), iif(spent, NULL, {now}), iif(spent, holder, :holder),
     iif(spent, attempt, `+dialect.NextAttempt("")+`),

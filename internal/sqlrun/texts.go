@@ -90,7 +90,7 @@ SELECT :version, :title, :compatible, {now}
  WHERE {where}
  ORDER BY t.id
  {limit}`),
-		Attempts: t(`SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+		Attempts: t(`SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM {attempt}
  WHERE task = :id
  ORDER BY fence

@@ -17,8 +17,8 @@ type CheckoutParams struct {
 	// Token returns the holder of the leases of one try. No two tries share one: tasks leased under a token are
 	// returned to the caller who lost the answer.
 	Token func() string
-	// Started is set when the caller begins each task at once: then an attempt whose lease expires counts.
-	Started bool
+	// StartsAtOnce is set when the caller starts each task at once: then an attempt whose lease expires counts.
+	StartsAtOnce bool
 }
 
 // CheckoutResult is the outcome of a checkout.
@@ -37,7 +37,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 	err = s.Repeat(ctx, func() (bool, error) {
 		try := dialect.CheckoutRequest{
 			Strategy: s.Strategy, Queue: r.Queue, Limit: limit, Bytes: int64(s.MaxCheckoutBytes), Lease: r.Lease,
-			Holder: r.Token(), Expired: s.expiredScans.due(r.Queue, time.Now()), Started: r.Started,
+			Holder: r.Token(), Expired: s.expiredScans.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
 		}
 		out.Until = time.Now().Add(r.Lease - s.Server.Precision) // read before the call: never later than the database's
 		var err error

@@ -69,7 +69,7 @@ func lastAttempt(r dialect.Row) (a dialect.AttemptRow, ok bool) {
 
 func attemptOf(r dialect.Row, outcome string) dialect.AttemptRow {
 	a := dialect.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: outcome,
-		Started: *r.Taken, Ended: r.Updated}
+		Taken: *r.Taken, Ended: r.Updated}
 	if r.Holder != nil {
 		a.Worker = dialect.WorkerOf(*r.Holder)
 	}

@@ -15,7 +15,7 @@ func TestTakeOver(t *testing.T) {
 	holder, ended := "w#1", int64(7)
 	row := func(id byte, attempt int) dialect.Row {
 		return dialect.Row{ID: uuid.UUID{id}, Fence: 3, State: state.Processing, Holder: &holder, LeaseUntil: &ended,
-			Updated: 5, Attempt: attempt, MaxAttempts: 2, Started: 1}
+			Updated: 5, Attempt: attempt, MaxAttempts: 2, KnownStarted: 1}
 	}
 	locked := []dialect.Row{row(3, 2), row(2, 1), row(1, 1)}
 	seen := slices.Clone(locked)

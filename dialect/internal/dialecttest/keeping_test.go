@@ -122,7 +122,7 @@ func (e world) attempts() {
 			fences[i] = int64(n - i)
 		}
 		return dialect.Args{"queue": "q", "id": column(n, id), "fence": fences,
-			"attempt": column(n, int64(1)), "outcome": column(n, "completed"), "started": column(n, int64(1)),
+			"attempt": column(n, int64(1)), "outcome": column(n, "completed"), "taken": column(n, int64(1)),
 			"ended": column(n, int64(2)), "worker": column(n, "w"), "error": column(n, []byte("e"))}
 	}
 	recorded := func(name string, id uuid.UUID, n int) {

@@ -12,7 +12,7 @@ import (
 // its dialect binds in a checkout.
 func One() dialect.Args {
 	return dialect.Args{
-		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "begun": int64(0),
+		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "known_started": int64(0),
 		"id": uuid.UUID{1}, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
 		"name": "n", "version": 99, "title": "t", "compatible": 98,
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
@@ -24,7 +24,7 @@ func One() dialect.Args {
 func Two() dialect.Args {
 	payload := []byte("p")
 	return dialect.Args{
-		"queue": "q", "holder": "h", "lease": int64(1000), "begun": int64(0), "lock_wait": int64(1000), "clock": int64(1),
+		"queue": "q", "holder": "h", "lease": int64(1000), "known_started": int64(0), "lock_wait": int64(1000), "clock": int64(1),
 		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
 		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil},
 		"uncount": dialect.Col[int64]{0, 1}, "reused": dialect.Col[int64]{0, 1},
@@ -34,7 +34,7 @@ func Two() dialect.Args {
 		"headers": dialect.Col[*string]{nil, nil}, "now": int64(1),
 		"payload": dialect.Col[[]byte]{nil, payload}, "payload_size": dialect.Col[*int64]{nil, dialect.SizeOf(payload)},
 		"attempt": dialect.Col[int64]{1, 2}, "outcome": dialect.Col[string]{"completed", "failed"},
-		"started": dialect.Col[int64]{1, 2}, "ended": dialect.Col[int64]{2, 3},
+		"taken": dialect.Col[int64]{1, 2}, "ended": dialect.Col[int64]{2, 3},
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
 	}

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS {attempt} (
   queue VARBINARY(400) NOT NULL,
   attempt SMALLINT NOT NULL,
   outcome VARBINARY(20) NOT NULL,
-  started BIGINT NOT NULL,
+  taken BIGINT NOT NULL,
   ended BIGINT NOT NULL,
   worker VARBINARY(800) NOT NULL,
   error BLOB,
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS {attempt} (
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW {attempts} AS
 SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
-  '1970-01-01' + INTERVAL started MICROSECOND AS started,
+  '1970-01-01' + INTERVAL taken MICROSECOND AS taken,
   '1970-01-01' + INTERVAL ended MICROSECOND AS ended,
   CONVERT(worker USING utf8mb4) AS worker, CONVERT(queue USING utf8mb4) AS queue, fence,
   CONVERT(error USING utf8mb4) AS error
@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS {archive} (
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   lapses TINYINT NOT NULL DEFAULT 0,
-  started TINYINT NOT NULL DEFAULT 0,
+  known_started TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,

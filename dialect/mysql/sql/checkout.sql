@@ -152,7 +152,7 @@ SELECT {columns},
 
 -- lock_expired
 SELECT {columns},
-       t.payload, t.started, {now} AS now
+       t.payload, t.known_started, {now} AS now
   FROM {held}
    {lock};
 
@@ -165,7 +165,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        fence = fence + 1,
        lease_end = :now + :lease,
        taken_by = {padded_holder},
-       started = :begun,
+       known_started = :known_started,
        taken_at = :now,
        updated = :now
  WHERE id IN ({rows});
@@ -180,7 +180,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
    SET due_at = :now - {ages},
        attempt = {next_attempt},
        lapses = {next_lapses},
-       started = :begun,
+       known_started = :known_started,
        fence = fence + 1,
        lease_end = :now + :lease,
        taken_by = {padded_holder},

@@ -1,15 +1,15 @@
 -- Record
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
-INSERT IGNORE INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT IGNORE INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows};
 
 -- Record row
-(:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+(:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
 
 -- RecordLast
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
-INSERT IGNORE INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT IGNORE INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1
                     ELSE t.attempt END,
@@ -51,5 +51,5 @@ SELECT {stored}, {now}
 
 -- stored
 -- The columns of a row that the server does not compute.
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end,
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due_at, lease_end,
 taken_by, taken_at, created, updated, payload_size, headers, payload, result;

@@ -28,18 +28,18 @@ SELECT t.id, t.fence
 -- Start
 -- Runs before a handler, where the checkout has not marked the attempt. Index: the primary key.
 UPDATE {listed}
-   SET t.started = 1
+   SET t.known_started = 1
  WHERE t.state = {PROCESSING};
 
 -- Start row
 {pair};
 
--- Batches started
+-- Batches known_started
 -- Runs after Start. Index: the primary key.
 SELECT t.id, t.fence
-  FROM {held} AND t.started = 1;
+  FROM {held} AND t.known_started = 1;
 
--- Batches started row
+-- Batches known_started row
 {pair};
 
 -- DropLeases

@@ -16,7 +16,7 @@ CREATE TABLE {task} (
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
-  started NUMBER(1) DEFAULT 0 NOT NULL,
+  known_started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),

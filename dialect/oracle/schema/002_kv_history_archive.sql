@@ -18,7 +18,7 @@ CREATE TABLE {attempt} (
   queue VARCHAR2(400 BYTE) NOT NULL,
   attempt NUMBER(5) NOT NULL,
   outcome VARCHAR2(20 BYTE) NOT NULL,
-  started NUMBER(19) NOT NULL,
+  taken NUMBER(19) NOT NULL,
   ended NUMBER(19) NOT NULL,
   worker VARCHAR2(800 BYTE),
   error BLOB,
@@ -30,7 +30,7 @@ CREATE INDEX {owner}att_ended ON {attempt} (queue, ended);
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW {attempts} AS
 SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
-  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, 'SECOND') AS started,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, 'SECOND') AS taken,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(ended / 1000000, 'SECOND') AS ended,
   worker, queue, fence, error
   FROM {attempt}
@@ -54,7 +54,7 @@ CREATE TABLE {archive} (
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
-  started NUMBER(1) DEFAULT 0 NOT NULL,
+  known_started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),

@@ -31,7 +31,7 @@ DECLARE
   l_queue VARCHAR2(400 BYTE) := :queue;
   l_holder VARCHAR2(800 BYTE) := :holder;
   l_lease NUMBER(19) := :lease;
-  l_begun NUMBER(1) := :begun;
+  l_known_started NUMBER(1) := :known_started;
   CURSOR c_ready (p_priority NUMBER) IS
     SELECT /*+ INDEX(t {prefix}task_ready) */ t.id
       FROM {task} t
@@ -53,7 +53,7 @@ BEGIN
            SET {leased},
                lease_until = l_now + l_lease,
                holder = l_holder,
-               started = l_begun,
+               known_started = l_known_started,
                taken = l_now,
                updated = l_now
          WHERE id = l_ids(i)
@@ -78,7 +78,7 @@ fence = fence + 1;
 {leased},
 lease_until = {now} + :lease,
 holder = :holder,
-started = :begun,
+known_started = :known_started,
 taken = {now},
 updated = {now};
 
@@ -178,7 +178,7 @@ UPDATE {task}
 -- Runs after "Checkout see expired". Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */
        {columns},
-       t.started, t.payload_size, {now} AS now
+       t.known_started, t.payload_size, {now} AS now
   FROM {task} t
  WHERE (t.id, t.fence) IN ({rows})
    AND t.state = {PROCESSING}
@@ -194,7 +194,7 @@ UPDATE {task}
    SET was_due = {taken_over},
        attempt = {next_attempt},
        lapses = {next_lapses},
-       started = :begun,
+       known_started = :known_started,
        fence = fence + 1,
        lease_until = {now} + :lease,
        holder = :holder,

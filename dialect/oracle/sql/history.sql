@@ -7,8 +7,8 @@ END;
 
 -- Record row
 BEGIN
-  INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
-  VALUES (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+  INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+  VALUES (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
 EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
@@ -16,7 +16,7 @@ END;
 -- RecordLast
 -- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
 -- removed. Indexes: the primary keys of tasks and attempts.
-INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1
                     ELSE t.attempt END,
@@ -56,5 +56,5 @@ SELECT {stored}, {now}
 
 -- stored
 -- The columns of a row that Oracle does not compute.
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due, was_due,
 lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result;

@@ -41,7 +41,7 @@ OR t.id = :id AND t.fence = :fence;
 -- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "Batches lock". Index: the
 -- primary key.
 UPDATE {task}
-   SET started = 1
+   SET known_started = 1
  {where_held};
 
 -- DropLeases

@@ -21,7 +21,7 @@ CREATE TABLE {task} (
   attempt smallint NOT NULL DEFAULT 0,
   max_attempts smallint NOT NULL,
   lapses smallint NOT NULL DEFAULT 0,
-  started smallint NOT NULL DEFAULT 0,
+  known_started smallint NOT NULL DEFAULT 0,
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,

@@ -16,7 +16,7 @@ CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS N
 CREATE TABLE {attempt} (
   task uuid NOT NULL,
   fence bigint NOT NULL,
-  started bigint NOT NULL,
+  taken bigint NOT NULL,
   ended bigint NOT NULL,
   attempt smallint NOT NULL,
   outcome varchar(20) NOT NULL,
@@ -30,7 +30,7 @@ CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 -- error is text if it is valid UTF-8, and escaped otherwise.
 CREATE VIEW {attempts} AS
-SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timestamp(ended / 1e6) AS ended,
+SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(ended / 1e6) AS ended,
   worker, queue, fence, CASE
     WHEN encode(error, 'hex') ~ (
       '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
@@ -38,7 +38,7 @@ SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timest
     THEN convert_from(error, 'UTF8')
     ELSE encode(error, 'escape') END AS error
   FROM (
-    SELECT task, attempt, outcome, started, ended, worker, queue, fence, error
+    SELECT task, attempt, outcome, taken, ended, worker, queue, fence, error
       FROM {attempt}
     UNION ALL
     SELECT id, attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,

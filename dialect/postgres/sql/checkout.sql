@@ -173,7 +173,7 @@ UPDATE {task} t
        fence = t.fence + 1,
        lease_until = clock.now + CAST(:lease AS bigint),
        holder = :holder,
-       started = CAST(:begun AS smallint),
+       known_started = CAST(:known_started AS smallint),
        taken = clock.now,
        updated = clock.now
   FROM {source}
@@ -227,7 +227,7 @@ UPDATE {task} t
                       THEN t.attempt
                       ELSE {next_attempt} END,
        lapses = {next_lapses},
-       started = CAST(:begun AS smallint),
+       known_started = CAST(:known_started AS smallint),
        taken = CASE WHEN {spent}
                     THEN NULL
                     ELSE clock.now END,
@@ -248,7 +248,7 @@ t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
 -- recorded
 -- It adds the attempts whose leases expired to the history, as Row.TakenOver of package dialect has them.
 recorded AS (
-  INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+  INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
          CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
          d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),

@@ -1,17 +1,17 @@
 -- Record
 -- Runs in the transaction of an operator's event, for attempts that the tasks' rows do not say any more. One that is
 -- there is left out.
-INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
-SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.ended, d.worker, d.error
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.taken, d.ended, d.worker, d.error
   FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
-              CAST(:started AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
-         AS d (id, fence, attempt, outcome, started, ended, worker, error)
+              CAST(:taken AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
+         AS d (id, fence, attempt, outcome, taken, ended, worker, error)
 ON CONFLICT DO NOTHING;
 
 -- RecordLast
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
-INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1
                     ELSE t.attempt END,

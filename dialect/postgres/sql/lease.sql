@@ -55,7 +55,7 @@ RETURNING l.id, l.fence;
 -- Start
 -- Runs when a worker begins tasks that it had checked out ahead. Index: the primary key.
 UPDATE {task} t
-   SET started = 1
+   SET known_started = 1
   FROM {given_leases}
  WHERE t.id = d.id
    AND t.fence = d.fence

@@ -46,4 +46,4 @@ ON CONFLICT DO NOTHING;
 
 -- stored
 id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-max_attempts, lapses, started, queue, reference, kind, holder, headers, payload, result;
+max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result;

@@ -20,7 +20,7 @@ CREATE TABLE {task} (
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
-  started INTEGER NOT NULL DEFAULT 0,
+  known_started INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,

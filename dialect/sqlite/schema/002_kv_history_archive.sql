@@ -19,7 +19,7 @@ CREATE TABLE {attempt} (
   queue TEXT NOT NULL,
   attempt INTEGER NOT NULL,
   outcome TEXT NOT NULL,
-  started INTEGER NOT NULL,
+  taken INTEGER NOT NULL,
   ended INTEGER NOT NULL,
   worker TEXT NOT NULL,
   error BLOB,
@@ -30,7 +30,7 @@ CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE VIEW {attempts} AS
 SELECT lower(hex(task)) AS task, attempt, outcome,
-  strftime('%Y-%m-%d %H:%M:%f', started / 1e6, 'unixepoch') AS started,
+  strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
   strftime('%Y-%m-%d %H:%M:%f', ended / 1e6, 'unixepoch') AS ended,
   worker, queue, fence, CAST(error AS TEXT) AS error
   FROM {attempt}
@@ -53,7 +53,7 @@ CREATE TABLE {archive} (
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
-  started INTEGER NOT NULL DEFAULT 0,
+  known_started INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,

@@ -40,7 +40,7 @@ UPDATE OR FAIL {task}
        fence = fence + 1,
        lease_until = :now + :lease,
        taken_by = {padded_holder},
-       started = :begun,
+       known_started = :known_started,
        taken_at = :now,
        updated = :now
  WHERE queue = :queue
@@ -98,7 +98,7 @@ UPDATE {task}
          ELSE {next_attempt}
        END,
        lapses = {next_lapses},
-       started = :begun,
+       known_started = :known_started,
        fence = fence + 1,
        taken_at = CASE
          WHEN {spent} THEN -1

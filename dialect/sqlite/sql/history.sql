@@ -1,16 +1,16 @@
 -- Record
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
-INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows}
 ON CONFLICT DO NOTHING;
 
 -- Record row
-(:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+(:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
 
 -- RecordLast
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. The rtrim
 -- leaves what is up to the last # of a holder: it cuts off at the end all characters but that one. Index: task_id.
-INSERT INTO {attempt} (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue, t.attempt + (t.state = {CREATED}),
        CASE t.state WHEN {CREATED} THEN 'released'
                     WHEN {COMPLETED} THEN 'completed'
@@ -55,5 +55,5 @@ ON CONFLICT DO NOTHING;
 
 -- stored
 -- The columns that a row has, without those that SQLite computes.
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until,
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due, lease_until,
 taken_by, taken_at, created, updated, headers, payload, result;

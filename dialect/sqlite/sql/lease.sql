@@ -12,7 +12,7 @@ RETURNING id, fence;
 -- Start
 -- Runs before a handler, where the checkout has not marked the attempt. Index: task_id.
 UPDATE {task}
-   SET started = 1
+   SET known_started = 1
   FROM (VALUES {rows}) AS d
  {of_listed}
 RETURNING id, fence;

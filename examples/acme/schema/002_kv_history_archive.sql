@@ -2,7 +2,7 @@ CREATE TABLE {kv} (kind TEXT, name TEXT, version INTEGER NOT NULL, value TEXT NO
   expires INTEGER, PRIMARY KEY (kind, name)) STRICT;
 
 CREATE TABLE {attempt} (task BLOB, fence INTEGER, queue TEXT NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL,
-  started INTEGER NOT NULL, ended INTEGER NOT NULL, worker TEXT NOT NULL, error BLOB, PRIMARY KEY (task, fence)) STRICT;
+  taken INTEGER NOT NULL, ended INTEGER NOT NULL, worker TEXT NOT NULL, error BLOB, PRIMARY KEY (task, fence)) STRICT;
 
 CREATE INDEX {attempt}_ended ON {attempt} (queue, ended);
 
