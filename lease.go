@@ -8,10 +8,10 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Extend sets a lease to end a time (MinLease to MaxLease) from the database's now, and returns it with its new Until.
-// The fence stays. A lease that is not valid any more is ErrLeaseLost; one that expired but was not taken over is
-// renewed. It does not wait for a transaction that has locked the task's row, and on servers does not disturb one that
-// completes the task, at any isolation level.
+// Extend makes a lease end d (MinLease to MaxLease) from the database's now, and returns it with its new Until and the
+// same fence. A lease that is no longer valid is ErrLeaseLost; one that has expired but was not taken over is renewed.
+// Extend does not wait for a transaction that has locked the task's row. On servers it also does not conflict with a
+// transaction that completes the task, at any isolation level.
 func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, error) {
 	renewed, lost, err := q.ExtendMany(ctx, []Lease{l}, d)
 	if err == nil && len(lost) > 0 {

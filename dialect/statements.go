@@ -65,8 +65,8 @@ type Statements struct {
 	// neither write the task's row nor lock it: keep renewals in a table of their own, where a takeover finds them. No two
 	// rows have the same id.
 	Extend Batch
-	// Start sets started to 1 in PROCESSING rows under a fence: :id :fence. It returns their id and fence. Doing it twice
-	// is doing it once.
+	// Start sets known_started to 1 in PROCESSING rows under a fence: :id :fence. It returns their id and fence. Doing
+	// it twice is doing it once.
 	Start Batch
 	// DropLeases removes renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at most
 	// :limit that ended at least :age ago. Both are empty where Extend writes the task's row.
