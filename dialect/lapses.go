@@ -6,8 +6,8 @@ import "fmt"
 // before its worker has begun it is not handed out for ever.
 //
 // When a lease expires, its attempt counts if the row says that it had started: its checkout asked for that
-// (CheckoutRequest.StartsAtOnce), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the attempt
-// does not count.
+// (CheckoutRequest.StartsAtOnce), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the
+// attempt does not count.
 const LapsesPerAttempt = 100
 
 // Counts is the SQL condition on a row whose lease expired that its attempt counts. The prefix of its columns is one
@@ -24,12 +24,13 @@ func Spent(prefix string) string {
 // NextAttempt and NextLapses are SQL expressions for the new values of a row that is taken over, in terms of the old
 // ones.
 func NextAttempt(prefix string) string {
-	return fmt.Sprintf("CASE WHEN %[2]s THEN %[1]sattempt + 1 ELSE %[1]sattempt END", prefix, Counts(prefix))
+	return fmt.Sprintf("%[1]sattempt + CASE WHEN %[2]s THEN 1 ELSE 0 END", prefix, Counts(prefix))
 }
 
 // NextLapses is described at NextAttempt. Lapses start over when they have counted as an attempt.
 func NextLapses(prefix string) string {
-	const next = "CASE WHEN %[1]sknown_started = 1 THEN %[1]slapses WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END"
+	const next = "CASE WHEN %[1]sknown_started = 1 THEN %[1]slapses " +
+		"WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END"
 	return fmt.Sprintf(next, prefix, LapsesPerAttempt-1)
 }
 

@@ -88,7 +88,8 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		out = nil
 		budget := r.Budget()
 		defer func() { budget.Mark(out) }()
-		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder, "known_started": r.KnownStarted()}
+		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder,
+			"known_started": r.KnownStarted()}
 		add := func(take taker) {
 			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Spent() {
 				var rows []dialect.Row

@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   lapses TINYINT NOT NULL DEFAULT 0,
-  started TINYINT NOT NULL DEFAULT 0,
+  known_started TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -119,7 +119,7 @@ CREATE TABLE IF NOT EXISTS dbq_attempt (
   queue VARBINARY(400) NOT NULL,
   attempt SMALLINT NOT NULL,
   outcome VARBINARY(20) NOT NULL,
-  started BIGINT NOT NULL,
+  taken BIGINT NOT NULL,
   ended BIGINT NOT NULL,
   worker VARBINARY(800) NOT NULL,
   error BLOB,
@@ -130,7 +130,7 @@ CREATE TABLE IF NOT EXISTS dbq_attempt (
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW dbq_attempts AS
 SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
-  '1970-01-01' + INTERVAL started MICROSECOND AS started,
+  '1970-01-01' + INTERVAL taken MICROSECOND AS taken,
   '1970-01-01' + INTERVAL ended MICROSECOND AS ended,
   CONVERT(worker USING utf8mb4) AS worker, CONVERT(queue USING utf8mb4) AS queue, fence,
   CONVERT(error USING utf8mb4) AS error
@@ -154,7 +154,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   lapses TINYINT NOT NULL DEFAULT 0,
-  started TINYINT NOT NULL DEFAULT 0,
+  known_started TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -290,7 +290,7 @@ SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
 UPDATE ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence
-   SET t.started = 1
+   SET t.known_started = 1
  WHERE t.state = 1 /* PROCESSING */;
 
 -- ==== DropLeases ====
@@ -590,8 +590,8 @@ SELECT min(x.due) AS due, {now} AS now
 -- Adds attempts to the history.
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
-INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+--   (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error)
+INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows};
 
 -- ==== RecordLast ====
@@ -601,7 +601,7 @@ VALUES {rows};
 -- primary key of task.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, CAST(:error AS BINARY) AS error
-INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT IGNORE INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
                     ELSE t.attempt END,
@@ -632,10 +632,10 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 INSERT IGNORE INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end,
-  taken_by, taken_at, created, updated, payload_size, headers, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due_at, lease_end,
-       taken_by, taken_at, created, updated, payload_size, headers, payload, result, {now}
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due_at,
+  lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due_at,
+       lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, {now}
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE t.id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -905,7 +905,7 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
-       t.payload, t.started, {now} AS now
+       t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
@@ -961,7 +961,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
        fence = fence + 1,
        lease_end = :now + :lease,
        taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))),
-       started = :begun,
+       known_started = :known_started,
        taken_at = :now,
        updated = :now
  WHERE id IN ({rows});
@@ -974,9 +974,9 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 --   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET due_at = :now - 4611686018427387904,
-       attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
-       lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-       started = :begun,
+       attempt = attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END,
+       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       known_started = :known_started,
        fence = fence + 1,
        lease_end = :now + :lease,
        taken_by = CONCAT(:holder, SPACE(64 - LENGTH(:holder))),
@@ -991,7 +991,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
-       t.payload, t.started, {now} AS now
+       t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
@@ -1088,6 +1088,16 @@ SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
+-- ==== Batches known_started ====
+-- Reads which attempts Start has marked.
+-- Runs after Start. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+SELECT t.id, t.fence
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.known_started = 1;
+
 -- ==== Batches lock remove ====
 -- Locks and returns the rows of Remove, if it found fewer than it was given and was undone.
 -- Runs when Remove removed fewer tasks than it was given, and was undone. Index: the primary key.
@@ -1127,16 +1137,6 @@ SELECT id
    AND state = 1 /* PROCESSING */
  ORDER BY id
    FOR UPDATE;
-
--- ==== Batches started ====
--- Reads which attempts Start has marked.
--- Runs after Start. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.fence
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.started = 1;
 
 -- ==== Movable purge ====
 -- Locks and returns the tasks that the Move of the same event will move.
@@ -1381,7 +1381,7 @@ t.holder, t.created, t.updated, t.headers, t.result,
 
 -- ==== Attempts ====
 -- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
  ORDER BY fence

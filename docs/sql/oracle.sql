@@ -44,7 +44,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
-  started NUMBER(1) DEFAULT 0 NOT NULL,
+  known_started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -151,7 +151,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
   queue VARCHAR2(400 BYTE) NOT NULL,
   attempt NUMBER(5) NOT NULL,
   outcome VARCHAR2(20 BYTE) NOT NULL,
-  started NUMBER(19) NOT NULL,
+  taken NUMBER(19) NOT NULL,
   ended NUMBER(19) NOT NULL,
   worker VARCHAR2(800 BYTE),
   error BLOB,
@@ -169,7 +169,7 @@ END;
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_attempts AS
 SELECT LOWER(RAWTOHEX(task)) AS task, attempt, outcome,
-  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(started / 1000000, ''SECOND'') AS started,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, ''SECOND'') AS taken,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(ended / 1000000, ''SECOND'') AS ended,
   worker, queue, fence, error
   FROM dbq_attempt
@@ -196,7 +196,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
-  started NUMBER(1) DEFAULT 0 NOT NULL,
+  known_started NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -380,7 +380,7 @@ END;
 -- primary key.
 -- At most 500 rows.
 UPDATE dbq_task
-   SET started = 1
+   SET known_started = 1
  WHERE id = :id
    AND fence = :fence
    AND state = 1 /* PROCESSING */;
@@ -581,8 +581,8 @@ SELECT MIN(due) AS due, {now} AS now
 BEGIN
   -- for each row:
   BEGIN
-    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
-    VALUES (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error);
+    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+    VALUES (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;
 END;
@@ -594,7 +594,7 @@ END;
 -- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
 -- removed. Indexes: the primary keys of tasks and attempts.
 -- At most 500 rows.
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
                     ELSE t.attempt END,
@@ -626,10 +626,10 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
-  lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, was_due,
-       lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now}
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+  was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+       was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now}
   FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -779,7 +779,7 @@ DECLARE
   l_queue VARCHAR2(400 BYTE) := :queue;
   l_holder VARCHAR2(800 BYTE) := :holder;
   l_lease NUMBER(19) := :lease;
-  l_begun NUMBER(1) := :begun;
+  l_known_started NUMBER(1) := :known_started;
   CURSOR c_ready (p_priority NUMBER) IS
     SELECT /*+ INDEX(t dbq_task_ready) */ t.id
       FROM dbq_task t
@@ -805,7 +805,7 @@ BEGIN
                fence = fence + 1,
                lease_until = l_now + l_lease,
                holder = l_holder,
-               started = l_begun,
+               known_started = l_known_started,
                taken = l_now,
                updated = l_now
          WHERE id = l_ids(i)
@@ -870,7 +870,7 @@ UPDATE dbq_task
        fence = fence + 1,
        lease_until = {now} + :lease,
        holder = :holder,
-       started = :begun,
+       known_started = :known_started,
        taken = {now},
        updated = {now}
  WHERE (id, fence) IN (
@@ -891,7 +891,7 @@ UPDATE dbq_task
 SELECT /*+ INDEX(t dbq_task_pk) */
        t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-       t.started, t.payload_size, {now} AS now
+       t.known_started, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows})
    AND t.state = 1 /* PROCESSING */
@@ -937,7 +937,7 @@ UPDATE dbq_task
        fence = fence + 1,
        lease_until = {now} + :lease,
        holder = :holder,
-       started = :begun,
+       known_started = :known_started,
        taken = {now},
        updated = {now}
  WHERE id = :id
@@ -951,9 +951,9 @@ UPDATE dbq_task
 -- At most 500 rows.
 UPDATE dbq_task
    SET was_due = -1,
-       attempt = CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END,
-       lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-       started = :begun,
+       attempt = attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END,
+       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       known_started = :known_started,
        fence = fence + 1,
        lease_until = {now} + :lease,
        holder = :holder,
@@ -1313,7 +1313,7 @@ t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 
 -- ==== Attempts ====
 -- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
  ORDER BY fence

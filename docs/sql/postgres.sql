@@ -42,7 +42,7 @@ CREATE TABLE dbq_task (
   attempt smallint NOT NULL DEFAULT 0,
   max_attempts smallint NOT NULL,
   lapses smallint NOT NULL DEFAULT 0,
-  started smallint NOT NULL DEFAULT 0,
+  known_started smallint NOT NULL DEFAULT 0,
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,
@@ -119,7 +119,7 @@ CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT
 CREATE TABLE dbq_attempt (
   task uuid NOT NULL,
   fence bigint NOT NULL,
-  started bigint NOT NULL,
+  taken bigint NOT NULL,
   ended bigint NOT NULL,
   attempt smallint NOT NULL,
   outcome varchar(20) NOT NULL,
@@ -133,7 +133,7 @@ CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 -- error is text if it is valid UTF-8, and escaped otherwise.
 CREATE VIEW dbq_attempts AS
-SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timestamp(ended / 1e6) AS ended,
+SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(ended / 1e6) AS ended,
   worker, queue, fence, CASE
     WHEN encode(error, 'hex') ~ (
       '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
@@ -141,7 +141,7 @@ SELECT task, attempt, outcome, to_timestamp(started / 1e6) AS started, to_timest
     THEN convert_from(error, 'UTF8')
     ELSE encode(error, 'escape') END AS error
   FROM (
-    SELECT task, attempt, outcome, started, ended, worker, queue, fence, error
+    SELECT task, attempt, outcome, taken, ended, worker, queue, fence, error
       FROM dbq_attempt
     UNION ALL
     SELECT id, attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
@@ -277,7 +277,7 @@ RETURNING l.id, l.fence;
 -- Runs when a worker begins tasks that it had checked out ahead. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
-   SET started = 1
+   SET known_started = 1
   FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
        unnest(given.id, given.fence) AS d (id, fence)
  WHERE t.id = d.id
@@ -526,11 +526,11 @@ SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)),
 -- Runs in the transaction of an operator's event, for attempts that the tasks' rows do not say any more. One that is
 -- there is left out.
 -- At most 5000 rows.
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
-SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.started, d.ended, d.worker, d.error
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.taken, d.ended, d.worker, d.error
   FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
-              CAST(:started AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
-         AS d (id, fence, attempt, outcome, started, ended, worker, error)
+              CAST(:taken AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
+         AS d (id, fence, attempt, outcome, taken, ended, worker, error)
 ON CONFLICT DO NOTHING;
 
 -- ==== RecordLast ====
@@ -539,7 +539,7 @@ ON CONFLICT DO NOTHING;
 -- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
 -- primary key of task.
 -- At most 5000 rows.
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
                     ELSE t.attempt END,
@@ -576,10 +576,10 @@ DELETE FROM dbq_attempt
 -- columns are named, since a later version may add to them.
 -- At most 5000 rows.
 INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-                       max_attempts, lapses, started, queue, reference, kind, holder, headers, payload, result,
+                       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
                        archived)
 SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-       max_attempts, lapses, started, queue, reference, kind, holder, headers, payload, result,
+       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
        {now}
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
@@ -642,25 +642,25 @@ won AS MATERIALIZED (
    WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
-     SET state = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+     SET state = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                       THEN 4 /* POISON */
                       ELSE 1 /* PROCESSING */ END,
-         result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         result = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
-         lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(:lease AS bigint) END,
-         holder = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         holder = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                        THEN t.holder
                        ELSE :holder END,
-         attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                         THEN t.attempt
-                        ELSE CASE WHEN (t.started = 1 OR t.lapses >= 99) THEN t.attempt + 1 ELSE t.attempt END END,
-         lapses = CASE WHEN t.started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END,
-         started = CAST(:begun AS smallint),
-         taken = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+                        ELSE t.attempt + CASE WHEN (t.known_started = 1 OR t.lapses >= 99) THEN 1 ELSE 0 END END,
+         lapses = CASE WHEN t.known_started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END,
+         known_started = CAST(:known_started AS smallint),
+         taken = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                       THEN NULL
                       ELSE clock.now END,
          fence = t.fence + 1,
@@ -673,7 +673,7 @@ done AS MATERIALIZED (
             t.lease_until, t.payload, clock.now,
             won.was_holder, won.was_taken, won.was_attempt, won.was_until),
 recorded AS (
-  INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+  INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
          CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
          d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
@@ -742,7 +742,7 @@ UPDATE dbq_task t
        fence = t.fence + 1,
        lease_until = clock.now + CAST(:lease AS bigint),
        holder = :holder,
-       started = CAST(:begun AS smallint),
+       known_started = CAST(:known_started AS smallint),
        taken = clock.now,
        updated = clock.now
   FROM clock
@@ -783,7 +783,7 @@ UPDATE dbq_task t
        fence = t.fence + 1,
        lease_until = clock.now + CAST(:lease AS bigint),
        holder = :holder,
-       started = CAST(:begun AS smallint),
+       known_started = CAST(:known_started AS smallint),
        taken = clock.now,
        updated = clock.now
   FROM clock
@@ -875,25 +875,25 @@ won AS MATERIALIZED (
    WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
-     SET state = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+     SET state = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                       THEN 4 /* POISON */
                       ELSE 1 /* PROCESSING */ END,
-         result = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         result = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
-         lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(:lease AS bigint) END,
-         holder = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         holder = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                        THEN t.holder
                        ELSE :holder END,
-         attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+         attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                         THEN t.attempt
-                        ELSE CASE WHEN (t.started = 1 OR t.lapses >= 99) THEN t.attempt + 1 ELSE t.attempt END END,
-         lapses = CASE WHEN t.started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END,
-         started = CAST(:begun AS smallint),
-         taken = CASE WHEN t.attempt >= t.max_attempts AND (t.started = 1 OR t.lapses >= 99)
+                        ELSE t.attempt + CASE WHEN (t.known_started = 1 OR t.lapses >= 99) THEN 1 ELSE 0 END END,
+         lapses = CASE WHEN t.known_started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END,
+         known_started = CAST(:known_started AS smallint),
+         taken = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
                       THEN NULL
                       ELSE clock.now END,
          fence = t.fence + 1,
@@ -906,7 +906,7 @@ done AS MATERIALIZED (
             t.lease_until, t.payload, clock.now,
             won.was_holder, won.was_taken, won.was_attempt, won.was_until),
 recorded AS (
-  INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+  INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
          CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
          d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
@@ -942,7 +942,7 @@ UPDATE dbq_task t
        fence = t.fence + 1,
        lease_until = clock.now + CAST(:lease AS bigint),
        holder = :holder,
-       started = CAST(:begun AS smallint),
+       known_started = CAST(:known_started AS smallint),
        taken = clock.now,
        updated = clock.now
   FROM pick, clock
@@ -1214,7 +1214,7 @@ CASE WHEN t.state = 1 /* PROCESSING */
 
 -- ==== Attempts ====
 -- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
  ORDER BY fence

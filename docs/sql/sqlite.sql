@@ -42,7 +42,7 @@ CREATE TABLE dbq_task (
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
-  started INTEGER NOT NULL DEFAULT 0,
+  known_started INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -111,7 +111,7 @@ CREATE TABLE dbq_attempt (
   queue TEXT NOT NULL,
   attempt INTEGER NOT NULL,
   outcome TEXT NOT NULL,
-  started INTEGER NOT NULL,
+  taken INTEGER NOT NULL,
   ended INTEGER NOT NULL,
   worker TEXT NOT NULL,
   error BLOB,
@@ -122,7 +122,7 @@ CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE VIEW dbq_attempts AS
 SELECT lower(hex(task)) AS task, attempt, outcome,
-  strftime('%Y-%m-%d %H:%M:%f', started / 1e6, 'unixepoch') AS started,
+  strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
   strftime('%Y-%m-%d %H:%M:%f', ended / 1e6, 'unixepoch') AS ended,
   worker, queue, fence, CAST(error AS TEXT) AS error
   FROM dbq_attempt
@@ -145,7 +145,7 @@ CREATE TABLE dbq_archive (
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
-  started INTEGER NOT NULL DEFAULT 0,
+  known_started INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -247,7 +247,7 @@ RETURNING id, fence;
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 UPDATE dbq_task
-   SET started = 1
+   SET known_started = 1
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1
    AND dbq_task.fence = +d.column2
@@ -430,8 +430,8 @@ SELECT min(due) AS due, {now} AS now
 -- Adds attempts to the history.
 -- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence, :queue, :attempt, :outcome, :started, :ended, :worker, :error)
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+--   (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows}
 ON CONFLICT DO NOTHING;
 
@@ -442,7 +442,7 @@ ON CONFLICT DO NOTHING;
 -- leaves what is up to the last # of a holder: it cuts off at the end all characters but that one. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :error)
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, started, ended, worker, error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue, t.attempt + (t.state = 0 /* CREATED */),
        CASE t.state WHEN 0 /* CREATED */ THEN 'released'
                     WHEN 2 /* COMPLETED */ THEN 'completed'
@@ -476,10 +476,10 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until,
-  taken_by, taken_at, created, updated, headers, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, started, fence, due, lease_until,
-       taken_by, taken_at, created, updated, headers, payload, result, {now}
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+  lease_until, taken_by, taken_at, created, updated, headers, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+       lease_until, taken_by, taken_at, created, updated, headers, payload, result, {now}
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1
  WHERE (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -563,7 +563,7 @@ UPDATE OR FAIL dbq_task
        fence = fence + 1,
        lease_until = :now + :lease,
        taken_by = printf('%-48s', :holder),
-       started = :begun,
+       known_started = :known_started,
        taken_at = :now,
        updated = :now
  WHERE queue = :queue
@@ -587,31 +587,31 @@ SELECT t.id, t.payload
 --   (:id, :fence)
 UPDATE dbq_task
    SET state = CASE
-         WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN 4 /* POISON */
+         WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99) THEN 4 /* POISON */
          ELSE 1 /* PROCESSING */
        END,
        result = CASE
-         WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99)
+         WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
          THEN CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB)
          ELSE result
        END,
        lease_until = CASE
-         WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN NULL
+         WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99) THEN NULL
          ELSE {now} + :lease
        END,
        taken_by = CASE
-         WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN taken_by
+         WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99) THEN taken_by
          ELSE printf('%-48s', :holder)
        END,
        attempt = CASE
-         WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN attempt
-         ELSE CASE WHEN (started = 1 OR lapses >= 99) THEN attempt + 1 ELSE attempt END
+         WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99) THEN attempt
+         ELSE attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END
        END,
-       lapses = CASE WHEN started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-       started = :begun,
+       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       known_started = :known_started,
        fence = fence + 1,
        taken_at = CASE
-         WHEN attempt >= max_attempts AND (started = 1 OR lapses >= 99) THEN -1
+         WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99) THEN -1
          ELSE {now}
        END,
        updated = {now}
@@ -961,7 +961,7 @@ created, updated, headers, result, length(result) AS result_size,
 
 -- ==== Attempts ====
 -- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, started, ended, worker, error
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
  ORDER BY fence

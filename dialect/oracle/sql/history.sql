@@ -56,5 +56,5 @@ SELECT {stored}, {now}
 
 -- stored
 -- The columns of a row that Oracle does not compute.
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due, was_due,
-lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result;
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result;
