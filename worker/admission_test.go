@@ -181,7 +181,7 @@ func exec(t *testing.T, q *dbq.Queue, text string) {
 // isMarked reports whether a task's attempt is marked as started.
 func isMarked(t *testing.T, q *dbq.Queue, task dbq.Task) (marked bool) {
 	t.Helper()
-	text := fmt.Sprintf("SELECT started FROM dbq_task WHERE id = x'%x'", task.ID[:])
+	text := fmt.Sprintf("SELECT known_started FROM dbq_task WHERE id = x'%x'", task.ID[:])
 	if err := q.Client().DB().QueryRowContext(t.Context(), text).Scan(&marked); err != nil {
 		t.Error(err)
 	}
