@@ -77,23 +77,32 @@ func (f *enqueueFlags) readHeaders() error {
 	return nil
 }
 
+// readPayload reads the payload that --payload, if it is given, or --payload-file stands for.
+func (a *app) readPayload(given bool, text, file string) (payload []byte, err error) {
+	switch {
+	case given:
+		return []byte(text), nil
+	case file == "-":
+		payload, err = io.ReadAll(a.in)
+	case file != "":
+		payload, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, usagef("cannot read the payload: %w", err)
+	}
+	return payload, nil
+}
+
 func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) error {
 	if f.line.Queue == "" {
 		return usagef("--queue is missing: dbq enqueue --queue NAME")
 	}
 	t, err := f.line.task(taskLine{})
-	switch {
-	case err != nil:
-		return err
-	case hasPayload:
-		t.Payload = []byte(f.payload)
-	case f.payloadFile == "-":
-		t.Payload, err = io.ReadAll(a.in)
-	case f.payloadFile != "":
-		t.Payload, err = os.ReadFile(f.payloadFile)
+	if err == nil {
+		t.Payload, err = a.readPayload(hasPayload, f.payload, f.payloadFile)
 	}
 	if err != nil {
-		return usagef("cannot read the payload: %w", err)
+		return err
 	}
 	t.ID = dbq.NewID() // known in advance, so that an enqueue that may have happened can be looked up
 	return a.use(ctx, true, func(c *dbq.Client) error {

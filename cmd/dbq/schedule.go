@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -86,20 +84,14 @@ func newSchedulePut(a *app) *cobra.Command {
 	cmd := a.onSchedule("dbq schedule put", func(ctx context.Context, c *dbq.Client, name string) error {
 		line := enqueueFlags{headers: headers}
 		err := cmp.Or(clash(l, "payload", "payload-file"), readAt(&d, at), line.readHeaders())
-		switch {
-		case err != nil:
-			return err
-		case d.Queue == "":
-			return usagef("--queue is missing: dbq schedule put %s --queue QUEUE", name)
-		case l.Changed("payload"):
-			d.Task.Payload = []byte(payload)
-		case payloadFile == "-":
-			d.Task.Payload, err = io.ReadAll(a.in)
-		case payloadFile != "":
-			d.Task.Payload, err = os.ReadFile(payloadFile)
+		if err == nil && d.Queue == "" {
+			err = usagef("--queue is missing: dbq schedule put %s --queue QUEUE", name)
+		}
+		if err == nil {
+			d.Task.Payload, err = a.readPayload(l.Changed("payload"), payload, payloadFile)
 		}
 		if err != nil {
-			return usagef("cannot read the payload: %w", err)
+			return err
 		}
 		d.Name, d.Task.Headers = name, line.line.Headers
 		s := schedule.New(c)
