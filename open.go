@@ -18,7 +18,7 @@ import (
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// openPatience bounds for how long openPool tries again. It is what an engine's own waiting for a lock takes, at most
+// openPatience bounds for how long openPool tries again. It covers one wait of an engine for a lock, at most
 // once.
 const openPatience = 10 * time.Second
 
@@ -74,7 +74,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		tables.Database = sha256.Sum256([]byte(dsn)) // it tells DSNs apart, and shows none
 	}
 	c.wake = wake.New(st, wake.Options{
-		Tables: tables, Silent: cfg.withoutNotify, Logger: cfg.logger, Scrub: cfg.scrub, Wrap: c.wrap,
+		Tables: tables, NoNotify: cfg.withoutNotify, Logger: cfg.logger, Scrub: cfg.scrub, Wrap: c.wrap,
 	})
 	c.core = core.Core{
 		Store: st, Wake: c.wake, Logger: cfg.logger,
@@ -86,7 +86,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	return c, nil
 }
 
-// notes are those that were logged, so that each is once in a process.
+// notes are the notes that this process has logged. Each is logged once.
 var notes sync.Map
 
 // logNote logs what a person should know before relying on a dialect's databases.

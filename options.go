@@ -56,7 +56,7 @@ type config struct {
 // DefaultMaxAttempts is the limit of attempts if neither the task nor the client sets one.
 const DefaultMaxAttempts = 10
 
-// identifier is what every engine takes without quotes, short enough for the longest name behind it.
+// identifier matches names that every engine accepts without quotes, short enough for the longest suffix.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
 
 // WithPrefix sets the prefix of the names of dbq's tables: 1 to 20 lower-case letters, digits and underscores, the

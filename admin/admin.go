@@ -40,7 +40,7 @@ const MaxReason = 1000
 // Option says more about an operator's call, for other people to read. The last one of a kind counts.
 type Option func(*note)
 
-// note is what the options say.
+// note returns the reason and the author that the options give.
 type note struct{ by, reason string }
 
 // By names the operator in 1 to dbq.MaxReference characters. The default is the client's name; see dbq.WithName.

@@ -120,7 +120,7 @@ func (e *entry) key() string {
 // payloadSize is the size of every task's payload, as JSON.
 const payloadSize = 200
 
-// payload is what every task carries. Every handler decodes it, as a real one would.
+// payload is the payload of every task. Every handler decodes it, as a real one would.
 type payload struct {
 	Number int    `json:"number"`
 	Text   string `json:"text"`

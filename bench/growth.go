@@ -46,7 +46,7 @@ func growth(ctx context.Context, o options, s *servers) ([]result, error) {
 		entries = append(entries, all...)
 	}
 	out := results(entries, taken)
-	for i := range out { // the first of each figure is what the others are compared with
+	for i := range out { // the others are compared with the first of each figure
 		first := slices.IndexFunc(out, func(r result) bool { return r.Group == out[i].Group && r.Figure == out[i].Figure })
 		if first != i {
 			out[i].PerBase = out[i].Median / out[first].Median

@@ -1,4 +1,4 @@
-// Command bench compares dbq with other task queues and with the floor, which is what the database itself can do. All
+// Command bench compares dbq with other task queues and with the floor, the limit of the database itself. All
 // contenders run on the same server with the same payload, and take turns in every round. It fails when a contender
 // loses a task or handles it twice.
 //

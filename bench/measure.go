@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// figure is what is measured.
+// figure is one measured quantity.
 type figure string
 
 const (

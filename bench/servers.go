@@ -43,7 +43,7 @@ func (d *serverDSNs) flags(set *flag.FlagSet) {
 	}
 }
 
-// servers are what a run measures on.
+// servers are the servers that a run measures.
 type servers struct {
 	dsns    serverDSNs
 	schema  string

@@ -19,9 +19,9 @@ const defaultParallel = 6
 // ErrNoCase is returned by Check if Harness.Match matches no case.
 var ErrNoCase = errors.New("conformance: no case matches")
 
-// A Progress is what Check reports while it runs.
+// A Progress receives what Check reports while it runs.
 type Progress struct {
-	// Report is what is known before the first case: everything but the results and their duration.
+	// Report is known before the first case: everything but the results and their duration.
 	Report Report
 	Tables string // how the names of this run's tables begin
 	Total  int    // the number of results in all

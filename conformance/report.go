@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A Report is what Check found. WriteText, WriteMarkdown and WriteJUnit show it; WriteJSON keeps all of it, for
+// A Report is the result of Check. WriteText, WriteMarkdown and WriteJUnit show it; WriteJSON keeps all of it, for
 // ReadReport.
 type Report struct {
 	Product    string
@@ -170,7 +170,7 @@ type gap struct {
 	cases  []string // strategy/group/name
 }
 
-// gaps are what was skipped, in the order of the results.
+// gaps are the skipped cases, in the order of the results.
 func (r Report) gaps() (out []gap) {
 	at := map[string]int{}
 	for _, res := range r.Results {

@@ -25,7 +25,7 @@ type reportJSON struct {
 	Seed       uint64                     `json:"seed"`
 	Load       int                        `json:"load"`
 	Match      string                     `json:"match,omitempty"`
-	Conflicts  map[dialect.Strategy]int64 `json:"conflicts"` // each strategy's sum, for who reads no further
+	Conflicts  map[dialect.Strategy]int64 `json:"conflicts"` // each strategy's sum
 	Verdict    string                     `json:"verdict"`   // the same
 	Leftovers  []string                   `json:"leftovers,omitempty"`
 	Results    []Result                   `json:"results"`

@@ -94,7 +94,7 @@ type job struct {
 // strategyGroups are the groups that depend most on the strategy.
 var strategyGroups = []string{"Checkout", "Lease", "Contention"}
 
-// jobs are what is to be run, in the order in which it is reported.
+// jobs are the runs, in the order of the report.
 func (s *suite) jobs(strategies []dialect.Strategy) (out []job) {
 	for i, strategy := range strategies {
 		for _, c := range cases.All() {

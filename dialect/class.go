@@ -9,7 +9,7 @@ import (
 	"net"
 )
 
-// Class is what an error means for the caller. The numbers may be stored in metrics: never renumber them.
+// Class is the meaning of an error for the caller. The numbers may be stored in metrics: never renumber them.
 type Class uint8
 
 const (

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 )
 
-// Conn is what statements run on: a pool, one connection, or a transaction. A driver that is not database/sql joins in
+// Conn runs statements on a pool, one connection, or a transaction. A driver that is not database/sql joins in
 // by implementing it, as dialect/postgres does for pgx.Tx.
 type Conn interface {
 	// Exec runs a statement and says how many rows it touched.
@@ -24,7 +24,7 @@ type Reader interface {
 
 // Native is implemented by a dialect whose driver is faster beneath database/sql than through it.
 type Native interface {
-	// NativeConn is what statements run on; std runs them through database/sql.
+	// NativeConn runs statements; std runs them through database/sql.
 	NativeConn(conn *sql.Conn, std Conn) Conn
 }
 

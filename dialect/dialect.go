@@ -54,7 +54,7 @@ type Dialect interface {
 	Classify(err error) Class
 }
 
-// Server is what Probe found.
+// Server is the result of Probe.
 type Server struct {
 	Product string // as people say it: "PostgreSQL", "SQLite"
 	Version string // as the server says it: "18.6"

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// dsnError is what is wrong with a DSN. It repeats nothing of the DSN but its scheme.
+// dsnError is a mistake in a DSN. It repeats nothing of the DSN but its scheme.
 type dsnError struct{ scheme, why string }
 
 func (e *dsnError) Error() string {

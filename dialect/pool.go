@@ -15,13 +15,13 @@ type Pool struct {
 	// Caller is what Client.DB returns, for transactions that the program begins; nil is Write. Where it is a pool of
 	// its own, these cannot use up the connections that the client itself needs, as to renew leases.
 	Caller *sql.DB
-	// Caution is what an operator should know about how the DSN connects; the client logs it when it opens. It is empty
+	// Caution warns the operator about how the DSN connects; the client logs it when it opens. It is empty
 	// for most.
 	Caution string
 	// Patience is for a pool with one connection: how long the client's own statements wait for it before they fail
 	// with ErrWriterBusy. Zero is as long as their contexts last.
 	Patience time.Duration
-	// Begin is what begins a transaction of Write, when its sessions need less than Statements.Begin.
+	// Begin begins a transaction of Write, if its sessions need less than Statements.Begin.
 	Begin []string
 	// Share runs a change that is its own transaction, and may let several callers share a commit. Each must get what
 	// it would have got alone, and the commit must be durable before. It says not ok to a statement that it leaves to a

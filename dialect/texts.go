@@ -209,7 +209,7 @@ func (r *textReader) fillLine(t sqlText, line string, bare bool) string {
 	return b.String() + line[last:]
 }
 
-// fragment is what stands for a hole of a text.
+// fragment is the text that replaces a placeholder.
 func (r *textReader) fragment(t sqlText, h string, bare bool) string {
 	m := hole.FindStringSubmatch(h)
 	fragment, found := r.texts[m[2]]

@@ -37,7 +37,7 @@ func TestNumbersAndNamesNeverChange(t *testing.T) {
 		t.Errorf("All() = %v, want %v", state.All(), stored)
 	}
 	if got := state.State(42).String(); got != "State(42)" {
-		t.Errorf("a state that is none prints as %q", got)
+		t.Errorf("an unknown state prints as %q", got)
 	}
 }
 

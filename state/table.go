@@ -1,6 +1,6 @@
 package state
 
-// Event is what happens to a task. Its text is the verb of the command line and the metric label.
+// Event is a change of a task. Its text is the verb of the command line and the metric label.
 type Event string
 
 // The events, in the order of the table.
@@ -58,7 +58,7 @@ type Source struct {
 	When  When
 }
 
-// Attempts is what an event does to a task's attempt counter.
+// Attempts is the effect of an event on a task's attempt counter.
 type Attempts string
 
 const (
@@ -72,7 +72,7 @@ const (
 	Reset Attempts = "0"
 )
 
-// Due is what an event does to a task's due time.
+// Due is the effect of an event on a task's due time.
 type Due string
 
 const (

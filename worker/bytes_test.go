@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// A checkout that its payloads cut short is no empty queue: the worker asks again at once, though it may wait an
+// A checkout that its payloads cut short is no empty queue: the worker queries again at once, though it may wait an
 // hour. And what waits for handlers is bounded in bytes, too.
 func TestWorkerBytes(t *testing.T) {
 	t.Parallel()

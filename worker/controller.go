@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// missedReports is how many reports in a row a worker may miss before the registry lists it as silent.
+	// missedReports is how many reports in a row a worker may miss before the registry lists it as dead.
 	missedReports = 3
 	// registryTimeout bounds the calls of one report.
 	registryTimeout = 10 * time.Second

@@ -7,7 +7,7 @@ import (
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// env is what all parts of a run share: the worker's fields, the settings in force, where they log, what is known of
+// env is shared by all parts of a run: the worker's fields, the settings in force, where they log, what is known of
 // the database, and how the run ends. Parts do not reach each other through it.
 type env struct {
 	cfg      Worker // with its defaults

@@ -25,7 +25,7 @@ const (
 	opClean    operation = "clean"
 )
 
-// health is what the worker knows about the database: whether it answers, and which operations it refuses. The log has
+// health is the worker's view of the database: whether it answers, and which operations it refuses. The log has
 // one line when that changes, instead of one for each try. All parts report to it, from any goroutine.
 type health struct {
 	log *logger

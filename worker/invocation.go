@@ -27,7 +27,7 @@ type invocation struct {
 }
 
 // begin starts the invocation of those tasks whose leases still hold, and returns the others apart. If none is left, it
-// returns a nil invocation. base is what the handler's context is made of.
+// returns a nil invocation. base is the parent of the handler's context.
 func (s *leases) begin(base context.Context, goroutine int, tasks []*leased, timeout time.Duration) (
 	f *invocation, gone []*leased) {
 	s.mu.Lock()

@@ -137,7 +137,7 @@ func openAbsent(t *testing.T) (*dbq.Queue, *atomic.Bool) {
 	return c.Queue("q"), away
 }
 
-// A worker's day, line by line: nothing that an operator should know is missing, and nothing is said twice.
+// The log of a worker's day: nothing that an operator should know is missing or repeated.
 func TestLogOfADay(t *testing.T) {
 	t.Parallel()
 	q, away := openAbsent(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// ObservationKind is what an Observation is about.
+// ObservationKind is the subject of an Observation.
 type ObservationKind string
 
 // The kinds of observations, each with the fields that it has beside Queue.

@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/internal/control"
 )
 
-// settings are what operators can change while a worker runs.
+// settings are the values that operators can change while a worker runs.
 type settings struct {
 	concurrency, batch, maxAttempts int
 	lease, pollMax                  time.Duration

@@ -16,7 +16,7 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// drainSlack is what a busy machine may add to the 3 seconds that Run may take beyond DrainTimeout.
+// drainSlack is the delay that a busy machine may add to the 3 seconds that Run may take beyond DrainTimeout.
 const drainSlack = 5 * time.Second
 
 // endsIn stops a worker and notes a failure when that takes longer than its fields allow.

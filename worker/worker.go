@@ -80,7 +80,7 @@ type Worker struct {
 	// other worker may have the same ID. The default is the client's ID and a number.
 	ID string
 	// Check is how often the worker reports to the registry and reads what operators want. It also does so when it is
-	// notified of a change. A worker that has not reported for three intervals is listed as silent. The default is 15
+	// notified of a change. A worker that has not reported for three intervals is listed as dead. The default is 15
 	// seconds, the minimum 10 milliseconds.
 	Check time.Duration
 	// Paused makes Run start paused, until an operator resumes the worker: admin.Admin.CommandWorker, dbq worker resume.

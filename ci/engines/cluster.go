@@ -18,7 +18,7 @@ type cluster struct {
 	kind
 }
 
-// A kind is what differs between clusters.
+// A kind describes one kind of cluster.
 type kind interface {
 	// form starts fresh nodes and makes them a cluster.
 	form() error

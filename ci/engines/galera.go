@@ -14,7 +14,7 @@ import (
 // galera is MariaDB with Galera: each node takes writes.
 type galera struct{ nodes []*server }
 
-// options are what makes a server a node. The short timeouts are for a loopback that loses nothing.
+// options make a server a node. The short timeouts are for a loopback that loses nothing.
 func (g galera) options(n *server) []string {
 	provider := []string{"gmcast.listen_addr=tcp://" + n.address("group"), "ist.recv_addr=" + n.address("ist"),
 		"gcache.size=128M", "gcache.recover=yes", "evs.suspect_timeout=PT1S", "evs.inactive_timeout=PT3S",
@@ -27,7 +27,7 @@ func (g galera) options(n *server) []string {
 		"--wsrep-sst-method=rsync", "--wsrep-sst-receive-address="+n.address("sst"), "--wsrep-slave-threads=2")
 }
 
-// durability is what nodes of MySQL and MariaDB do at a commit.
+// durability sets how nodes of MySQL and MariaDB commit.
 func durability() []string {
 	flush := "1"
 	if setting("on") == "off" {

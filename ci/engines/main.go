@@ -102,7 +102,7 @@ func (m machine) list() {
 	}
 }
 
-// A target is what start can start: a server or a cluster.
+// A target is a server or a cluster that start can start.
 type target interface {
 	start() error             // does nothing when it runs
 	exports(as string) string // the variables by which the tests find it, for a server under the name as

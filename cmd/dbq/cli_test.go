@@ -59,7 +59,7 @@ func newUser(t *testing.T) *user {
 	return u
 }
 
-// outcome is what a command line left.
+// outcome is the result of a command line.
 type outcome struct {
 	t        *testing.T
 	args     []string

@@ -197,7 +197,7 @@ func (d *demo) enqueueAll(ctx context.Context) error {
 	return nil
 }
 
-// demoReport is what a demo found, and its --json.
+// demoReport is the result of a demo, also as --json.
 type demoReport struct {
 	Database   string  `json:"database"`
 	Files      int     `json:"files"`

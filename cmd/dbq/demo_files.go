@@ -18,7 +18,7 @@ const demoBytes = 512 << 20
 
 const sampleFiles = 200
 
-// fileSet is what the demo hashes: regular files, by their paths within a folder.
+// fileSet is the set of files that the demo hashes: regular files, by their paths within a folder.
 type fileSet struct {
 	dir   string
 	paths []string

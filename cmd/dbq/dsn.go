@@ -110,7 +110,7 @@ func sqliteFile(dsn string) string {
 	return ""
 }
 
-// sqliteSuffixes are what SQLite puts behind a file's name for the files that belong to it.
+// sqliteSuffixes are the suffixes of the files that SQLite keeps beside a database.
 var sqliteSuffixes = []string{"", "-wal", "-shm", "-journal"}
 
 // mustExist refuses a SQLite file that does not exist, because opening it would create an empty one.

@@ -102,7 +102,7 @@ func span(d time.Duration) string {
 // durationFlag is a duration as the value of a flag. Every duration on the command line is read by it.
 type durationFlag struct {
 	to          *time.Duration
-	least, most time.Duration // its limits; a most of 0 is none
+	least, most time.Duration // its limits; a most of 0 means no limit
 	orForever   bool          // "forever" is dbq.Forever
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// enqueueFlags are the flags of enqueue. For lines they are what a line does not say.
+// enqueueFlags are the flags of enqueue. For lines they are the defaults.
 type enqueueFlags struct {
 	line                       taskLine
 	delay                      time.Duration

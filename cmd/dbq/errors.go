@@ -101,7 +101,7 @@ func exitCode(ctx context.Context, err error, began bool) int {
 	return exitFailed
 }
 
-// cureOf is what to do about an error, where its text does not say so.
+// cureOf returns what to do about an error, or "" if the error's text says it.
 func cureOf(err error) string {
 	switch {
 	case errors.Is(err, dbq.ErrNoDatabase):

@@ -115,7 +115,7 @@ type app struct {
 	began bool // a command's own code has run: later errors are not mistakes in the command line
 }
 
-// runFunc is what a command does.
+// runFunc runs a command.
 type runFunc = func(ctx context.Context, args []string) error
 
 // command makes the command of a page of help.txt.

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// operatorVerb is what the state table does not say about an operator's event.
+// operatorVerb holds the texts of an operator's event that the state table does not have.
 type operatorVerb struct {
 	does    string
 	note    string // what an operator should know

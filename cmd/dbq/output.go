@@ -142,7 +142,7 @@ func (t *table) write(w io.Writer) error {
 // wordStyles are the parameters of terminals' escape sequences for words that report a state.
 var wordStyles = map[string]string{
 	"COMPLETED": green, "PROCESSING": cyan, "ERROR": yellow, "POISON": red,
-	"running": green, "paused": yellow, "stopping": yellow, "silent": red,
+	"running": green, "paused": yellow, "stopping": yellow, "dead": red,
 }
 
 const (

@@ -52,7 +52,7 @@ func newThread() chan<- func() {
 	return run
 }
 
-// environment is what of dbq's own environment its programs get.
+// environment returns the part of dbq's own environment that its programs get.
 type environment struct {
 	all  bool     // everything
 	also []string // names that are passed although they belong to the database

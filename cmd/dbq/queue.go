@@ -19,7 +19,7 @@ func newQueue(a *app) *cobra.Command {
 	return parent("dbq queue", newQueuePause(a), newQueueResume(a), newQueueSet(a), newQueueClean(a), newQueueList(a))
 }
 
-// queueFunc is what a command does with a queue.
+// queueFunc runs a command on a queue.
 type queueFunc = func(ctx context.Context, ops *admin.Admin, queue string) error
 
 // queueCommand is a command on one queue, which its argument names.

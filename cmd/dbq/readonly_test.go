@@ -135,7 +135,7 @@ func newCrash(t *testing.T, u *user, file string) string {
 	return to
 }
 
-// mode=ro is for those who could write, too.
+// mode=ro also holds for a user who could write.
 func TestReadOnlyMode(t *testing.T) {
 	u := newUser(t)
 	u.run("--dsn", "own.db", "migrate").ok()

@@ -59,7 +59,7 @@ var workerListing = listing[admin.WorkerInfo]{
 	row: func(w admin.WorkerInfo, now time.Time) []string {
 		state, longest := w.State, "-"
 		if !w.Alive {
-			state = "silent"
+			state = "dead"
 		}
 		if !w.OldestSince.IsZero() {
 			longest = span(now.Sub(w.OldestSince))

@@ -48,7 +48,7 @@ func groups() [][]Case {
 	}
 }
 
-// An Env is what a case runs on. The fields from Load on are those of conformance.Harness.
+// An Env is the environment of a case. The fields from Load on are those of conformance.Harness.
 type Env struct {
 	DSN        string // where the case opens its clients
 	Prefix     string // of its tables
@@ -65,7 +65,7 @@ type Env struct {
 	Cluster      *Cluster
 }
 
-// A Result is what a run of a case found. The law held unless there are Failures or the case was skipped.
+// A Result is the result of a run of a case. The law held unless there are Failures or the case was skipped.
 type Result struct {
 	Failures  []string
 	Skipped   string   // the reason

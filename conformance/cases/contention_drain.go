@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// behavior is what a worker of drain does with its tasks. The shares are of 100 tasks.
+// behavior describes how a worker of drain handles its tasks. The shares are of 100 tasks.
 type behavior struct {
 	batch                           []int // sizes of its checkouts, taken at random
 	lease                           time.Duration

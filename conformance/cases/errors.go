@@ -61,7 +61,7 @@ func (t *test) wantInvalid(what string, err, want error) {
 	}
 }
 
-// badTexts are what no queue, reference or kind may be.
+// badTexts are invalid as a queue, a reference or a kind.
 func badTexts(most int) map[string]string {
 	return map[string]string{
 		"too long": strings.Repeat("é", most+1), "with a NUL": "a\x00b", "with a line feed": "a\nb", "with DEL": "a\x7f",

@@ -14,7 +14,7 @@ import (
 )
 
 // answerLostThenTakenOver loses the answer to a call that makes its task due at once, and lets another worker take the
-// task before the call can look what became of it.
+// task before the call can check its outcome.
 func answerLostThenTakenOver(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
@@ -62,7 +62,7 @@ func answerLostThenTakenOver(t *test) {
 	}
 }
 
-// grace is what a call may take beyond its deadline: dbq lets a write that was sent finish within 2 seconds.
+// grace is how long a call may take beyond its deadline: dbq lets a write that was sent finish within 2 seconds.
 const grace = 3 * time.Second
 
 func stalledServer(t *test) {

@@ -14,7 +14,7 @@ import (
 	"github.com/dbq-go/dbq/internal/control"
 )
 
-// fleetCases are what the workers on one database share: pauses, settings, the registry, and who leads.
+// fleetCases are about the state that workers of one database share: pauses, settings, the registry, and who leads.
 func fleetCases() []Case {
 	return inGroup("Fleet",
 		Case{Name: "PausedHandsOutNothing", run: fleetPaused,

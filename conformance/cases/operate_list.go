@@ -169,7 +169,7 @@ func (t *test) wantStats(stats []admin.QueueStats, b *dbq.Queue, lag time.Durati
 	for _, s := range stats {
 		byName[s.Queue] = s
 		if len(s.AtLeast) > 0 {
-			t.Errorf("%s is said to have at least %v in %v", s.Queue, s.Count, s.AtLeast)
+			t.Errorf("%s is reported to have at least %v in %v", s.Queue, s.Count, s.AtLeast)
 		}
 	}
 	if len(byName) != len(situations()) || len(stats) != len(byName) {

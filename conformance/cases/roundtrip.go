@@ -185,14 +185,14 @@ func roundTripMaxLengths(t *test) {
 		MaxAttempts: dbq.MaxMaxAttempts, Payload: []byte("x")}
 	id := t.enqueue(q, nt)
 	task := t.take(q, dbq.MaxLease)
-	for who, got := range map[string]dbq.Task{"checkout": task, "get": t.get(c, id)} {
+	for call, got := range map[string]dbq.Task{"checkout": task, "get": t.get(c, id)} {
 		if got.Queue != q.Name() || got.Reference != nt.Reference || got.Kind != nt.Kind ||
 			!maps.Equal(got.Headers, header) ||
 			got.Priority != nt.Priority || got.MaxAttempts != nt.MaxAttempts {
-			t.Errorf("%s: got %s", who, show(got))
+			t.Errorf("%s: got %s", call, show(got))
 		}
 		if !strings.HasPrefix(got.Holder, c.Info().Name) {
-			t.Errorf("%s: the holder is %q, want one that begins with the client's name, %q", who, got.Holder, c.Info().Name)
+			t.Errorf("%s: the holder is %q, want one that begins with the client's name, %q", call, got.Holder, c.Info().Name)
 		}
 	}
 	if found, err := q.Find(t.ctx, nt.Reference); err != nil || found != id {

@@ -29,7 +29,7 @@ type test struct {
 	clients  []*dbq.Client
 }
 
-// endOfCase is what Skipf and Fatalf panic with.
+// endOfCase is the value that Skipf and Fatalf panic with.
 type endOfCase struct{}
 
 // Run runs the case, for at most Timeout, and removes what it made.

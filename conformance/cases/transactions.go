@@ -43,7 +43,7 @@ func wrapping(wrap func(*sql.Tx) dbq.Tx) txKind {
 	}
 }
 
-// errThroughWrapper is what a statement gets that should have gone to the *sql.Tx itself.
+// errThroughWrapper is the error of a statement that should have gone to the *sql.Tx itself.
 var errThroughWrapper = errors.New("the statement went through a wrapper that rewrites it")
 
 // rewriting is like bun.Tx: what embeds *sql.Tx writes arguments into each text by rules of its own.

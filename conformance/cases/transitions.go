@@ -16,7 +16,7 @@ import (
 // transitionGroup is the group of the generated cases.
 const transitionGroup = "Transitions"
 
-// errBoom is what failed attempts of this suite say.
+// errBoom is the error of this suite's failed attempts.
 var errBoom = errors.New("boom")
 
 // A situation is what a task can be in when something happens to it: its state, and what the state table distinguishes

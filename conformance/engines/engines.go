@@ -60,7 +60,7 @@ var targets = []target{
 	{"oracle", oracleEngine, "", false}, // any version
 }
 
-// An engine is what its versions have in common.
+// An engine describes all versions of a product.
 type engine struct {
 	// file is a DSN in a folder, for an engine without a server.
 	file func(dir string) string

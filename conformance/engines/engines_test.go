@@ -120,7 +120,7 @@ func run(t *testing.T, target target) {
 	conformance.Run(t, h)
 }
 
-// behind is what a summary says of a pooler.
+// behind returns a summary's note on a pooler.
 func behind(pooler string) string {
 	if pooler == "" {
 		return ""

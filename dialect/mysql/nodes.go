@@ -76,7 +76,7 @@ func (n nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, fmt.Errorf("none of the %d nodes serves: %w", len(n), errors.Join(failed...))
 }
 
-// conn is what a connection of the driver is, besides a driver.Conn.
+// conn has the methods of the driver's connections besides those of driver.Conn.
 type conn interface {
 	driver.Conn
 	driver.ConnBeginTx

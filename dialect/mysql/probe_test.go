@@ -15,7 +15,7 @@ func TestInspect(t *testing.T) {
 	all := []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS}
 	cas := []dialect.Strategy{dialect.CAS}
 	type vars = map[string]string
-	// groupOf is what a member of Group Replication answers.
+	// groupOf is the answer of a member of Group Replication.
 	groupOf := func(single, consistency string) vars {
 		return vars{
 			"group_replication_group_name":          "aaaa",

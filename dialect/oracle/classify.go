@@ -9,13 +9,14 @@ import (
 	"github.com/sijms/go-ora/v2/network"
 )
 
-// lockNotHad is the error that our own blocks raise when a lock was not had in time.
+// lockNotHad is the error that our own blocks raise after a lock wait timeout.
 const lockNotHad = 20001
 
 // notCompiled is the error of a block that does not compile, which says why in its text.
 const notCompiled = 6550
 
-// classes are what the server's error numbers mean. Database Error Messages, https://docs.oracle.com/en/error-help/db/
+// classes are the classes of the server's error numbers. Database Error Messages,
+// https://docs.oracle.com/en/error-help/db/
 var classes = map[dialect.Class][]int{
 	dialect.Duplicate: {1},
 	dialect.Conflict: {

@@ -15,9 +15,9 @@ import (
 
 const defaultConns = 16
 
-// passed are the options that go to go-ora as they are, in its spelling: where the server is, who asks, and how what is
-// sent is protected. Those that change how values are read or written (LOB FETCH, CHARSET, SERVER LOCATION, LANGUAGE,
-// TERRITORY), print them (TRACE FILE), or cut reading off by themselves (TIMEOUT) are dbq's.
+// passed are the options that go to go-ora as they are, in its spelling: where the server is, the client, and how
+// what is sent is protected. Those that change how values are read or written (LOB FETCH, CHARSET, SERVER LOCATION,
+// LANGUAGE, TERRITORY), print them (TRACE FILE), or cut reading off by themselves (TIMEOUT) are dbq's.
 var passed = []string{
 	"SSL", "SSL VERIFY", "WALLET", "WALLET PASSWORD", "AUTH TYPE", "AUTH SERV", "ENCRYPTION", "DATA INTEGRITY",
 	"SERVER", "SID", "INSTANCE NAME", "PROXY CLIENT NAME", "PROGRAM", "CONNECTION TIMEOUT",
@@ -26,7 +26,7 @@ var passed = []string{
 // descriptor is the parameter for a full connect descriptor, in go-ora's spelling.
 const descriptor = "connStr"
 
-// form is what a DSN looks like.
+// form is the form of a DSN.
 const form = "write oracle://user:password@host:1521/service, with special characters in the password escaped " +
 	"(%40 for @)"
 

@@ -22,7 +22,7 @@ const probe = `SELECT
   (SELECT COUNT(*) FROM all_objects WHERE owner = 'SYS' AND object_name = 'DBMS_LOCK' AND object_type = 'PACKAGE')
   FROM dual`
 
-// found is what probe returns.
+// found is the row that probe returns.
 type found struct {
 	version, charset, comparison, role string
 	collation                          string // of the session's schema, which its new tables inherit

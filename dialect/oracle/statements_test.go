@@ -17,7 +17,7 @@ import (
 	driver "github.com/sijms/go-ora/v2"
 )
 
-// one and many are what the core binds, under the names that it uses.
+// one and many are the values that the core binds, under the names that it uses.
 var one, many = values()
 
 func values() (one, many dialect.Args) {
@@ -154,7 +154,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	return out
 }
 
-// catalogue is what the server has by itself of which our statements read.
+// catalogue lists the server's own views that our statements read.
 func catalogue() schema {
 	of := func(names ...string) (columns []column) {
 		for _, name := range names {

@@ -104,7 +104,7 @@ func (r *pgxRows) Close() error {
 	return r.Err()
 }
 
-// target is what pgx scans into without a text in between.
+// target is the value that pgx scans into without a text in between.
 func target(d any) any {
 	switch to := d.(type) {
 	case *uuid.UUID:

@@ -80,7 +80,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	return cfg, conns, !d.Params.Has("default_query_exec_mode"), nil
 }
 
-// mistake is what pgx finds wrong with a DSN, without the DSN before it.
+// mistake returns pgx's complaint about a DSN without the DSN itself.
 func mistake(err error) string {
 	text := err.Error()
 	if _, what, found := strings.Cut(text, "`: "); found {

@@ -25,7 +25,7 @@ const (
 // undefinedFunction is the SQLSTATE of a server that lacks pg_backend_pid.
 const undefinedFunction = "42883"
 
-// poolerName is what Server.Pooler says of a pooler that shares sessions.
+// poolerName is Server.Pooler for a pooler that shares sessions.
 const poolerName = "a connection pooler in transaction mode"
 
 // sharesSessions reports whether a pooler stands between conn and the server that gives a session to another client

@@ -175,7 +175,7 @@ func TestClassifyWhatIsNotSQLites(t *testing.T) {
 	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, nil)
 }
 
-// rawConn is a connection of another process, as it were: not through the pool of one writer.
+// rawConn is a connection of another process, not through the pool of one writer.
 func rawConn(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	var path string

@@ -190,7 +190,7 @@ func (e *explainer) check(t *testing.T, name string) {
 	}
 }
 
-// index is what a step searches by.
+// index is the index that a step searches.
 func index(step, task string) string {
 	_, by, _ := strings.Cut(step, " USING ")
 	by, _, _ = strings.Cut(by, " (")

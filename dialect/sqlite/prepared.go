@@ -44,7 +44,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{driverConn: all, patience: c.patience, idle: map[string]*prepared{}}, nil
 }
 
-// driverConn is what database/sql uses of the driver's connection.
+// driverConn has the methods of the driver's connection that database/sql uses.
 type driverConn interface {
 	driver.Conn
 	driver.ConnBeginTx

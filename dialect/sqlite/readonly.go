@@ -18,7 +18,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// readOnlyCaution is what an operator should know about a file that is opened without the right to write.
+// readOnlyCaution warns about a file that is opened without permission to write.
 const readOnlyCaution = "the SQLite file, or its folder, is not writable: all but reading is denied; " +
 	"mode=ro in the DSN says that it is meant"
 

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/internal/core"
 )
 
-// root is what the root package supplies; see internals.go there.
+// root has the functions that the root package supplies; see internals.go there.
 var root = core.Root().(interface {
 	Core(*dbq.Client) *core.Core
 	Task(dialect.Row) dbq.Task

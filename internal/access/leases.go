@@ -25,7 +25,7 @@ func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
 	return root.ForWorker(q, id)
 }
 
-// Batch is what a checkout returned.
+// Batch is the result of a checkout.
 type Batch struct {
 	// Tasks are leased, in the order in which they are to be handled.
 	Tasks []dbq.Task

@@ -30,7 +30,7 @@ type Waker interface {
 	WakeTasks(queue string, n int)
 }
 
-// Options are what Control needs besides the store.
+// Options are the dependencies of Control besides the store.
 type Options struct {
 	Waker  Waker
 	Logger *slog.Logger

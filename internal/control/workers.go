@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Worker is what a worker reports about itself.
+// Worker is a worker's report about itself.
 type Worker struct {
 	ID          string    `json:"id"` // unique among all workers: 1 to limits.MaxReference characters
 	Queue       string    `json:"queue"`

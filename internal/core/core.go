@@ -1,4 +1,4 @@
-// Package core is what a client is made of, for the packages beside the root that build on it: admin, worker and the
+// Package core holds the parts of a client, for the packages beside the root that build on it: admin, worker and the
 // features. They reach it through package access.
 package core
 
@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Core is what a client is made of.
+// Core holds the parts of a client.
 type Core struct {
 	Store   *store.Store
 	Wake    *wake.Waker

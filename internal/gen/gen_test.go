@@ -83,6 +83,6 @@ func TestStateWithoutCommentIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := statesPage(source); err == nil {
-		t.Error("got no error for a state that nothing is said about")
+		t.Error("got no error for a state without a comment")
 	}
 }

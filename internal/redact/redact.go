@@ -15,7 +15,7 @@ import (
 
 const mask = "xxxxx"
 
-// schemeBefore is what a DSN begins with.
+// schemeBefore matches the start of a DSN.
 var schemeBefore = regexp.MustCompile(`(?i)^[a-z0-9+-]*:`)
 
 // secretName matches the names of parameters whose values are secret, however they are spelled.

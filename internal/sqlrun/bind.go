@@ -175,7 +175,7 @@ func (b *binder) appendValues(values []any, names []string, args dialect.Args, r
 	return values, nil
 }
 
-// bound is what the driver gets for a value.
+// bound returns the driver's form of a value.
 func (b *binder) bound(v any) any {
 	if b.value == nil {
 		return v

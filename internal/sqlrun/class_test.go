@@ -45,7 +45,7 @@ func TestCommitDecidesWhatALostConnectionMeans(t *testing.T) {
 	}
 }
 
-// embedding is what bun.Tx is, and holding what gorm's transaction is.
+// embedding is built like bun.Tx, and holding like gorm's transaction.
 type embedding struct{ *sql.Tx }
 
 type holding struct{ Tx any }

@@ -15,7 +15,7 @@ import (
 var ErrTx = errors.New("not an open transaction that dbq can use: pass a *sql.Tx, a *sqlx.Tx, a bun.Tx, " +
 	"tx.Statement.ConnPool.(dbq.Tx) of gorm, or a pgx.Tx wrapped by postgres.Tx")
 
-// sqlConn is what *sql.DB, *sql.Conn, *sql.Tx and sqlx's wrappers have in common.
+// sqlConn is the common interface of *sql.DB, *sql.Conn, *sql.Tx and sqlx's wrappers.
 type sqlConn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

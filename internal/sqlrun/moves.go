@@ -27,7 +27,7 @@ func (t *Texts) setMoves(fill func(string) string) {
 	}
 }
 
-// assigned is what a transition assigns to a row, one column in a line.
+// assigned returns the assignments of a transition, one column in a line.
 func assigned(row state.Transition, st dialect.Statements) string {
 	set := []string{"state = " + state.Literals(row.To)}
 	if row.Due == state.DueNow {

@@ -159,7 +159,7 @@ func (k kept) close() {
 	}
 }
 
-// reset is what a pool does before it hands a connection out again. It is false when the connection is of no more use.
+// reset runs before a pool hands a connection out again. It is false when the connection is of no more use.
 func reset(ctx context.Context, conn *sql.Conn) bool {
 	err := conn.Raw(func(c any) error {
 		if resetter, ok := c.(driver.SessionResetter); ok {
@@ -172,7 +172,7 @@ func reset(ctx context.Context, conn *sql.Conn) bool {
 	return err == nil
 }
 
-// valid is what a pool asks of a connection that comes back.
+// valid reports whether a pool may keep a connection that comes back.
 func valid(conn *sql.Conn) bool {
 	err := conn.Raw(func(c any) error {
 		if v, ok := c.(driver.Validator); ok && !v.IsValid() {

@@ -46,7 +46,7 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err
 		}
-		if len(out) == leastRoom && atMost > leastRoom { // it is not just a look that finds little
+		if len(out) == leastRoom && atMost > leastRoom { // not just a query that finds little
 			out = append(make([]T, 0, min(atMost, mostRoom)), out...)
 		}
 		out = append(out, row)

@@ -31,7 +31,7 @@ type Session struct {
 	Pool       dialect.Pool
 	Statements Texts
 
-	// memory is what dialects remember of earlier calls; see Remembered.
+	// memory is the state that dialects keep between calls; see Remembered.
 	memory     sync.Map
 	remembered atomic.Int64 // entries of memory, or a few more
 
@@ -153,7 +153,7 @@ func readAs[T any](ctx context.Context, c dialect.Conn, query string, values []a
 	return out, err
 }
 
-// on is what statements run on that go to one connection.
+// on runs statements on one connection.
 func (s *Session) on(conn sqlConn) dialect.Conn {
 	if one, ok := conn.(*sql.Conn); ok && s.native != nil {
 		return s.native.NativeConn(one, stdConn{conn})
@@ -247,8 +247,8 @@ func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
-// Class is what an error means. Inside a transaction a lost connection is Unavailable before the COMMIT was sent, and
-// Ambiguous after.
+// Class returns the class of an error. Inside a transaction a lost connection is Unavailable before the COMMIT was
+// sent, and Ambiguous after.
 func (s *Session) Class(err error) dialect.Class {
 	if err == nil {
 		return dialect.Unknown

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// CheckoutParams is what a checkout is to lease. It is checked already.
+// CheckoutParams are the validated parameters of a checkout.
 type CheckoutParams struct {
 	Queue string
 	Max   int           // tasks at most

@@ -198,7 +198,7 @@ func (b *insertBatch) add(ctx context.Context, conn dialect.Conn) error {
 	return nil
 }
 
-// outcomes are what became of each task.
+// outcomes returns the outcome of each task.
 func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
 	added := maps.Clone(b.added) // it may be needed once more
 	var missing []uuid.UUID

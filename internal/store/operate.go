@@ -19,7 +19,7 @@ type Operation struct {
 	By, Reason string
 }
 
-// text is what a task keeps of an operation.
+// text returns the note that a task keeps of an operation.
 func (op Operation) text() string {
 	text := op.Transition.Past + " by " + op.By
 	if op.Reason != "" {

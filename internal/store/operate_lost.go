@@ -23,7 +23,7 @@ type operateTx struct {
 	tries []operateTry // those that moved something and may have been committed
 }
 
-// operateTry is what one try changed, if it was committed.
+// operateTry is the change of one try, if it was committed.
 type operateTry struct {
 	moved         []dialect.Row
 	before, after map[uuid.UUID]dialect.Row // their versions; after is empty for an event that removes them

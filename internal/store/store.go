@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
-// Options are what a store knows besides its session.
+// Options are the settings of a store besides its session.
 type Options struct {
 	Logger *slog.Logger
 	// Scrub hides the secrets of the DSN in an error.

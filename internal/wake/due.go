@@ -74,7 +74,7 @@ func decode(message string) (out []dueTime) {
 	return out
 }
 
-// message is what the notifier has to send about a topic.
+// message is the notification that is pending for a topic.
 type message struct {
 	Due
 	possible []time.Duration // when tasks may be there, of atCommit; the earliest first

@@ -169,7 +169,7 @@ func TestAProcessThatIsFirstTwiceBacksOffNoMore(t *testing.T) {
 		w.topic.early, w.topic.backoffUntil, w.topic.schedule = 0, 0, schedule{}
 		w.topic.mu.Unlock()
 	}
-	for range 3 { // once in a while it comes too late, as after a checkout of its own
+	for range 3 { // now and then it comes too late, as after a checkout of its own
 		for _, n := range []int{1, 0, 1} {
 			if !receive(h, w) {
 				t.Fatal("a process that was first backs off")

@@ -16,7 +16,7 @@ const (
 // earlyFor is for how long a wake-up may come after its task, which was found without it.
 const earlyFor = 100 * time.Millisecond
 
-// topic is what the waiters for one queue's tasks share, or those for its control or its revocations. Times are since
+// topic is shared by the waiters for one queue's tasks, its control or its revocations. Times are since
 // the hub's start.
 type topic struct {
 	hub       *hub

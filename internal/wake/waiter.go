@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Wakeup is what a Waiter receives.
+// Wakeup is a signal to a Waiter.
 type Wakeup struct {
 	// Uncertain reports whether it is not known that a task is due. Waker.Next finds out, and is cheaper than a checkout
 	// that finds nothing.
@@ -21,7 +21,7 @@ type Wakeup struct {
 // unprompted is for a checkout without a wake-up.
 var unprompted = Wakeup{Uncertain: true}
 
-// Waiter is what a worker waits on. It is for one goroutine, but for Close.
+// Waiter lets a worker wait for wake-ups. Its methods are for one goroutine, except Close.
 //
 // Of the waiters of a process as many are woken as are needed for the tasks that became due, and only those that wait:
 //

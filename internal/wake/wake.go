@@ -7,7 +7,7 @@
 // A Waker is one client's access. Its parts:
 //
 //	hub       the waiters of this process for a set of tables, by topic; shared by their clients
-//	topic     the waiters for one queue's tasks, control or revocations: who waits, what was missed, what is due when
+//	topic     the waiters for one queue's tasks, control or revocations: its waiters, missed wake-ups, and due times
 //	Waiter    what a worker waits on
 //	schedule  the times when a topic's tasks become due
 //	notifier  sends what no waiter of this process waited for to other processes, coalesced
@@ -24,13 +24,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Options are what a Waker needs besides the store.
+// Options are the dependencies of a Waker besides the store.
 type Options struct {
 	// Tables tells the clients of this process that use the same tables from others.
 	Tables Tables
-	// Silent switches notifications off: the client neither sends nor receives them.
-	Silent bool
-	Logger *slog.Logger
+	// NoNotify switches notifications off: the client neither sends nor receives them.
+	NoNotify bool
+	Logger   *slog.Logger
 	// Scrub hides the secrets of the DSN in an error.
 	Scrub func(error) error
 	// Wrap adds the operation and the queue to an error.
@@ -50,7 +50,7 @@ type Waker struct {
 func New(s *store.Store, o Options) *Waker {
 	w := &Waker{hub: hubOf(o.Tables), store: s, wrap: o.Wrap}
 	c := conn{database: s, hub: w.hub, log: o.Logger, scrub: o.Scrub}
-	if s.Notifies() && !o.Silent {
+	if s.Notifies() && !o.NoNotify {
 		w.notifier = &notifier{conn: c}
 		if s.Listens() {
 			w.listener = &listener{conn: c}
@@ -59,7 +59,7 @@ func New(s *store.Store, o Options) *Waker {
 	return w
 }
 
-// conn is what the notifier and the listener of a client have in common.
+// conn is shared by the notifier and the listener of a client.
 type conn struct {
 	database
 	hub   *hub

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A History is what many callers recorded, and the tasks that were there in the end.
+// A History is the record of many callers, and the tasks that existed at the end.
 type History struct {
 	Records []Record
 	Tasks   []dbq.Task

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// An Answer is what a call reported about one task.
+// An Answer is a call's report about one task.
 type Answer string
 
 // The answers.

@@ -8,7 +8,7 @@ import (
 )
 
 // A Proxy stands between clients and a server and breaks their connections at chosen moments. It knows no protocol: a
-// request is what a client sends between two things that it receives. Its methods may be called from several
+// request is the bytes that a client sends before it receives an answer. Its methods may be called from several
 // goroutines.
 type Proxy struct {
 	listener net.Listener

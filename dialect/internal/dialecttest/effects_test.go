@@ -128,7 +128,7 @@ func column[T any](n int, v T) dialect.Col[T] {
 	return col
 }
 
-// newTasks are what is bound to insert tasks.
+// newTasks are the values that insert tasks.
 func newTasks(ids dialect.Col[uuid.UUID]) dialect.Args {
 	n, payload := len(ids), []byte("p")
 	return dialect.Args{
@@ -289,7 +289,7 @@ func (e world) mixed() {
 	e.want("Remove of what is left", e.run(dialect.Remove, settled(ids, 1, state.None), n), 18)
 }
 
-// settled are what is bound to end the attempts of tasks under a fence.
+// settled are the values that end the attempts of tasks under a fence.
 func settled(ids dialect.Col[uuid.UUID], fence int64, to state.State) dialect.Args {
 	n := len(ids)
 	return dialect.Args{

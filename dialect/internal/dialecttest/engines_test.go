@@ -23,7 +23,7 @@ type engine struct {
 	servers []string // the variables that name servers
 	drop    string   // see OwnSchema
 
-	// one and two are what the dialect's own statements bind, besides One and Two.
+	// one and two are the values that the dialect's own statements bind, besides One and Two.
 	one, two dialect.Args
 	// locks are the statements of Checkout that take a lock, each with the one that frees it.
 	locks map[string]string

@@ -41,7 +41,7 @@ func Two() dialect.Args {
 	}
 }
 
-// columns are what the rows of a batch do not share, of those batches whose rows share the rest.
+// columns are the values in which the rows of a uniform batch differ.
 var columns = map[string][]string{
 	"Batches insert uniform":   {"id", "payload", "payload_size"},
 	"Batches complete uniform": {"id"},
