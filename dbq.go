@@ -8,6 +8,8 @@
 //	q := c.Queue("mail")
 //	id, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("hello")})
 //
+// A Kind gives the payloads of tasks a Go type, for the programs that enqueue and for the handlers of package worker.
+//
 // Elsewhere handle its tasks, with package worker or by hand:
 //
 //	consumer := q.Consumer()

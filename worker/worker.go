@@ -1,12 +1,14 @@
 // Package worker runs a handler on the tasks of a queue: it checks tasks out, renews their leases while they are
 // handled, settles them in batches, and drains when it is told to stop.
 //
-//	w := worker.Worker{Queue: c.Queue("mail"), Handler: worker.Func(send)}
+//	mux := worker.NewMux()
+//	worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... })
+//	w := worker.Worker{Queue: c.Queue("mail"), Handler: mux}
 //	err := w.Run(ctx) // until ctx ends; then it drains
 //
 // A task is handed out at least once. When its lease is lost, the handler's context ends, and another worker may handle
 // the task at the same time. Effects that must happen exactly once belong in the transaction that completes the task:
-// see TxHandler.
+// see HandleTx.
 package worker
 
 import (
