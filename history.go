@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -51,7 +52,7 @@ type Attempt struct {
 
 // takenOver returns the attempt whose lease had expired when a checkout took the task over, or nil.
 func takenOver(r dialect.Row) *Attempt {
-	row := r.TakenOver()
+	row := sqlrun.TakenOver(r)
 	if row == nil {
 		return nil
 	}
@@ -59,7 +60,7 @@ func takenOver(r dialect.Row) *Attempt {
 	return &a
 }
 
-func attemptOf(r dialect.AttemptRow) Attempt {
+func attemptOf(r sqlrun.AttemptRow) Attempt {
 	return Attempt{Task: r.Task, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: AttemptOutcome(r.Outcome),
 		Taken: fromMicros(&r.Taken), Ended: fromMicros(&r.Ended), Worker: r.Worker, Error: string(r.Error)}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -23,7 +24,7 @@ func (internals) Core(c *Client) *core.Core { return &c.core }
 func (internals) Task(r dialect.Row) Task { return taskOf(r) }
 
 // Attempt returns a row of the history as an attempt.
-func (internals) Attempt(r dialect.AttemptRow) Attempt { return attemptOf(r) }
+func (internals) Attempt(r sqlrun.AttemptRow) Attempt { return attemptOf(r) }
 
 // Bounded returns an outcome with its delay or time within the limits.
 func (internals) Bounded(o Outcome) Outcome { return o.bounded() }

@@ -1,23 +1,28 @@
 package dialect
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"github.com/google/uuid"
 )
 
-// A Budget is what a checkout may still lease: a number of rows, and bytes of their payloads. A row fits while the
-// payloads together are within the bytes; one that is larger by itself fits where no payload comes before it, so that a
-// large task is handed out alone.
+// A Budget is what a checkout may still lease: a number of rows, and bytes of their payloads. It collects what the
+// checkout has leased. A row fits while the payloads together are within the bytes; one that is larger by itself fits
+// where no payload comes before it, so that a large task is handed out alone.
 //
-// A dialect finds out how large payloads are before it leases them, leaves alone what does not fit (Fit, or the same in
-// SQL and Spend), and marks the rows that it returns when it left some (Mark).
+// A dialect finds out how large payloads are before it leases them, and leaves alone what does not fit (Fit, or the
+// same in SQL). It adds what it has leased by Add, or by TakeOver if the rows had a lease that expired, and returns
+// Leased. A transaction that is tried again begins with a new Budget.
 type Budget struct {
 	Rows  int   // rows that may still be leased
 	Bytes int64 // of payload, for all rows of the checkout
 	Used  int64 // of Bytes, by what was leased
 	Cut   bool  // a row that could be leased did not fit; what comes after it in order is left alone, too
+
+	leased []Row
 }
 
 // Budget is what the whole checkout may lease.
@@ -32,11 +37,11 @@ func (r CheckoutRequest) Budget() Budget {
 // Share is how large payloads may be for as many as Rows of them to fit.
 func (b *Budget) Share() int64 { return max(b.Bytes-b.Used, 0) / int64(max(b.Rows, 1)) }
 
-// Spent reports whether nothing more can be leased.
-func (b *Budget) Spent() bool { return b.Rows <= 0 || b.Cut }
+// Exhausted reports whether nothing more can be leased.
+func (b *Budget) Exhausted() bool { return b.Rows <= 0 || b.Cut }
 
 // Fit returns the first of rows, in order, that fit, and notes when some do not. It takes nothing from the budget,
-// since what fits may be lost to others yet; see Spend.
+// since others may take what fits first.
 func (b *Budget) Fit(rows []Row) []Row {
 	used := b.Used
 	for i := range rows {
@@ -50,22 +55,42 @@ func (b *Budget) Fit(rows []Row) []Row {
 	return rows
 }
 
-// Spend takes from the budget what was leased, and notes when the statement that leased it left some because of their
-// payloads.
-func (b *Budget) Spend(rows []Row) {
+// Add adds what was leased, which it sorts into the order in which tasks are handed out. It notes when the statement
+// that leased the rows left some because of their payloads.
+func (b *Budget) Add(rows []Row) {
+	slices.SortFunc(rows, HandOutOrder)
 	b.Rows -= len(rows)
 	for i := range rows {
 		b.Used += rows[i].PayloadBytes()
 		b.Cut = b.Cut || rows[i].Cut
 	}
+	b.leased = append(b.leased, rows...)
 }
 
-// Mark marks the rows of a checkout that left some because of their payloads.
-func (b *Budget) Mark(rows []Row) []Row {
-	for i := range rows {
-		rows[i].Cut = b.Cut
+// TakeOver is Add for rows whose lease had expired. It also adds the attempts that ended so to the history, on c, in
+// the transaction of the takeover. seen are the rows as they were before, for those that do not say it themselves.
+func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []Row) error {
+	was := make(map[uuid.UUID]Row, len(seen))
+	for _, r := range seen {
+		was[r.ID] = r
 	}
-	return rows
+	for i := range rows {
+		if r, ok := was[rows[i].ID]; ok {
+			rows[i].WasDue = cmp.Or(rows[i].WasDue, r.WasDue)
+			rows[i].WasHolder, rows[i].WasTaken = r.WasHolder, r.WasTaken
+			rows[i].WasUntil, rows[i].WasAttempt = r.WasUntil, r.WasAttempt
+		}
+	}
+	b.Add(rows)
+	return s.RecordTakenOver(ctx, c, rows)
+}
+
+// Leased returns what was added, in order, marked with Cut when some tasks were left because of their payloads.
+func (b *Budget) Leased() []Row {
+	for i := range b.leased {
+		b.leased[i].Cut = b.Cut
+	}
+	return b.leased
 }
 
 // PayloadBytes is the length of the payload, even where the row came without it.
@@ -74,32 +99,4 @@ func (r *Row) PayloadBytes() int64 {
 		return *r.PayloadSize
 	}
 	return int64(len(r.Payload))
-}
-
-// FillPayloads reads the payloads that a search left out because they are large, by a batch that returns id and payload
-// of each :id.
-func FillPayloads(ctx context.Context, s *Session, c Conn, b Batch, rows []Row) error {
-	var ids Col[uuid.UUID]
-	for i := range rows {
-		if rows[i].Payload == nil && rows[i].PayloadBytes() > 0 {
-			ids = append(ids, rows[i].ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	found, err := s.QueryBatch(ctx, c, b, Args{"id": ids}, len(ids))
-	if err != nil {
-		return err
-	}
-	payloads := make(map[uuid.UUID][]byte, len(found))
-	for _, row := range found {
-		payloads[row.ID] = row.Payload
-	}
-	for i := range rows {
-		if p, ok := payloads[rows[i].ID]; ok {
-			rows[i].Payload = p
-		}
-	}
-	return nil
 }

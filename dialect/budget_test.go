@@ -43,23 +43,23 @@ func TestBudgetFit(t *testing.T) {
 	}
 }
 
-func TestBudgetSpend(t *testing.T) {
+func TestBudgetAdd(t *testing.T) {
 	b := CheckoutRequest{Limit: 3, Bytes: 10}.Budget()
 	if got := b.Share(); got != 3 {
 		t.Errorf("the share of 3 rows in 10 bytes is %d, want 3", got)
 	}
 	rows := sized(4, 3)
-	b.Spend(rows)
-	if b.Rows != 1 || b.Used != 7 || b.Cut || b.Spent() || b.Share() != 3 {
+	b.Add(rows)
+	if b.Rows != 1 || b.Used != 7 || b.Cut || b.Exhausted() || b.Share() != 3 {
 		t.Errorf("after 2 of 3 rows and 7 of 10 bytes: %+v", b)
 	}
 	left := sized(5)
 	left[0].Cut = true
-	b.Spend(left)
-	if !b.Cut || !b.Spent() || b.Share() != 0 {
+	b.Add(left)
+	if !b.Cut || !b.Exhausted() || b.Share() != 0 {
 		t.Errorf("after a row that left others: %+v", b)
 	}
-	if !slices.ContainsFunc(b.Mark(rows), func(r Row) bool { return r.Cut }) {
+	if !slices.ContainsFunc(b.Leased(), func(r Row) bool { return r.Cut }) {
 		t.Error("no row is marked")
 	}
 	huge := int64(1 << 40)

@@ -35,18 +35,26 @@ type Dialect interface {
 	// ReadSchema.
 	Migrations(Names) []Migration
 
-	// Statements are the texts that the core runs. Every field must be filled but those that Statements.MayBeEmpty names.
+	// Statements are the texts that the core runs. See Statements for those that may stay empty.
 	Statements(Names) Statements
 
-	// Checkout leases at most r.Limit tasks to r.Holder and returns them in the order they are to be handed out. Nothing
-	// to lease is no rows and no error. It must be atomic: two calls never return the same row with overlapping leases,
-	// and a call that fails leaves no row leased unless the error's class is Ambiguous; with that error it returns the
-	// rows that it leased for sure. With r.Expired it takes tasks whose lease expired first, without it when it finds
-	// nothing else, or when there is room left, and turns those whose attempts are exhausted into POISON rows, which it
-	// returns too, both with who held them and as which attempt. An attempt that is not known to have started is a lapse,
-	// see LapsesPerAttempt. A queue with a key/value record of PauseKind hands out nothing. When the payloads of
-	// due tasks exceed r.Bytes, it leases the first of them that fit, in order, at least one, and marks the rows with Cut;
-	// see Budget. It writes through s.Do or s.Tx, which keep ctx from cutting a commit off.
+	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If there is nothing to lease
+	// it returns no rows and no error.
+	//
+	//  1. Atomicity. Two calls never return the same row with overlapping leases. A call that fails leaves no row leased,
+	//     unless its error is Ambiguous; then it returns the rows that it leased for sure. It writes through s.Do or s.Tx,
+	//     which keep ctx from cutting a commit off.
+	//  2. Order. It takes due tasks by HandOutOrder: by priority, then by due time, then by id. It passes over those that
+	//     other checkouts are taking.
+	//  3. Expiry. A PROCESSING task whose lease expired is taken over under the next fence. With r.Expired the checkout
+	//     looks for these first; without, when it finds nothing else. The row says who held it, since when, until when and
+	//     as which attempt (WasHolder and so on), and that attempt is added to the history in the same transaction:
+	//     Budget.TakeOver does so. An attempt not known to have started is a lapse; see LapsesPerAttempt.
+	//  4. Exhaustion. A task whose lease expired and that has no attempt left becomes POISON. It is returned, too, under
+	//     the next fence, with the holder it had. See {exhausted} of Names.Filler, or Row.TakeOver.
+	//  5. Budget. It leases at most r.Limit tasks, and no more than their payloads allow: the first ones that fit into
+	//     r.Bytes, but at least one. Budget.Fit tells which, and Budget.Leased marks that others were left.
+	//  6. Pause. A queue that is paused hands out nothing; see {unpaused} of Names.Filler.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
 	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
@@ -98,6 +106,8 @@ const (
 
 // PauseKind is the kind of the key/value records whose names are the queues that are paused.
 const PauseKind = "pause"
+
+const unpaused = "NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '" + PauseKind + "' AND n.name = :queue)"
 
 // Names are the tables' places. Both are lower-case SQL identifiers, checked by the core, so they need no quoting.
 type Names struct {

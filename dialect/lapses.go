@@ -10,33 +10,19 @@ import "fmt"
 // attempt does not count.
 const LapsesPerAttempt = 100
 
-// Counts is the SQL condition on a row whose lease expired that its attempt counts. The prefix of its columns is one
-// such as "t.", or empty.
-func Counts(prefix string) string {
-	return fmt.Sprintf("(%[1]sknown_started = 1 OR %[1]slapses >= %[2]d)", prefix, LapsesPerAttempt-1)
-}
+// What a takeover decides by a row and writes into it, as SQL; see Names.Filler. A row's attempt counts if counts is
+// true. Lapses start over when they have counted as an attempt.
+var (
+	counts      = fmt.Sprintf("(known_started = 1 OR lapses >= %d)", LapsesPerAttempt-1)
+	exhausted   = "attempt >= max_attempts AND " + counts
+	nextAttempt = "attempt + CASE WHEN " + counts + " THEN 1 ELSE 0 END"
+	nextLapses  = fmt.Sprintf(
+		"CASE WHEN known_started = 1 THEN lapses WHEN lapses >= %d THEN 0 ELSE lapses + 1 END", LapsesPerAttempt-1)
+)
 
-// Spent is the SQL condition on a row whose lease expired that it has no attempt left.
-func Spent(prefix string) string {
-	return fmt.Sprintf("%[1]sattempt >= %[1]smax_attempts AND %[2]s", prefix, Counts(prefix))
-}
-
-// NextAttempt and NextLapses are SQL expressions for the new values of a row that is taken over, in terms of the old
-// ones.
-func NextAttempt(prefix string) string {
-	return fmt.Sprintf("%[1]sattempt + CASE WHEN %[2]s THEN 1 ELSE 0 END", prefix, Counts(prefix))
-}
-
-// NextLapses is described at NextAttempt. Lapses start over when they have counted as an attempt.
-func NextLapses(prefix string) string {
-	const next = "CASE WHEN %[1]sknown_started = 1 THEN %[1]slapses " +
-		"WHEN %[1]slapses >= %[2]d THEN 0 ELSE %[1]slapses + 1 END"
-	return fmt.Sprintf(next, prefix, LapsesPerAttempt-1)
-}
-
-// TakeOver is Spent, NextAttempt and NextLapses for a dialect that decides row by row: it reports whether a row whose
-// lease expired has no attempt left. Else it changes the row's attempt and lapses as the database does.
-func (r *Row) TakeOver() (spent bool) {
+// TakeOver is {exhausted}, {next_attempt} and {next_lapses} of Names.Filler for a dialect that decides row by row: it
+// reports whether a row whose lease expired has no attempt left. Otherwise it changes the row's attempt and lapses.
+func (r *Row) TakeOver() (exhausted bool) {
 	counts := r.KnownStarted == 1 || r.Lapses >= LapsesPerAttempt-1
 	r.WasAttempt = r.Attempt
 	if counts && r.Attempt >= r.MaxAttempts {

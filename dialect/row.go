@@ -98,17 +98,3 @@ func (t TextOrNull) Scan(v any) error {
 func HandOutOrder(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))
 }
-
-// Among returns those of rows whose ids are among others', in their order.
-func Among(rows, others []Row) (out []Row) {
-	ids := make(map[uuid.UUID]bool, len(others))
-	for _, r := range others {
-		ids[r.ID] = true
-	}
-	for _, r := range rows {
-		if ids[r.ID] {
-			out = append(out, r)
-		}
-	}
-	return out
-}

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/dbq-go/dbq/state"
 )
 
 // A Migration is one step of the schema. Its statements run in order in one transaction where the engine's DDL can be
@@ -84,11 +86,19 @@ func (m *Migration) read(text string, fill func(string) (string, bool)) {
 // tables are the tables and views that every schema has; {lease} is for engines that keep renewals apart.
 var tables = []string{"task", "tasks", "lease", "attempt", "attempts", "archive", "kv", "migration"}
 
-// Filler returns a function that writes names into a text: {task} and each other table by its qualified name, {prefix},
-// {schema}, {owner} (what stands before a qualified name that is no table's, the prefix included), and what more gives
-// in pairs of old and new.
+// Filler returns a function that fills in a text what more gives in pairs of old and new, and:
+//
+//   - {task} and each other table by its qualified name, {prefix}, {schema}, and {owner}, which stands before a
+//     qualified name that is no table's, the prefix included;
+//   - {unpaused}, the condition that nobody has paused :queue;
+//   - {exhausted}, the condition on a row whose lease expired that it has no attempt left, and {next_attempt} and
+//     {next_lapses}, the values of attempt and lapses when it is taken over (see Row.TakeOver);
+//   - {purgeable}, the condition on the rows that Purge removes.
 func (n Names) Filler(more ...string) func(text string) string {
-	pairs := []string{"{prefix}", n.Prefix, "{schema}", n.Schema, "{owner}", n.Table("")}
+	purge, _ := state.Find(state.Purge, state.Operator)
+	pairs := []string{"{prefix}", n.Prefix, "{schema}", n.Schema, "{owner}", n.Table(""),
+		"{unpaused}", strings.ReplaceAll(unpaused, "{kv}", n.Table("kv")), "{exhausted}", exhausted,
+		"{next_attempt}", nextAttempt, "{next_lapses}", nextLapses, "{purgeable}", state.Guard(purge, "due")}
 	for _, name := range tables {
 		pairs = append(pairs, "{"+name+"}", n.Table(name))
 	}

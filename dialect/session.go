@@ -22,6 +22,9 @@ type Runner interface {
 	// Read runs a query on the reading pool. Whatever its error, nothing happened.
 	Read(ctx context.Context, text string, args Args) ([]Row, error)
 
+	// RecordTakenOver adds to the history the attempts that a takeover of rows ended; see Budget.TakeOver.
+	RecordTakenOver(ctx context.Context, c Conn, rows []Row) error
+
 	// Do acquires a connection for writing and runs f on it, in a transaction of its own where Server.ExplicitTx is
 	// set. Elsewhere each statement commits by itself. Autocommit is Do without a transaction in any case.
 	Do(ctx context.Context, f func(ctx context.Context, c Conn) error) error

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/state"
@@ -13,6 +12,10 @@ import (
 //
 // States are written as literals (state.Literals), never bound. :lease, :after, :delay and :age are microseconds.
 // Where a comment names columns that a statement returns, they are found by name.
+//
+// A field whose comment says that it may be empty need not be filled. Neither must Held, IDBehind, NextQueue, Count,
+// Peek, ExpireAttempts, Archive and SetResult: the core writes them in plain SQL, by the columns of Row. A dialect
+// has its own where its columns have other names or the engine needs other words to find rows by an index.
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equal. Empty leaves beginning and ending to the
@@ -138,33 +141,6 @@ type Statements struct {
 	// BatchRunner.
 	CheckoutBatch, Batches map[string]Batch
 }
-
-// optional are the fields of Statements that a dialect may leave empty.
-var optional = []string{
-	"Begin",
-	"Dual",
-	"MigrationLock",
-	"MigrationUnlock",
-	"DropTable",
-	"DropView",
-	"Purgeable",
-	"NotDue",
-	"DueNow",
-	"NoLease",
-	"DropLeases",
-	"ExpireLeases",
-	"Unlocked",
-	"Exhausted",
-	"InState",
-	"Notify",
-	"CountNewest",
-	"Newest",
-	"Batches",
-}
-
-// MayBeEmpty reports whether the core does without the field of this name, as its comment says. Every other one must be
-// filled; what a dialect puts into Checkout, CheckoutBatch and Batches is its own business.
-func (Statements) MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that
 // ends in one by itself, with a slash on a line of its own.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -40,9 +40,9 @@ func keepingCases() []Case {
 
 // record adds attempts to the history.
 func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
-	rows := make([]dialect.AttemptRow, len(as))
+	rows := make([]sqlrun.AttemptRow, len(as))
 	for i, a := range as {
-		rows[i] = dialect.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
+		rows[i] = sqlrun.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
 			Taken: a.Taken.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
 	}
 	t.must(access.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))

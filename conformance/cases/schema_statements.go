@@ -42,12 +42,11 @@ var ownValues = []string{"Checkout", "CheckoutBatch"}
 var valueName = regexp.MustCompile(`:([a-z_]+)`)
 
 func schemaStatements(t *test) {
-	statements := t.dialect().Statements(dialect.Names{Prefix: t.Prefix})
-	st := reflect.ValueOf(statements)
+	st := reflect.ValueOf(sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: t.Prefix}).Statements)
 	checkouts := 0
 	for i := range st.NumField() {
 		field, v := st.Type().Field(i).Name, st.Field(i)
-		mayBeEmpty := statements.MayBeEmpty(field)
+		mayBeEmpty := sqlrun.MayBeEmpty(field)
 		switch x := v.Interface().(type) {
 		case dialect.PlaceholderStyle, []state.State:
 		case string:

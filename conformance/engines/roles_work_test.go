@@ -10,9 +10,9 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -83,7 +83,7 @@ func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	info := control.Worker{ID: "w", Queue: "q"}
 	var crashed []dbq.Task
 	failed := errors.New("no luck")
-	attempts := []dialect.AttemptRow{
+	attempts := []sqlrun.AttemptRow{
 		{Task: ts[0].ID, Attempt: 1, Fence: ts[0].Fence, Outcome: string(dbq.AttemptCompleted), Worker: "w"},
 		{Task: ts[1].ID, Attempt: 1, Fence: ts[1].Fence, Outcome: "failed", Worker: "w", Error: []byte("no")},
 	}

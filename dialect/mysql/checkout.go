@@ -42,7 +42,8 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			return c.parts(ctx, conn, due, c.skipLocked)
 		})
 	case dialect.CAS:
-		for round := 0; round < scan.Rounds && err == nil && len(c.rows) == 0 && (round == 0 || c.missed); round++ {
+		c.missed = true
+		for round := 0; round < scan.Rounds && err == nil && c.missed && len(c.budget.Leased()) == 0; round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 				return c.parts(ctx, conn, due, c.seenReady(round))
@@ -55,7 +56,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		return nil, err
 	}
 	c.end(ctx)
-	return c.rows, nil
+	return c.budget.Leased(), nil
 }
 
 // turn makes large checkouts of a queue that find something go one after the other, until each has written what it
@@ -77,7 +78,6 @@ type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
 	budget dialect.Budget
-	rows   []dialect.Row
 	missed bool // candidates were seen that others took
 
 	scan             scan.Scan
@@ -95,11 +95,10 @@ type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([
 
 // parts takes expired leases and due tasks, in the order asked for.
 func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder) error {
-	c.rows, c.found, c.budget = nil, nil, c.r.Budget()
-	defer func() { c.budget.Mark(c.rows); c.budget.Mark(c.found) }()
+	c.found, c.budget = nil, c.r.Budget()
 	ready := func() error {
 		for _, p := range due {
-			if c.budget.Spent() {
+			if c.budget.Exhausted() {
 				return nil
 			}
 			began := time.Now()
@@ -116,7 +115,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.rows) > 0 || c.scan.FromCursor {
+		if err := ready(); err != nil || len(c.budget.Leased()) > 0 || c.scan.FromCursor {
 			return err
 		}
 		return c.expired(ctx, conn)
@@ -145,7 +144,7 @@ func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, 
 	}
 	small.Found(rows, whole.Share())
 	rows = c.budget.Fit(rows)
-	return rows, dialect.FillPayloads(ctx, c.s, conn, c.s.Statements.CheckoutBatch["payloads"], rows)
+	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.CheckoutBatch["payloads"], rows)
 }
 
 // seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first
@@ -205,18 +204,15 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	if err != nil {
 		return err
 	}
-	again, spent, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, func(spent []dialect.Row) error {
-		return c.write(ctx, conn, "poison", spent)
-	})
+	poison := func(rows []dialect.Row) error { return c.write(ctx, conn, "poison", rows) }
+	again, exhausted, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, poison)
 	if err != nil {
 		return err
 	}
-	c.rows = append(c.rows, spent...)
-	c.budget.Spend(spent)
 	if err := c.lease(ctx, conn, "take over", again); err != nil {
 		return err
 	}
-	return dialect.RecordTakenOver(ctx, c.s, conn, slices.Concat(spent, again))
+	return c.budget.TakeOver(ctx, c.s, conn, nil, slices.Concat(exhausted, again))
 }
 
 // take leases locked rows that were due.
@@ -224,12 +220,15 @@ func (c *checkout) take(ctx context.Context, conn dialect.Conn, rows []dialect.R
 	for i := range rows {
 		rows[i].Attempt++
 	}
-	return c.lease(ctx, conn, "take", rows)
+	err := c.lease(ctx, conn, "take", rows)
+	if err == nil {
+		c.budget.Add(rows)
+	}
+	return err
 }
 
 // lease leases locked rows by a statement, and shows them as they are then.
 func (c *checkout) lease(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
-	slices.SortFunc(rows, dialect.HandOutOrder)
 	if err := c.write(ctx, conn, name, rows); err != nil || len(rows) == 0 {
 		return err
 	}
@@ -239,8 +238,6 @@ func (c *checkout) lease(ctx context.Context, conn dialect.Conn, name string, ro
 		row.State, row.Due, row.LeaseUntil, row.Holder, row.Updated = state.Processing, nil, &until, &c.r.Holder, rows[0].Now
 		row.Fence++
 	}
-	c.rows = append(c.rows, rows...)
-	c.budget.Spend(rows)
 	return nil
 }
 

@@ -59,8 +59,9 @@ func sinceArgs(queue string, since []int64) dialect.Args {
 // end moves the cursor by what was found, once that is committed. Only speed depends on it, so no error of its queries
 // matters.
 func (c *checkout) end(ctx context.Context) {
-	if c.r.Strategy != dialect.CAS && len(c.rows) == len(c.found) { // what took leases over did not look for all
-		_ = c.scan.Found(c.found, c.scanned, c.deadDue(ctx), scan.Now(c.s, c.reads(ctx)))
+	if c.r.Strategy != dialect.CAS && len(c.budget.Leased()) == len(c.found) {
+		// A checkout that took leases over did not look for all that is due.
+		_ = c.scan.Found(c.budget.Leased(), c.scanned, c.deadDue(ctx), scan.Now(c.s, c.reads(ctx)))
 	}
 }
 

@@ -232,8 +232,8 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 						return err
 					})
 					must(t, err)
-					if len(c.rows) != 5 {
-						t.Fatalf("%d rows were taken, want 5", len(c.rows))
+					if len(c.budget.Leased()) != 5 {
+						t.Fatalf("%d rows were taken, want 5", len(c.budget.Leased()))
 					}
 					if locked < 5 || locked > 2*5+2 {
 						t.Errorf("%d locks for a checkout of 5", locked)

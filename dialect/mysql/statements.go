@@ -32,10 +32,7 @@ func filler(n dialect.Names) func(text string) string {
 	if n.Schema != "" {
 		home = "'" + n.Schema + "'"
 	}
-	purge, _ := state.Find(state.Purge, state.Operator)
-	return n.Filler("{lock_name}", strings.ReplaceAll(lockName, "{home}", home), "{home}", home,
-		"{pause}", dialect.PauseKind, "{purgeable}", state.Guard(purge, "due"),
-		"{next_attempt}", dialect.NextAttempt(""), "{next_lapses}", dialect.NextLapses(""))
+	return n.Filler("{lock_name}", strings.ReplaceAll(lockName, "{home}", home), "{home}", home)
 }
 
 // Statements are MySQL's and MariaDB's texts, which are in the folder sql with comments on each. What a batch changes

@@ -26,7 +26,7 @@ func (Dialect) RunBatch(
 		return locked, err
 	}
 	settled, err := s.QueryBatch(ctx, c, own["settled"], args, n)
-	return dialect.Changed{Rows: dialect.Among(settled, locked.Rows)}, err
+	return dialect.Changed{Rows: batch.Among(settled, locked.Rows)}, err
 }
 
 // insert adds rows in blocks of few sizes, and reads which rows were added.

@@ -38,7 +38,10 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if err != nil {
 		return nil, err
 	}
-	return c.budget.Mark(c.rows), nil
+	for i := range c.rows {
+		c.rows[i].Cut = c.budget.Cut
+	}
+	return c.rows, nil
 }
 
 // checkout is one call of Checkout.
@@ -97,7 +100,7 @@ func (c *checkout) within(ready part) part {
 				return err
 			}
 		}
-		if !c.budget.Spent() {
+		if !c.budget.Exhausted() {
 			if err := ready(ctx, conn); err != nil {
 				return err
 			}
@@ -132,7 +135,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {
 			limit := c.budget.Rows
-			if c.budget.Spent() {
+			if c.budget.Exhausted() {
 				return nil
 			}
 			args := c.args(p, limit)
@@ -152,7 +155,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 			if err := c.write(ctx, conn, "take", rows); err != nil {
 				return err
 			}
-			c.budget.Spend(rows)
+			c.budget.Add(rows)
 		}
 		return nil
 	}
@@ -164,7 +167,7 @@ func (c *checkout) update(due []int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.claimed = len(due)
 		for _, p := range due {
-			if c.budget.Spent() {
+			if c.budget.Exhausted() {
 				return nil
 			}
 			n, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["update"], c.args(p, c.budget.Rows))
@@ -188,18 +191,17 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	if err != nil {
 		return err
 	}
-	again, spent, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, func(spent []dialect.Row) error {
-		for i := range spent {
-			spent[i].Result = c.exhausted(spent[i])
+	poison := func(rows []dialect.Row) error {
+		for i := range rows {
+			rows[i].Result = c.exhausted(rows[i])
 		}
-		return c.write(ctx, conn, "poison", spent)
-	})
+		return c.write(ctx, conn, "poison", rows)
+	}
+	again, exhausted, err := batch.TakeOver(ctx, c.s, conn, locked, seen, c.r.Lease, poison)
 	if err != nil {
 		return err
 	}
-	c.rows = append(c.rows, spent...)
-	c.budget.Spend(spent)
-	c.budget.Spend(again)
+	c.rows = append(c.rows, exhausted...)
 	c.before = map[uuid.UUID]dialect.Row{}
 	for _, row := range again {
 		c.before[row.ID] = row
@@ -210,7 +212,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	for i := range again {
 		again[i].Fence++
 	}
-	return dialect.RecordTakenOver(ctx, c.s, conn, slices.Concat(spent, again))
+	return c.budget.TakeOver(ctx, c.s, conn, nil, slices.Concat(exhausted, again))
 }
 
 // exhausted is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.

@@ -28,10 +28,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	if n.Schema != "" {
 		home = "'" + strings.ToUpper(n.Schema) + "'" // as Oracle keeps it
 	}
-	purge, _ := state.Find(state.Purge, state.Operator)
-	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler("{home}", home,
-		"{pause}", dialect.PauseKind, "{purgeable}", state.Guard(purge, "due"), "{taken_over}", fmt.Sprint(takenOver),
-		"{next_attempt}", dialect.NextAttempt(""), "{next_lapses}", dialect.NextLapses("")))
+	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler("{home}", home, "{taken_over}", fmt.Sprint(takenOver)))
 	st.Style = dialect.Colon
 	st.Newest = []state.State{state.Completed, state.Error, state.Poison}
 	st.DropTable = unless(gone, "DROP TABLE {name} PURGE")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
@@ -28,14 +27,13 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	default:
 		return nil, fmt.Errorf("postgres: no strategy %q", r.Strategy)
 	}
-	return c.rows, err
+	return c.budget.Leased(), err
 }
 
 // checkout is one call of Checkout.
 type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
-	rows   []dialect.Row
 	budget dialect.Budget
 	// pastStart says that it began at the queue's cursor: another checkout scans from the start, and for leases that ran
 	// out, when the cursor has expired.
@@ -52,15 +50,13 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 	if c.r.Expired {
 		order = []string{"expired", "ready"}
 	}
-	c.rows, c.budget = nil, c.r.Budget()
+	c.budget = c.r.Budget()
 	for _, name := range order {
-		if c.budget.Spent() || (len(c.rows) > 0 || c.pastStart) && !c.r.Expired {
+		if c.budget.Exhausted() || (len(c.budget.Leased()) > 0 || c.pastStart) && !c.r.Expired {
 			break
 		}
 		rows, err := find(ctx, name)
-		c.budget.Spend(rows)
-		slices.SortFunc(rows, dialect.HandOutOrder) // RETURNING has no order
-		c.rows = c.budget.Mark(append(c.rows, rows...))
+		c.budget.Add(rows)
 		if err != nil {
 			return err
 		}
@@ -72,7 +68,7 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 // and are handed out; the next checkout meets the error again.
 func (c *checkout) each(ctx context.Context, find search) error {
 	err := c.parts(ctx, find)
-	if err != nil && len(c.rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
+	if err != nil && len(c.budget.Leased()) > 0 && c.s.Class(err) != dialect.Ambiguous {
 		return nil
 	}
 	return err

@@ -15,14 +15,11 @@ const maxRows = 5000
 
 // Statements are PostgreSQL's texts, which are in the folder sql with comments on each.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
-	purge, _ := state.Find(state.Purge, state.Operator)
 	home := "coalesce(current_schema(), '')" // of tables that are yet to be made
 	if n.Schema != "" {
 		home = "'" + n.Schema + "'"
 	}
-	fill := n.Filler("{home}", home, "{pause}", dialect.PauseKind, "{purgeable}", state.Guard(purge, "due"),
-		"{spent}", dialect.Spent("t."), "{next_attempt}", dialect.NextAttempt("t."),
-		"{next_lapses}", dialect.NextLapses("t."))
+	fill := n.Filler("{home}", home)
 	st := dialect.ReadStatements(sqlFiles, maxRows, fill)
 	st.Style = dialect.Dollar
 	st.Begin = []string{"BEGIN ISOLATION LEVEL READ COMMITTED"}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 	"modernc.org/sqlite"
@@ -83,19 +84,14 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if idle || err != nil {
 		return nil, err
 	}
-	var out []dialect.Row
+	var budget dialect.Budget
 	err = s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
-		out = nil
-		budget := r.Budget()
-		defer func() { budget.Mark(out) }()
+		budget = r.Budget()
 		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder,
 			"known_started": r.KnownStarted()}
 		add := func(take taker) {
-			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Spent() {
-				var rows []dialect.Row
-				rows, err = take(ctx, s, c, args, &budget)
-				budget.Spend(rows)
-				out = append(out, rows...)
+			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Exhausted() {
+				err = take(ctx, s, c, args, &budget)
 			}
 		}
 		if r.Expired {
@@ -103,7 +99,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			add(takeReady)
 		} else {
 			add(takeReady)
-			if len(out) == 0 {
+			if len(budget.Leased()) == 0 {
 				add(takeExpired)
 			}
 		}
@@ -112,53 +108,47 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if err != nil {
 		return nil, err // what the transaction leased is not sure
 	}
-	return out, nil
+	return budget.Leased(), nil
 }
 
 // A taker leases tasks within a budget.
 type taker func(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
-) ([]dialect.Row, error)
+) error
 
 func takeExpired(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
-) ([]dialect.Row, error) {
+) error {
 	seen, err := s.Query(ctx, c, s.Statements.Checkout["expired"], args)
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
-		return nil, err
+		return err
 	}
 	ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
-	was := make(map[uuid.UUID]dialect.Row, len(seen))
 	for i, r := range seen {
-		ids[i], fences[i], was[r.ID] = r.ID, r.Fence, r
+		ids[i], fences[i] = r.ID, r.Fence
 	}
 	args["id"], args["fence"] = ids, fences
 	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take over"], args, len(ids))
-	for i := range rows {
-		r := was[rows[i].ID]
-		rows[i].WasHolder, rows[i].WasTaken = r.WasHolder, r.WasTaken
-		rows[i].WasUntil, rows[i].WasAttempt = r.WasUntil, r.WasAttempt
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = dialect.RecordTakenOver(ctx, s, c, rows)
-	}
-	return rows, err
+	return b.TakeOver(ctx, s, c, seen, rows)
 }
 
 func takeReady(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
-) ([]dialect.Row, error) {
+) error {
 	rows, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
 	if err != nil || len(rows) == 0 {
-		return nil, err
+		return err
 	}
 	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
 	rows = b.Fit(rows)
-	if err := dialect.FillPayloads(ctx, s, c, s.Statements.CheckoutBatch["payloads"], rows); err != nil {
-		return nil, err
+	if err := batch.FillPayloads(ctx, s, c, s.Statements.CheckoutBatch["payloads"], rows); err != nil {
+		return err
 	}
 	if len(rows) == 0 {
-		return nil, nil
+		return nil
 	}
 	now, holder := rows[0].Now, args["holder"].(string)
 	until := now + args["lease"].(int64)
@@ -175,14 +165,15 @@ func takeReady(
 		args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
 		n, err := s.Exec(ctx, c, s.Statements.Checkout["take"], args)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		taken += n
 	}
 	if taken != int64(len(rows)) {
-		return nil, fmt.Errorf("sqlite: took %d rows of the %d that were ready", taken, len(rows))
+		return fmt.Errorf("sqlite: took %d rows of the %d that were ready", taken, len(rows))
 	}
-	return rows, nil
+	b.Add(rows)
+	return nil
 }
 
 // nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.

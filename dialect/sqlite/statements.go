@@ -15,10 +15,7 @@ const maxRows = 500
 
 // Statements are SQLite's texts, which are in the folder sql with comments on each.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
-	purge, _ := state.Find(state.Purge, state.Operator)
-	fill := n.Filler("{pause}", dialect.PauseKind, "{purgeable}", state.Guard(purge, "due"), "{spent}", dialect.Spent(""),
-		"{next_attempt}", dialect.NextAttempt(""), "{next_lapses}", dialect.NextLapses(""))
-	st := dialect.ReadStatements(sqlFiles, maxRows, fill)
+	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Newest = []state.State{state.Completed}

@@ -385,7 +385,6 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 
 -- ==== Count ====
 -- Counts all tasks of each queue by state.
--- Runs when an operator asks for exact numbers. Index: none; it walks the table.
 SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
        count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
@@ -584,7 +583,7 @@ SELECT min(x.due) AS due, {now} AS now
          AND t.lane = 9 /* PROCESSING */
          AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
          AND t.due_at >= :oldest - 4611686018427387904)) AS x
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv AS n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Record ====
 -- Adds attempts to the history.
@@ -766,7 +765,7 @@ SELECT d.priority
                 WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= :since9 AND fence >= 0
                 ORDER BY due_at LIMIT 1)
            END <= {now}) AS d
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv AS n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Checkout oldest ====
 -- Reports when the oldest task in PROCESSING was taken: scans for expired leases begin there.
@@ -872,7 +871,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end) <= {now}
    AND t.holder <> :holder
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv AS n WHERE n.kind = 'pause' AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
  LIMIT :limit;
 
 -- ==== Checkout see ready ====

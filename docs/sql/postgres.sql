@@ -319,7 +319,6 @@ UPDATE dbq_task t
 
 -- ==== Held ====
 -- Reads what one checkout holds, if its connection died before the answer.
--- Index: task_busy.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
        t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
@@ -642,25 +641,25 @@ won AS MATERIALIZED (
    WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
-     SET state = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+     SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                       THEN 4 /* POISON */
                       ELSE 1 /* PROCESSING */ END,
-         result = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         result = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
-         lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(:lease AS bigint) END,
-         holder = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         holder = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                        THEN t.holder
                        ELSE :holder END,
-         attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         attempt = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                         THEN t.attempt
-                        ELSE t.attempt + CASE WHEN (t.known_started = 1 OR t.lapses >= 99) THEN 1 ELSE 0 END END,
-         lapses = CASE WHEN t.known_started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END,
+                        ELSE attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END END,
+         lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
          known_started = CAST(:known_started AS smallint),
-         taken = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         taken = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                       THEN NULL
                       ELSE clock.now END,
          fence = t.fence + 1,
@@ -875,25 +874,25 @@ won AS MATERIALIZED (
    WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
-     SET state = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+     SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                       THEN 4 /* POISON */
                       ELSE 1 /* PROCESSING */ END,
-         result = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         result = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
-         lease_until = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(:lease AS bigint) END,
-         holder = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         holder = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                        THEN t.holder
                        ELSE :holder END,
-         attempt = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         attempt = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                         THEN t.attempt
-                        ELSE t.attempt + CASE WHEN (t.known_started = 1 OR t.lapses >= 99) THEN 1 ELSE 0 END END,
-         lapses = CASE WHEN t.known_started = 1 THEN t.lapses WHEN t.lapses >= 99 THEN 0 ELSE t.lapses + 1 END,
+                        ELSE attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END END,
+         lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
          known_started = CAST(:known_started AS smallint),
-         taken = CASE WHEN t.attempt >= t.max_attempts AND (t.known_started = 1 OR t.lapses >= 99)
+         taken = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                       THEN NULL
                       ELSE clock.now END,
          fence = t.fence + 1,

@@ -266,14 +266,13 @@ UPDATE dbq_task
 
 -- ==== Held ====
 -- Reads what one checkout holds, if its connection died before the answer.
--- Runs after a lost connection. Index: task_busy.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
        created, updated, headers, result, length(result) AS result_size,
        payload, length(payload) AS payload_size, {now} AS now
-  FROM dbq_task
- WHERE queue = :queue
-   AND state = 1 /* PROCESSING */
-   AND holder = :holder;
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */
+   AND t.holder = :holder;
 
 -- ==== Exhausted ====
 -- Reads what one checkout moved to POISON, if its connection died before the answer.
@@ -289,9 +288,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 
 -- ==== IDBehind ====
 -- Finds where the next part of the old tasks ends, for cleaning.
--- Runs in the cleaning. Index: task_id alone.
 SELECT t.id
-  FROM dbq_task AS t
+  FROM dbq_task t
  WHERE t.id > :after
    AND t.id < :before
  ORDER BY t.id
@@ -424,7 +422,7 @@ SELECT min(due) AS due, {now} AS now
     UNION ALL SELECT * FROM (
       SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
     UNION ALL SELECT min(lease_until) FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */)
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = 'pause' AND name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Record ====
 -- Adds attempts to the history.
@@ -502,7 +500,7 @@ SELECT {now} AS now
          UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now})
      OR EXISTS (
          SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ AND lease_until <= {now}))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = 'pause' AND name = :queue);
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Checkout expired ====
 -- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.

@@ -81,12 +81,10 @@ func (Dialect) Classify(err error) dialect.Class {
 	switch e.Code() & 0xff { // the other bits are details
 	case code.SQLITE_BUSY, code.SQLITE_LOCKED, code.SQLITE_SCHEMA:
 		return dialect.Conflict
-	case code.SQLITE_CONSTRAINT:
+	case code.SQLITE_CONSTRAINT, code.SQLITE_TOOBIG, code.SQLITE_MISMATCH:
 		if e.Code() == code.SQLITE_CONSTRAINT_UNIQUE || e.Code() == code.SQLITE_CONSTRAINT_PRIMARYKEY {
 			return dialect.Duplicate
 		}
-		return dialect.Invalid
-	case code.SQLITE_TOOBIG, code.SQLITE_MISMATCH:
 		return dialect.Invalid
 	case code.SQLITE_FULL, code.SQLITE_IOERR, code.SQLITE_CANTOPEN, code.SQLITE_NOTADB:
 		return dialect.Unavailable

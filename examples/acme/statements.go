@@ -4,7 +4,6 @@ import (
 	"embed"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/state"
 )
 
 //go:embed schema/*.sql
@@ -18,24 +17,18 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 const (
 	// now is the database's clock in microseconds since 1970, the same for a whole statement.
 	now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
-	// stored are the columns of a row that is copied: named, since a later version may add to them.
-	stored = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due, " +
-		"lease_until, holder, taken, created, updated, headers, payload, result"
 	// listed and payload are a row as it is read. The sizes tell an empty value from none, which the driver reads alike.
 	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, " +
 		"holder, taken, created, updated, headers, result, length(result) AS result_size"
 	payload = "payload, length(payload) AS payload_size"
-	// unpaused is true of a queue that no operator has paused.
-	unpaused = "NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = '" + dialect.PauseKind + "' AND name = :queue)"
 )
 
 // Statements are the texts that dbq runs.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
-	t := n.Filler("{now}", now, "{columns}", listed+", "+payload+", "+now+" AS now", "{unpaused}", n.Filler()(unpaused))
+	t := n.Filler("{now}", now, "{columns}", listed+", "+payload+", "+now+" AS now")
 	batch := func(text, row string) dialect.Batch {
 		return dialect.Batch{SQL: t(text), Row: row, Sep: ", ", Max: 500}
 	}
-	purge, _ := state.Find(state.Purge, state.Operator)
 	const leased = ` WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`
 	return dialect.Statements{
 		Style: dialect.Question, Begin: []string{"BEGIN IMMEDIATE"}, Now: now,
@@ -66,22 +59,13 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		Movable: batch(`SELECT {columns} FROM {task} WHERE id IN (VALUES {rows}) AND {guard} ORDER BY id`, `(:id)`),
 		Move:    batch(`UPDATE {task} SET {set} WHERE id IN (VALUES {rows}) AND {guard}`, `(:id)`),
 		Purge:   batch(`DELETE FROM {task} WHERE id IN (VALUES {rows}) AND {guard} RETURNING id`, `(:id)`),
-		SetResult: batch(`UPDATE {task} AS t SET result = d.column2 FROM (VALUES {rows}) AS d WHERE t.id = d.column1`,
-			`(:id, :result)`),
 
-		Held:     t(`SELECT {columns} FROM {task} WHERE queue = :queue AND state = 1 AND holder = :holder`),
-		IDBehind: t(`SELECT id FROM {task} WHERE id > :after AND id < :before ORDER BY id LIMIT 1 OFFSET :offset`),
-		Peek:     batch(`SELECT id, queue, state, fence, updated FROM {task} WHERE id IN (VALUES {rows})`, `(:id)`),
 		Next: t(`SELECT min(due) AS due, {now} AS now FROM (SELECT min(due) AS due FROM {task} WHERE queue = :queue
   UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1) WHERE {unpaused}`),
-		// CountUpTo counts all tasks: right, and slow where there are many.
-		Count: t(`SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
-  count(*) FILTER (WHERE due <= {now}) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
-  FROM {task} GROUP BY queue, state`),
+		// It counts all tasks: right, and slow where there are many.
 		CountUpTo: t(`SELECT state, min(count(*), :limit) AS tasks, min(count(*) - count(due), :limit) AS parked,
   min(count(*) FILTER (WHERE due <= {now}), :limit) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest,
   count(*) >= :limit AS cut FROM {task} WHERE queue = :queue GROUP BY state`),
-		NextQueue: t(`SELECT queue FROM {task} WHERE queue > :queue ORDER BY queue LIMIT 1`),
 
 		Record: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows} ON CONFLICT DO NOTHING`,
@@ -94,11 +78,6 @@ SELECT id, fence, queue, attempt + (state = 0), CASE state WHEN 0 THEN 'released
   FROM (VALUES {rows}) AS d JOIN (SELECT *, rtrim(holder, replace(holder, '#', '')) AS held FROM {task}) AS t
     ON t.id = d.column1 WHERE taken IS NOT NULL AND state <> 1
 ON CONFLICT DO NOTHING`, `(:id, :error)`),
-		ExpireAttempts: t(`DELETE FROM {attempt} WHERE rowid IN (
-  SELECT rowid FROM {attempt} WHERE queue = :queue AND ended <= {now} - :age LIMIT :limit)`),
-		// Purge follows in the same transaction, under the same guard.
-		Archive: batch(`INSERT INTO {archive} (`+stored+`, archived) SELECT `+stored+`, {now} FROM {task}
- WHERE id IN (VALUES {rows}) AND `+state.Guard(purge, "due")+` ON CONFLICT DO NOTHING`, `(:id)`),
 
 		Checkout: map[string]string{
 			"find ready": t(`SELECT id, due AS was_due, length(payload) AS payload_size FROM {task}
@@ -114,11 +93,11 @@ ON CONFLICT DO NOTHING`, `(:id, :error)`),
  WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),
 			// A task without an attempt left goes to POISON, even if its workers crashed, with the reason.
 			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now}, known_started = :known_started,
-  lapses = `+dialect.NextLapses("")+`, (state, lease_until, taken, holder, attempt, result) = (SELECT iif(spent, 4, 1),
-    iif(spent, NULL, {now} + :lease), iif(spent, NULL, {now}), iif(spent, holder, :holder),
-    iif(spent, attempt, `+dialect.NextAttempt("")+`),
-    iif(spent, CAST('the lease of the last attempt expired, held by ' || holder AS BLOB), result)
-    FROM (SELECT `+dialect.Spent("")+` AS spent))
+  lapses = {next_lapses}, (state, lease_until, taken, holder, attempt, result) = (SELECT iif(over, 4, 1),
+    iif(over, NULL, {now} + :lease), iif(over, NULL, {now}), iif(over, holder, :holder),
+    iif(over, attempt, {next_attempt}),
+    iif(over, CAST('the lease of the last attempt expired, held by ' || holder AS BLOB), result)
+    FROM (SELECT {exhausted} AS over))
  WHERE id IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id)`),
 		},
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // root has the functions that the root package supplies; see internals.go there.
 var root = core.Root().(interface {
 	Core(*dbq.Client) *core.Core
 	Task(dialect.Row) dbq.Task
-	Attempt(dialect.AttemptRow) dbq.Attempt
+	Attempt(sqlrun.AttemptRow) dbq.Attempt
 	Bounded(dbq.Outcome) dbq.Outcome
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
 	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
@@ -30,7 +31,7 @@ func Of(c *dbq.Client) *core.Core { return root.Core(c) }
 func Task(r dialect.Row) dbq.Task { return root.Task(r) }
 
 // Attempt returns a row of the history as an attempt.
-func Attempt(r dialect.AttemptRow) dbq.Attempt { return root.Attempt(r) }
+func Attempt(r sqlrun.AttemptRow) dbq.Attempt { return root.Attempt(r) }
 
 // Bounded returns an outcome with its delay or time within the limits.
 func Bounded(o dbq.Outcome) dbq.Outcome { return root.Bounded(o) }

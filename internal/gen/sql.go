@@ -121,7 +121,7 @@ func (p *printer) statements(st sqlrun.Texts) {
 	v := reflect.ValueOf(st)
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		value := v.FieldByIndex(field.Index)
-		if b, ok := value.Interface().(dialect.Batch); ok && b.SQL == "" && st.MayBeEmpty(field.Name) {
+		if b, ok := value.Interface().(dialect.Batch); ok && b.SQL == "" && sqlrun.MayBeEmpty(field.Name) {
 			continue
 		}
 		if !field.Anonymous && !slices.Contains(parts, field.Name) {

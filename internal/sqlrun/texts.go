@@ -46,7 +46,7 @@ type Texts struct {
 
 // NewTexts returns the statements of a dialect for tables of some names.
 func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
-	st, dual := d.Statements(n), ""
+	st, dual := withDefaults(d.Statements(n), n), ""
 	if st.Dual != "" {
 		dual = st.Dual + "\n "
 	}

@@ -28,7 +28,7 @@ func (h History) keepsLast(in state.State) bool {
 const maxAttemptsRead = 1000
 
 // Attempts reads the first 1000 attempts of a task and its last one, in order.
-func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []dialect.AttemptRow, err error) {
+func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []sqlrun.AttemptRow, err error) {
 	args := dialect.Args{"id": task, "limit": maxAttemptsRead}
 	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		// The rows first: what they say no more by the time of the second query, the history has.
@@ -36,16 +36,16 @@ func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []dialect.Atte
 		if err != nil {
 			return err
 		}
-		as, err = sqlrun.QueryAs[dialect.AttemptRow](ctx, s.Session, conn, s.Statements.Attempts, args)
+		as, err = sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.Session, conn, s.Statements.Attempts, args)
 		for _, r := range last {
-			has := func(a dialect.AttemptRow) bool { return a.Fence == r.Fence }
+			has := func(a sqlrun.AttemptRow) bool { return a.Fence == r.Fence }
 			if a, ok := lastAttempt(r); ok && !slices.ContainsFunc(as, has) {
 				as = append(as, a)
 			}
 		}
 		return err
 	})
-	slices.SortFunc(as, func(a, b dialect.AttemptRow) int { return cmp.Compare(a.Fence, b.Fence) })
+	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int { return cmp.Compare(a.Fence, b.Fence) })
 	return as, err
 }
 
@@ -55,7 +55,7 @@ var lastOutcomes = map[state.State]string{
 }
 
 // lastAttempt is the attempt that a task's row tells of, if it does.
-func lastAttempt(r dialect.Row) (a dialect.AttemptRow, ok bool) {
+func lastAttempt(r dialect.Row) (a sqlrun.AttemptRow, ok bool) {
 	outcome, ok := lastOutcomes[r.State]
 	if !ok || r.Taken == nil {
 		return a, false
@@ -67,11 +67,11 @@ func lastAttempt(r dialect.Row) (a dialect.AttemptRow, ok bool) {
 	return a, true
 }
 
-func attemptOf(r dialect.Row, outcome string) dialect.AttemptRow {
-	a := dialect.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: outcome,
+func attemptOf(r dialect.Row, outcome string) sqlrun.AttemptRow {
+	a := sqlrun.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: outcome,
 		Taken: *r.Taken, Ended: r.Updated}
 	if r.Holder != nil {
-		a.Worker = dialect.WorkerOf(*r.Holder)
+		a.Worker = sqlrun.WorkerOf(*r.Holder)
 	}
 	return a
 }
@@ -79,24 +79,24 @@ func attemptOf(r dialect.Row, outcome string) dialect.AttemptRow {
 // Record adds attempts of a queue's tasks to the history, up to limits.MaxBulk. One that is there already, by task and
 // fence, is left out, so that Record can be repeated. It sorts the attempts; their Queue is not used. Errors are cut at
 // limits.MaxResult bytes.
-func (s *Store) Record(ctx context.Context, queue string, as []dialect.AttemptRow) error {
+func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow) error {
 	return s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		return s.record(ctx, conn, queue, as)
 	})
 }
 
-func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as []dialect.AttemptRow) error {
+func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as []sqlrun.AttemptRow) error {
 	if len(as) == 0 {
 		return nil
 	}
 	// By task and fence, so that two callers who record the same attempts wait for each other in one direction only.
-	slices.SortFunc(as, func(a, b dialect.AttemptRow) int {
+	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int {
 		return cmp.Or(slices.Compare(a.Task[:], b.Task[:]), cmp.Compare(a.Fence, b.Fence))
 	})
 	for i := range as {
 		as[i].Error = limits.CutResult(as[i].Error)
 	}
-	_, err := s.ExecBatch(ctx, conn, s.Statements.Record, dialect.RecordArgs(queue, as), len(as))
+	_, err := s.ExecBatch(ctx, conn, s.Statements.Record, sqlrun.RecordArgs(queue, as), len(as))
 	return err
 }
 
@@ -123,7 +123,7 @@ func (s *Store) recordRemoved(ctx context.Context, conn dialect.Conn, ids []uuid
 // recordMoved adds the last attempts of tasks that an operation has moved to the history, whatever its settings: the
 // rows do not tell of them any more, and the worker of an attempt that was revoked cannot.
 func (s *Store) recordMoved(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
-	byQueue := map[string][]dialect.AttemptRow{}
+	byQueue := map[string][]sqlrun.AttemptRow{}
 	for _, r := range moved {
 		a, ok := lastAttempt(r)
 		if r.State == state.Processing && r.Taken != nil { // the event ended its attempt

@@ -22,12 +22,12 @@ func Keys(rows []dialect.Row) dialect.Args {
 }
 
 // TakeOver decides what happens to locked rows whose leases had expired when they were seen. Rows that a renewal
-// holds after all are left out. Of the rest, spent are those whose attempts are exhausted: poison makes them POISON.
-// The others are to be leased again for lease, by the caller. Both say whose lease expired, and when.
+// holds after all are left out. Of the rest, exhausted are those whose attempts are exhausted: poison makes them
+// POISON. The others are to be leased again for lease, by the caller. Both say whose lease expired, and when.
 func TakeOver(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked, seen []dialect.Row, lease time.Duration,
-	poison func(spent []dialect.Row) error,
-) (again, spent []dialect.Row, err error) {
+	poison func(exhausted []dialect.Row) error,
+) (again, exhausted []dialect.Row, err error) {
 	won, err := win(ctx, s, c, locked, lease)
 	if err != nil {
 		return nil, nil, err
@@ -40,19 +40,19 @@ func TakeOver(
 		updated := row.Updated
 		row.WasHolder, row.WasTaken, row.WasUntil = row.Holder, &updated, until[row.ID]
 		if row.TakeOver() {
-			spent = append(spent, row)
+			exhausted = append(exhausted, row)
 		} else {
 			again = append(again, row)
 		}
 	}
-	if err := poison(spent); err != nil {
+	if err := poison(exhausted); err != nil {
 		return nil, nil, err
 	}
-	for i := range spent {
-		spent[i].State, spent[i].LeaseUntil = state.Poison, nil
-		spent[i].Fence++
+	for i := range exhausted {
+		exhausted[i].State, exhausted[i].LeaseUntil = state.Poison, nil
+		exhausted[i].Fence++
 	}
-	return again, spent, nil
+	return again, exhausted, nil
 }
 
 // win returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's statements of
@@ -66,5 +66,5 @@ func win(
 	args, texts := Keys(locked), s.Statements.CheckoutBatch
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
 	won, err := Then(ctx, s, c, texts["win"], texts["won"], args, len(locked))
-	return dialect.Among(locked, won.Rows), err
+	return Among(locked, won.Rows), err
 }

@@ -26,23 +26,23 @@ func TestTakeOver(t *testing.T) {
 		r := &recorder{rows: map[string][]dialect.Row{"won": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
 		s := &dialect.Session{Runner: r}
 		s.Statements.CheckoutBatch = map[string]dialect.Batch{"win": {SQL: "win"}, "won": {SQL: "won"}}
-		again, spent, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
-			func(spent []dialect.Row) error {
-				if len(spent) != 1 || spent[0].Fence != 3 {
-					t.Errorf("poison got %+v", spent)
+		again, exhausted, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
+			func(exhausted []dialect.Row) error {
+				if len(exhausted) != 1 || exhausted[0].Fence != 3 {
+					t.Errorf("poison got %+v", exhausted)
 				}
 				return r.note("poison")
 			})
 		if failing != "" {
-			if err == nil || again != nil || spent != nil {
-				t.Errorf("%s failed: got %v, %v and %v", failing, again, spent, err)
+			if err == nil || again != nil || exhausted != nil {
+				t.Errorf("%s failed: got %v, %v and %v", failing, again, exhausted, err)
 			}
 			continue
 		}
-		if err != nil || len(again) != 1 || len(spent) != 1 {
-			t.Fatalf("got %v, %v and %v", again, spent, err)
+		if err != nil || len(again) != 1 || len(exhausted) != 1 {
+			t.Fatalf("got %v, %v and %v", again, exhausted, err)
 		}
-		for _, got := range []dialect.Row{again[0], spent[0]} {
+		for _, got := range []dialect.Row{again[0], exhausted[0]} {
 			if got.WasHolder != &holder || *got.WasTaken != 5 || got.WasUntil != &ended {
 				t.Errorf("%v does not say whose lease expired, and when: %+v", got.ID, got)
 			}
@@ -50,7 +50,7 @@ func TestTakeOver(t *testing.T) {
 		if a := again[0]; a.ID[0] != 2 || a.Attempt != 2 || a.Fence != 3 || a.State != state.Processing {
 			t.Errorf("to be leased again: %+v", a)
 		}
-		if x := spent[0]; x.ID[0] != 3 || x.Attempt != 2 || x.Fence != 4 || x.State != state.Poison || x.LeaseUntil != nil {
+		if x := exhausted[0]; x.ID[0] != 3 || x.Attempt != 2 || x.Fence != 4 || x.State != state.Poison || x.LeaseUntil != nil {
 			t.Errorf("poisoned: %+v", x)
 		}
 	}
@@ -59,10 +59,10 @@ func TestTakeOver(t *testing.T) {
 func TestTakeOverOfNothingRunsNothing(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
-	again, spent, err := TakeOver(t.Context(), &dialect.Session{Runner: r}, conn{r: r}, nil, nil, time.Second,
+	again, exhausted, err := TakeOver(t.Context(), &dialect.Session{Runner: r}, conn{r: r}, nil, nil, time.Second,
 		func([]dialect.Row) error { return nil })
-	if err != nil || again != nil || spent != nil || r.ran != nil {
-		t.Errorf("got %v, %v and %v by %v", again, spent, err, r.ran)
+	if err != nil || again != nil || exhausted != nil || r.ran != nil {
+		t.Errorf("got %v, %v and %v by %v", again, exhausted, err, r.ran)
 	}
 }
 

@@ -127,7 +127,7 @@ func (e world) attempts() {
 	}
 	recorded := func(name string, id uuid.UUID, n int) {
 		e.t.Helper()
-		rows := query[dialect.AttemptRow](e, st.Attempts, dialect.Args{"id": id, "limit": 10})
+		rows := query[sqlrun.AttemptRow](e, st.Attempts, dialect.Args{"id": id, "limit": 10})
 		e.want("attempts after "+name, len(rows), n)
 		for i, row := range rows {
 			if row.Task != id || row.Fence != int64(i+1) || row.Queue != "q" || row.Outcome != "completed" ||
@@ -147,7 +147,7 @@ func (e world) attempts() {
 	ids, left := fresh(1), 3
 	record(ids[0], 1)
 	record(ids[0], 3) // of which one is there
-	within := query[dialect.AttemptRow](e, st.Attempts, dialect.Args{"id": ids[0], "limit": 2})
+	within := query[sqlrun.AttemptRow](e, st.Attempts, dialect.Args{"id": ids[0], "limit": 2})
 	e.want("Attempts within a limit", len(within), 2)
 	id := e.leased(1)
 	e.tx(func(ctx context.Context, c dialect.Conn) error {
@@ -156,7 +156,7 @@ func (e world) attempts() {
 		return err
 	})
 	e.want("RecordLast of what is leased",
-		len(query[dialect.AttemptRow](e, st.Attempts, dialect.Args{"id": id[0], "limit": 10})), 0)
+		len(query[sqlrun.AttemptRow](e, st.Attempts, dialect.Args{"id": id[0], "limit": 10})), 0)
 	expire := func(queue string, age time.Duration, limit int) int {
 		e.t.Helper()
 		return e.exec(st.ExpireAttempts, dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": limit})

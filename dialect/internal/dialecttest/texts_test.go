@@ -101,7 +101,7 @@ func (r runner) field(name string, v reflect.Value) {
 	}
 	if empty(v) {
 		r.t.Run(name, func(t *testing.T) {
-			if !r.s.Statements.MayBeEmpty(name) {
+			if !sqlrun.MayBeEmpty(name) {
 				t.Fatal("it is empty")
 			}
 			t.Skip("this dialect leaves it empty")
@@ -168,7 +168,7 @@ func (r runner) text(name, text string) {
 	case strings.HasSuffix(name, "tKV"): // GetKV, ListKV, EarliestKV
 		r.query(name, text, readAs[dialect.KVRow])
 	case name == "Attempts":
-		r.query(name, text, readAs[dialect.AttemptRow])
+		r.query(name, text, readAs[sqlrun.AttemptRow])
 	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
 		r.query(name, text, readAs[dialect.CountRow])
 	case slices.Contains(told, name):

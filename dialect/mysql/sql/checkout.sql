@@ -204,12 +204,12 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        lease_end = -1,
        taken_at = -1,
        updated = :now,
-       result = {exhausted}
+       result = {exhausted_result}
  WHERE id IN ({rows});
 
 -- CheckoutBatch poison row
 :id;
 
--- exhausted
+-- exhausted_result
 -- The result of a task whose attempts are exhausted: who held it, and the checkout that found it.
 CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder);

@@ -23,7 +23,7 @@ SELECT {Columns},
   FROM {task} AS t FORCE INDEX ({prefix}task_lane)
  WHERE t.queue = :queue
    AND t.lane = {POISON}
-   AND t.result = {exhausted};
+   AND t.result = {exhausted_result};
 
 -- IDBehind
 -- Runs in the cleaning. Index: the primary key alone.
@@ -33,14 +33,6 @@ SELECT t.id
    AND t.id < :before
  ORDER BY t.id
  LIMIT 1 OFFSET :offset;
-
--- Count
--- Runs when an operator asks for exact numbers. Index: none; it walks the table.
-SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
-       count(CASE WHEN due <= {now} THEN 1 END) AS due,
-       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
-  FROM {task}
- GROUP BY queue, state;
 
 -- CountUpTo
 -- Runs for statistics and metrics. Index: task_lane; each part stops at the limit.

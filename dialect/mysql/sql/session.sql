@@ -54,9 +54,6 @@ ON t.id = d.id AND t.fence = d.fence;
 -- pair
 SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence;
 
--- unpaused
-NOT EXISTS (SELECT 1 FROM {kv} AS n WHERE n.kind = '{pause}' AND n.name = :queue);
-
 -- MigrationLock
 -- Runs before a migration, and waits 300 seconds at most.
 -- with seconds = 300

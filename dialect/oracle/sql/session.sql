@@ -52,9 +52,6 @@ BEGIN
 END;
 /
 
--- unpaused
-NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '{pause}' AND n.name = :queue);
-
 -- MigrationLock
 -- Runs before a migration, and waits 300 seconds at most. Without a grant on DBMS_LOCK the inner block does not
 -- compile, which is the error 6550. Then each statement of a migration may meet another process that runs the same one;

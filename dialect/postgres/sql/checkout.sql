@@ -211,24 +211,24 @@ won AS MATERIALIZED (
 -- take_over
 -- It gives a task whose lease expired a new one, or moves it to POISON when its attempts are exhausted.
 UPDATE {task} t
-   SET state = CASE WHEN {spent}
+   SET state = CASE WHEN {exhausted}
                     THEN {POISON}
                     ELSE {PROCESSING} END,
-       result = CASE WHEN {spent}
-                     THEN {exhausted}
+       result = CASE WHEN {exhausted}
+                     THEN {exhausted_result}
                      ELSE t.result END,
-       lease_until = CASE WHEN {spent}
+       lease_until = CASE WHEN {exhausted}
                           THEN NULL
                           ELSE clock.now + CAST(:lease AS bigint) END,
-       holder = CASE WHEN {spent}
+       holder = CASE WHEN {exhausted}
                      THEN t.holder
                      ELSE :holder END,
-       attempt = CASE WHEN {spent}
+       attempt = CASE WHEN {exhausted}
                       THEN t.attempt
                       ELSE {next_attempt} END,
        lapses = {next_lapses},
        known_started = CAST(:known_started AS smallint),
-       taken = CASE WHEN {spent}
+       taken = CASE WHEN {exhausted}
                     THEN NULL
                     ELSE clock.now END,
        fence = t.fence + 1,
@@ -260,7 +260,7 @@ recorded AS (
             FROM done) AS d
   ON CONFLICT DO NOTHING);
 
--- exhausted
+-- exhausted_result
 -- It is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
 convert_to('the lease of the last attempt expired, held by ' || t.holder ||
              ', found by ' || CAST(:holder AS text), 'UTF8');
@@ -278,7 +278,3 @@ total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size);
 
 -- all_small
 NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint));
-
--- unpaused
--- It is true for a queue without a record that pauses it; it is looked up once for a statement.
-NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '{pause}' AND n.name = :queue);

@@ -14,15 +14,6 @@ t.due, t.holder, t.created, t.updated, t.headers, t.result;
 -- Payload
 t.payload;
 
--- Held
--- Index: task_busy.
-SELECT {Columns},
-       t.payload, {now} AS now
-  FROM {task} t
- WHERE t.queue = :queue
-   AND t.state = {PROCESSING}
-   AND t.holder = :holder;
-
 -- Exhausted
 -- Runs after Held. Index: task_failed.
 SELECT {Columns},
@@ -31,7 +22,7 @@ SELECT {Columns},
  WHERE t.queue = :queue
    AND t.state = {POISON}
    AND t.state >= {ERROR}
-   AND t.result = {exhausted};
+   AND t.result = {exhausted_result};
 
 -- IDBehind
 -- Runs for each part that a cleaning passes over. With both ends in one search, the planner would read all in between

@@ -77,31 +77,31 @@ SELECT t.id, t.payload
 -- Runs for the tasks that "Checkout expired" returned. Index: task_id.
 UPDATE {task}
    SET state = CASE
-         WHEN {spent} THEN {POISON}
+         WHEN {exhausted} THEN {POISON}
          ELSE {PROCESSING}
        END,
        result = CASE
-         WHEN {spent}
-         THEN {exhausted}
+         WHEN {exhausted}
+         THEN {exhausted_result}
          ELSE result
        END,
        lease_until = CASE
-         WHEN {spent} THEN NULL
+         WHEN {exhausted} THEN NULL
          ELSE {now} + :lease
        END,
        taken_by = CASE
-         WHEN {spent} THEN taken_by
+         WHEN {exhausted} THEN taken_by
          ELSE {padded_holder}
        END,
        attempt = CASE
-         WHEN {spent} THEN attempt
+         WHEN {exhausted} THEN attempt
          ELSE {next_attempt}
        END,
        lapses = {next_lapses},
        known_started = :known_started,
        fence = fence + 1,
        taken_at = CASE
-         WHEN {spent} THEN -1
+         WHEN {exhausted} THEN -1
          ELSE {now}
        END,
        updated = {now}
@@ -113,6 +113,6 @@ RETURNING {columns};
 -- CheckoutBatch take over row
 (:id, :fence);
 
--- exhausted
+-- exhausted_result
 -- The result of a task whose attempts are exhausted: who held it, and the checkout that found it.
 CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB);

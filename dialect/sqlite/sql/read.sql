@@ -7,14 +7,6 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Peek row
 (:id);
 
--- Held
--- Runs after a lost connection. Index: task_busy.
-SELECT {columns}
-  FROM {task}
- WHERE queue = :queue
-   AND state = {PROCESSING}
-   AND holder = :holder;
-
 -- Exhausted
 -- Runs after a lost connection. Index: task_failed, whose condition (state >= 3) SQLite has to find here, too.
 SELECT {columns}
@@ -22,16 +14,7 @@ SELECT {columns}
  WHERE queue = :queue
    AND state = {POISON}
    AND state >= {ERROR}
-   AND result = {exhausted};
-
--- IDBehind
--- Runs in the cleaning. Index: task_id alone.
-SELECT t.id
-  FROM {task} AS t
- WHERE t.id > :after
-   AND t.id < :before
- ORDER BY t.id
- LIMIT 1 OFFSET :offset;
+   AND result = {exhausted_result};
 
 -- Count
 -- Runs when an operator asks for exact numbers. Indexes: task_ready, task_busy and task_failed, each walked once; the

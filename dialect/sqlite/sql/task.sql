@@ -22,6 +22,3 @@ payload, length(payload) AS payload_size;
 WHERE {task}.id = +d.column1
   AND {task}.fence = +d.column2
   AND +{task}.state = {PROCESSING};
-
--- unpaused
-NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = '{pause}' AND name = :queue);

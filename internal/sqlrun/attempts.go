@@ -1,14 +1,15 @@
-package dialect
+package sqlrun
 
 import (
 	"context"
 	"strings"
 
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
-// AttemptRow is an attempt of the history. Times are as in Row.
+// AttemptRow is an attempt of the history. Times are as in dialect.Row.
 type AttemptRow struct {
 	Task    uuid.UUID `db:"task"`
 	Fence   int64     `db:"fence"`
@@ -28,7 +29,7 @@ const (
 )
 
 // TakenOver returns the attempt whose lease had expired when checkout took the row over, or nil.
-func (r *Row) TakenOver() *AttemptRow {
+func TakenOver(r dialect.Row) *AttemptRow {
 	if r.WasHolder == nil || r.WasTaken == nil || r.WasUntil == nil {
 		return nil
 	}
@@ -51,26 +52,25 @@ func WorkerOf(token string) string {
 }
 
 // RecordArgs are the values of Statements.Record for attempts of one queue.
-func RecordArgs(queue string, as []AttemptRow) Args {
+func RecordArgs(queue string, as []AttemptRow) dialect.Args {
 	n := len(as)
-	id, fence, attempt := make(Col[uuid.UUID], n), make(Col[int64], n), make(Col[int64], n)
-	outcome, worker := make(Col[string], n), make(Col[string], n)
-	taken, ended := make(Col[int64], n), make(Col[int64], n)
-	texts := make(Col[[]byte], n)
+	id, fence, attempt := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	outcome, worker := make(dialect.Col[string], n), make(dialect.Col[string], n)
+	taken, ended := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
+	texts := make(dialect.Col[[]byte], n)
 	for i, a := range as {
 		id[i], fence[i], attempt[i], outcome[i], worker[i] = a.Task, a.Fence, int64(a.Attempt), a.Outcome, a.Worker
 		taken[i], ended[i], texts[i] = a.Taken, a.Ended, a.Error
 	}
-	return Args{"id": id, "fence": fence, "queue": queue, "attempt": attempt, "outcome": outcome, "taken": taken,
-		"ended": ended, "worker": worker, "error": texts}
+	return dialect.Args{"id": id, "fence": fence, "queue": queue, "attempt": attempt, "outcome": outcome,
+		"taken": taken, "ended": ended, "worker": worker, "error": texts}
 }
 
-// RecordTakenOver adds to the history the attempts that a checkout's takeovers ended. rows are of one queue, as they
-// are after the takeover. It runs in the takeover's transaction.
-func RecordTakenOver(ctx context.Context, s *Session, c Conn, rows []Row) error {
+// RecordTakenOver adds to the history the attempts that a takeover of rows ended. rows are of one queue.
+func (s *Session) RecordTakenOver(ctx context.Context, c dialect.Conn, rows []dialect.Row) error {
 	var as []AttemptRow
-	for i := range rows {
-		if a := rows[i].TakenOver(); a != nil {
+	for _, r := range rows {
+		if a := TakenOver(r); a != nil {
 			as = append(as, *a)
 		}
 	}

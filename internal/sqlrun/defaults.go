@@ -1,0 +1,82 @@
+package sqlrun
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// optional are the fields of dialect.Statements that stay empty in a dialect which needs no such statement.
+var optional = []string{
+	"Begin", "Dual", "MigrationLock", "MigrationUnlock", "DropTable", "DropView", "Purgeable", "NotDue", "DueNow",
+	"NoLease", "DropLeases", "ExpireLeases", "Unlocked", "Exhausted", "InState", "Notify", "CountNewest", "Newest",
+	"Batches",
+}
+
+// MayBeEmpty reports whether the core does without the field of dialect.Statements of this name. Every other one must
+// be filled, by the dialect or by a default; what a dialect puts into Checkout, CheckoutBatch and Batches is its own
+// business.
+func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
+
+// stored are the columns of a task that the archive has, too.
+const stored = `id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+       lease_until, holder, taken, created, updated, headers, payload, result`
+
+// withDefaults fills the texts that a dialect has left to the core. They use columns by the names of dialect.Row and
+// plain SQL. An engine that would run one badly has its own.
+func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
+	t := n.Filler("{now}", st.Now, "{columns}", st.Columns, "{payload}", st.Payload, "{limit}", st.Limit,
+		"{stored}", stored)
+	text := func(field *string, text string) { *field = cmp.Or(*field, t(fillHole(text, "{columns}", st.Columns))) }
+	byID := func(field *dialect.Batch, text string) {
+		if field.SQL == "" {
+			*field = dialect.Batch{SQL: t(text), Row: ":id", Sep: ", ", Max: st.Insert.Max}
+		}
+	}
+	text(&st.Held, `SELECT {columns},
+       {payload}, {now} AS now
+  FROM {task} t
+ WHERE t.queue = :queue
+   AND t.state = 1
+   AND t.holder = :holder`)
+	text(&st.IDBehind, `SELECT t.id
+  FROM {task} t
+ WHERE t.id > :after
+   AND t.id < :before
+ ORDER BY t.id
+ LIMIT 1 OFFSET :offset`)
+	text(&st.NextQueue, `SELECT queue
+  FROM {task}
+ WHERE queue > :queue
+ ORDER BY queue
+ LIMIT 1`)
+	text(&st.Count, `SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
+       count(CASE WHEN due <= {now} THEN 1 END) AS due,
+       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
+  FROM {task}
+ GROUP BY queue, state`)
+	text(&st.ExpireAttempts, `DELETE FROM {attempt}
+ WHERE (task, fence) IN (
+   SELECT task, fence
+     FROM {attempt}
+    WHERE queue = :queue
+      AND ended <= {now} - :age
+    {limit})`)
+	byID(&st.Peek, `SELECT t.id, t.queue, t.state, t.fence, t.updated
+  FROM {task} t
+ WHERE t.id IN ({rows})`)
+	byID(&st.Archive, `INSERT INTO {archive} (
+       {stored}, archived)
+SELECT {stored}, {now}
+  FROM {task} t
+ WHERE id IN ({rows})
+   AND {purgeable}
+   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id)`)
+	if st.SetResult.SQL == "" { // one row at a time
+		st.SetResult = dialect.Batch{SQL: t(`UPDATE {task}
+   SET result = :result
+ WHERE id = :id`), Max: 1}
+	}
+	return st
+}
