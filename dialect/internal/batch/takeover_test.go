@@ -50,7 +50,8 @@ func TestTakeOver(t *testing.T) {
 		if a := again[0]; a.ID[0] != 2 || a.Attempt != 2 || a.Fence != 3 || a.State != state.Processing {
 			t.Errorf("to be leased again: %+v", a)
 		}
-		if x := exhausted[0]; x.ID[0] != 3 || x.Attempt != 2 || x.Fence != 4 || x.State != state.Poison || x.LeaseUntil != nil {
+		x := exhausted[0]
+		if x.ID[0] != 3 || x.Attempt != 2 || x.Fence != 4 || x.State != state.Poison || x.LeaseUntil != nil {
 			t.Errorf("poisoned: %+v", x)
 		}
 	}
