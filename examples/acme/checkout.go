@@ -15,7 +15,8 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		order = []string{"expired", "ready"}
 	}
 	budget := r.Budget()
-	args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(), "known_started": r.KnownStarted()}
+	args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(),
+		"known_started": r.KnownStarted()}
 	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
 		for _, which := range order {
 			if budget.Exhausted() {
