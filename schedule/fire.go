@@ -37,7 +37,7 @@ func (s *Schedules) Run(ctx context.Context) error {
 			s.core.Logger.Info("dbq: schedules fire again")
 			failing = false
 		}
-		if err != nil {
+		if pause == 0 && err != nil { // one schedule that cannot fire does not hold up the others
 			pause = errorPause
 		}
 		timer := time.NewTimer(pause)
@@ -115,7 +115,7 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 		v.Problem = err.Error()
 		err = s.enqueue(ctx, r, v, d, nil)
 	}
-	if s.store.IsConflict(err) { // another process's transaction was in the way
+	if s.store.IsConflict(err) || errors.Is(err, dbq.ErrWriterBusy) { // another transaction was in the way
 		s.poke()
 		return nil
 	}

@@ -66,7 +66,7 @@ type Schedule struct {
 
 	// CatchUp is how many missed times to make up for, after no process was running: the latest ones, up to MaxCatchUp,
 	// at once and in their order. The zero value makes up for one, Skip for none. A time counts as missed when it is more
-	// than a minute ago.
+	// than a minute ago, and is forgotten after a year.
 	CatchUp int
 	// NoOverlap leaves out a time while the task of an earlier one has not ended.
 	NoOverlap bool

@@ -150,6 +150,20 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
+// TestCatchUpAfterLong: the latest times count, however many there were.
+func TestCatchUpAfterLong(t *testing.T) {
+	f := newFixture(t)
+	f.put(schedule.Schedule{Name: "s", Every: time.Second, CatchUp: 3})
+	f.put(schedule.Schedule{Name: "t", Cron: "* * * * *", CatchUp: 3})
+	f.after(400 * 24 * time.Hour)
+	f.wantTasks(6)
+	for _, at := range f.times() {
+		if age := f.now().Sub(at); age > 4*time.Minute {
+			t.Errorf("a time of %s ago was made up for", age)
+		}
+	}
+}
+
 func TestNoOverlap(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Every: time.Hour, NoOverlap: true})

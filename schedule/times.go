@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
-// maxWalk bounds the times that a catch-up looks at: a cron's minutes of a year.
-const maxWalk = 600_000
+// lookBack is how old a missed time can be to be made up for. It bounds the times that due walks through.
+const lookBack = 366 * 24 * time.Hour
 
 // clock is when a schedule fires.
 type clock interface {
@@ -115,13 +115,15 @@ const missed = time.Minute
 // due returns the times from first to now that fire, and the time after now. CatchUp decides about those that were
 // missed.
 func (d *Schedule) due(c clock, first, now time.Time) (times []time.Time, next time.Time) {
-	most := max(d.CatchUp, 1)
-	at, steps := first, 0
+	most, at := max(d.CatchUp, 1), first
+	back := lookBack
+	if d.Every > 0 && d.Every < back/time.Duration(most) { // only the last ones count, and there may be millions
+		back = time.Duration(most) * d.Every
+	}
+	if at.Before(now.Add(-back)) {
+		at = c.next(now.Add(-back))
+	}
 	for ; !at.IsZero() && !at.After(now); at = c.next(at) {
-		if steps++; steps > maxWalk { // the oldest ones are given up
-			at = c.next(now)
-			break
-		}
 		if d.CatchUp == Skip && now.Sub(at) > missed {
 			continue
 		}
