@@ -1,6 +1,9 @@
 package dialect
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // A Batch is a statement that takes many rows at once: some of its values are columns (Column), with one value for each
 // row. The rows are cut into parts of at most Max, and the statement is run for each part.
@@ -39,7 +42,7 @@ const (
 	Start  Op = "start"
 )
 
-// Batch is the batch of an operation.
+// Batch is the batch of an operation. It panics for an Op that is none.
 func (st *Statements) Batch(op Op) Batch {
 	switch op {
 	case Insert:
@@ -50,9 +53,10 @@ func (st *Statements) Batch(op Op) Batch {
 		return st.Remove
 	case Extend:
 		return st.Extend
-	default:
+	case Start:
 		return st.Start
 	}
+	panic(fmt.Sprintf("dialect: there is no operation %q", op))
 }
 
 // Changed is the outcome of an operation on rows.

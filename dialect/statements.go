@@ -1,8 +1,6 @@
 package dialect
 
 import (
-	"strings"
-
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -104,11 +102,13 @@ type Statements struct {
 	InState map[state.State]string
 	// Peek returns id, queue, state, fence and updated of the rows that exist: :id.
 	Peek Batch
-	// Count returns CountRows of all tasks. CountUpTo returns those of :queue, which it need not name, and counts up to
-	// :limit tasks of each state by indexes, or what else does not grow with the table. Its OldestDue is exact. NextQueue
-	// returns the first queue after :queue by name that CountUpTo would find tasks of. States that it cannot count so are
-	// counted by CountNewest among the newest :limit tasks of all queues, and named in Newest; both are empty where there
-	// is none.
+	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (of these, without a due time),
+	// due (those whose due time has come), oldest (for how many microseconds the oldest of them has been due, or null)
+	// and cut (1 when it stopped at its limit; it need not return it otherwise). CountUpTo does so for :queue, which it
+	// need not name, and counts up to :limit tasks of each state by indexes, or what else does not grow with the table;
+	// its oldest is exact. NextQueue returns the first queue after :queue by name that CountUpTo would find tasks of.
+	// States that it cannot count so are counted by CountNewest among the newest :limit tasks of all queues, and named
+	// in Newest; both are empty where there is none.
 	Count, CountUpTo, CountNewest, NextQueue string
 	Newest                                   []state.State
 	// Next returns one row: as due when the next task of :queue may be taken, the earliest due time or end of a lease,
@@ -140,13 +140,4 @@ type Statements struct {
 	// CheckoutBatch is the same for statements of checkout that take several rows, and Batches for those of a
 	// BatchRunner.
 	CheckoutBatch, Batches map[string]Batch
-}
-
-// Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that
-// ends in one by itself, with a slash on a line of its own.
-func Terminated(text string) string {
-	if strings.HasSuffix(text, ";") {
-		return text + "\n/\n"
-	}
-	return text + ";\n"
 }

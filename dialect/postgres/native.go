@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -109,7 +110,7 @@ func target(d any) any {
 	switch to := d.(type) {
 	case *uuid.UUID:
 		return (*id)(to)
-	case dialect.TextOrNull:
+	case sqlrun.TextOrNull:
 		return (*textOrNull)(to.To)
 	}
 	return d

@@ -181,7 +181,7 @@ func (p *printer) text(name, comment string, texts ...string) {
 		if name != "Now" {
 			text = p.now.ReplaceAllLiteralString(text, "{now}")
 		}
-		for line := range strings.Lines(dialect.Terminated(text)) {
+		for line := range strings.Lines(sqlrun.Terminated(text)) {
 			if !strings.HasPrefix(line, "--") {
 				line = stateDigit.ReplaceAllStringFunc(line, named)
 			}

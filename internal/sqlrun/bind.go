@@ -1,6 +1,7 @@
 package sqlrun
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -106,6 +107,9 @@ func (b *binder) bindRow(text string, args dialect.Args, row int) (string, []any
 
 // bindBatch gives the driver's text and its arguments for rows from to to of a batch.
 func (b *binder) bindBatch(batch dialect.Batch, args dialect.Args, from, to int) (string, []any, error) {
+	if batch.SQL == "" { // a dialect asked its maps for a name that they do not have
+		return "", nil, errors.New("dialect: a batch is run that has no text: is its name misspelt?")
+	}
 	if batch.Row == "" && batch.Max == 1 {
 		return b.bindRow(batch.SQL, args, from)
 	}

@@ -37,7 +37,7 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 		}
 		fields[i] = reflect.ValueOf(&row).Elem().FieldByIndex(path).Addr().Interface()
 		if text, ok := fields[i].(*string); ok {
-			fields[i] = dialect.TextOrNull{To: text}
+			fields[i] = TextOrNull{To: text}
 		}
 	}
 	var out []T

@@ -22,7 +22,7 @@ var errKVBusy = errors.New("other clients keep changing the record; try again")
 
 // Record is a key/value record, identified by its kind and name. All clients of the same tables share them. Times are
 // in microseconds, by the database's clock.
-type Record dialect.KVRow
+type Record sqlrun.KVRow
 
 // Expired reports whether the record's time to live had ended when it was read. Expired records stay until they are
 // deleted.

@@ -133,7 +133,7 @@ func MigrationSQL(d dialect.Dialect, names dialect.Names) (string, error) {
 			if i < len(m.Comments) {
 				b.WriteString(m.Comments[i])
 			}
-			b.WriteString(dialect.Terminated(st))
+			b.WriteString(sqlrun.Terminated(st))
 		}
 		if m.Version == 0 {
 			continue
@@ -142,7 +142,7 @@ func MigrationSQL(d dialect.Dialect, names dialect.Names) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString("\n" + dialect.Terminated(set))
+		b.WriteString("\n" + sqlrun.Terminated(set))
 	}
 	return b.String(), nil
 }

@@ -86,7 +86,7 @@ func (c *counter) countUpTo(ctx context.Context, limit int) error {
 	}
 	for after := ""; len(c.queues) < maxStatsQueues; {
 		args := dialect.Args{"queue": after}
-		rows, err := sqlrun.QueryAs[dialect.CountRow](ctx, c.s.Session, c.conn, st.NextQueue, args)
+		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.Session, c.conn, st.NextQueue, args)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (c *counter) countUpTo(ctx context.Context, limit int) error {
 
 // count adds what a statement of counts returns, and reports whether it stopped at its limit.
 func (c *counter) count(ctx context.Context, text string, args dialect.Args) (cut bool, err error) {
-	rows, err := sqlrun.QueryAs[dialect.CountRow](ctx, c.s.Session, c.conn, text, args)
+	rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.Session, c.conn, text, args)
 	for _, r := range rows {
 		if r.Queue == "" {
 			r.Queue = args["queue"].(string)

@@ -102,7 +102,7 @@ func query[T any](e world, text string, args dialect.Args) (rows []T) {
 // in counts the tasks in a state.
 func (e world) in(in state.State) (tasks int) {
 	e.t.Helper()
-	for _, row := range query[dialect.CountRow](e, e.s.Statements.Count, nil) {
+	for _, row := range query[sqlrun.CountRow](e, e.s.Statements.Count, nil) {
 		if row.State == in {
 			tasks += int(row.Tasks)
 		}

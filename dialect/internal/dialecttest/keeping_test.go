@@ -73,9 +73,9 @@ func (e world) keyValues() {
 	kv := func(name string, version int64, ttl *int64) dialect.Args {
 		return dialect.Args{"kind": "k", "name": name, "value": "v", "version": version, "ttl": ttl, "limit": 10}
 	}
-	read := func(text string, args dialect.Args) []dialect.KVRow {
+	read := func(text string, args dialect.Args) []sqlrun.KVRow {
 		e.t.Helper()
-		return query[dialect.KVRow](e, text, args)
+		return query[sqlrun.KVRow](e, text, args)
 	}
 	e.want("AddKV", e.exec(st.AddKV, kv("stays", 0, nil)), 1)
 	e.want("AddKV", e.exec(st.AddKV, kv("ends", 0, new(int64))), 1)

@@ -166,11 +166,11 @@ func (r runner) text(name, text string) {
 	case name == "MigrationLock":
 		r.exec(name, text, st.MigrationUnlock)
 	case strings.HasSuffix(name, "tKV"): // GetKV, ListKV, EarliestKV
-		r.query(name, text, readAs[dialect.KVRow])
+		r.query(name, text, readAs[sqlrun.KVRow])
 	case name == "Attempts":
 		r.query(name, text, readAs[sqlrun.AttemptRow])
 	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
-		r.query(name, text, readAs[dialect.CountRow])
+		r.query(name, text, readAs[sqlrun.CountRow])
 	case slices.Contains(told, name):
 		r.exec(name, text)
 	default:

@@ -1,0 +1,51 @@
+package sqlrun
+
+import (
+	"database/sql"
+	"strings"
+
+	"github.com/dbq-go/dbq/state"
+)
+
+// CountRow is one line of dialect.Statements.Count, CountNewest and CountUpTo.
+type CountRow struct {
+	Queue  string      `db:"queue"`
+	State  state.State `db:"state"`
+	Tasks  int64       `db:"tasks"`
+	Parked int64       `db:"parked"` // of Tasks, those without a due time
+	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
+	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
+	Cut    int64       `db:"cut"`    // 1 when the count stopped at its limit
+}
+
+// KVRow is a key/value record, which all clients of the same tables share.
+type KVRow struct {
+	Kind    string `db:"kind"`
+	Name    string `db:"name"`
+	Version int64  `db:"version"`
+	Value   string `db:"value"`
+	Updated int64  `db:"updated"`
+	Expires *int64 `db:"expires"` // null is never
+	Now     int64  `db:"now"`
+}
+
+// TextOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a
+// *string.
+type TextOrNull struct{ To *string }
+
+// Scan is called by database/sql.
+func (t TextOrNull) Scan(v any) error {
+	var s sql.NullString
+	err := s.Scan(v)
+	*t.To = s.String
+	return err
+}
+
+// Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that
+// ends in one by itself, with a slash on a line of its own.
+func Terminated(text string) string {
+	if strings.HasSuffix(text, ";") {
+		return text + "\n/\n"
+	}
+	return text + ";\n"
+}
