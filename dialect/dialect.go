@@ -1,8 +1,9 @@
 // Package dialect is the contract between dbq and a family of database engines.
 //
 // A dialect owns every byte of SQL that dbq sends to its family. It is small and stateless: it reports what a server
-// is, what its statements are and what an error means; the core of dbq binds, runs, retries and decides. Nothing in
-// this package knows an engine, and no dialect imports dbq, so a dialect can live in any repository. Whether one keeps
+// is, what its statements are and what an error means; the core of dbq binds, runs, retries and decides. No
+// dialect imports dbq, so a dialect can live in any repository. This package knows of engines only the schemes of dbq's
+// own dialects, for the import that an error names and for what of a DSN is printed. Whether one keeps
 // dbq's promises is for the conformance suite to say: conformance.Run.
 //
 // How to write one: implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
@@ -19,7 +20,7 @@ import (
 // server comes back to it in a Session. It must not retry and must not decide policy.
 //
 // A dialect may implement more, each of which has a default: ValueBinder and Inliner (what its driver binds),
-// BatchRunner (changes of many rows), Nexter and Backdater (where its scans begin), Listener (notifications), and
+// BatchRunner (changes of many rows), Searcher (where its searches begin), Listener (notifications), and
 // Native (a driver that is faster below database/sql).
 type Dialect interface {
 	// Name is the family, such as "postgres". It is for logs, metrics and the names of tests; the core never branches on

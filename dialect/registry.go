@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -90,7 +91,7 @@ func NoteOf(d Dialect, dsn string) string {
 		return drv.Note
 	}
 	for _, scheme := range Schemes() {
-		if drv, err := Lookup(scheme); err == nil && drv.Dialect.Name() == d.Name() {
+		if drv, err := Lookup(scheme); err == nil && reflect.TypeOf(drv.Dialect) == reflect.TypeOf(d) {
 			return drv.Note
 		}
 	}

@@ -118,7 +118,7 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	})
 }
 
-// Backdated is dialect.Backdater's.
+// Backdated is dialect.Searcher's.
 func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
 	scan.CursorOf(s, queue).Backdated(by)
 }

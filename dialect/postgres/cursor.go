@@ -60,7 +60,7 @@ func dead(s *dialect.Session, query scan.Query) scan.DeadTuples {
 	}
 }
 
-// Backdated is dialect.Backdater's.
+// Backdated is dialect.Searcher's.
 func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
 	scan.CursorOf(s, queue).Backdated(by)
 }

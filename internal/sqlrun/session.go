@@ -274,16 +274,16 @@ func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Backdated tells the dialect that this client has added tasks that have been due for that long; see dialect.Backdater.
+// Backdated tells the dialect that this client has added tasks that have been due for that long; see dialect.Searcher.
 func (s *Session) Backdated(queue string, by time.Duration) {
-	if d, ok := s.Dialect.(dialect.Backdater); ok {
+	if d, ok := s.Dialect.(dialect.Searcher); ok {
 		d.Backdated(&s.Session, queue, by)
 	}
 }
 
 // Next returns the row of Statements.Next for a queue, which the dialect may find in its own way.
 func (s *Session) Next(ctx context.Context, c dialect.Conn, queue string) ([]dialect.Row, error) {
-	if d, ok := s.Dialect.(dialect.Nexter); ok {
+	if d, ok := s.Dialect.(dialect.Searcher); ok {
 		return d.Next(ctx, &s.Session, c, queue)
 	}
 	return s.Query(ctx, c, s.Statements.Next, dialect.Args{"queue": queue})
