@@ -13,21 +13,21 @@ import (
 type Class uint8
 
 const (
-	// Unknown is everything else. It is not retried.
+	// Unknown: any other error. It is not retried.
 	Unknown Class = 0
-	// Duplicate: a unique key is taken. Nothing happened.
+	// Duplicate: a unique key is taken. Nothing was changed.
 	Duplicate Class = 1
-	// Conflict: the engine gave up on a deadlock, a lock timeout or a serialization failure. Nothing happened; retry.
+	// Conflict: a deadlock, a lock wait timeout or a serialization failure. Nothing was changed; the call is retried.
 	Conflict Class = 2
-	// Unavailable: the server could not be reached or would not serve. Nothing happened.
+	// Unavailable: the server could not be reached or did not serve. Nothing was changed.
 	Unavailable Class = 3
-	// Ambiguous: the connection died after something was sent. It may have happened.
+	// Ambiguous: the connection was lost after a statement was sent. The change may have been made.
 	Ambiguous Class = 4
-	// Missing: a table or a column is not there; migrate.
+	// Missing: a table or a column does not exist. Migrate creates it.
 	Missing Class = 5
-	// Denied: wrong password, or a right is missing. Nothing happened.
+	// Denied: the password is wrong, or a privilege is missing. Nothing was changed.
 	Denied Class = 6
-	// Invalid: the engine refused a value. Nothing happened.
+	// Invalid: the engine refused a value. Nothing was changed.
 	Invalid Class = 7
 )
 

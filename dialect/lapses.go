@@ -2,12 +2,11 @@ package dialect
 
 import "fmt"
 
-// LapsesPerAttempt is how many lapses in a row count as an attempt, so that a task whose leases end again and again
-// before its worker has begun it is not handed out for ever.
+// LapsesPerAttempt is how many lapses in a row count as an attempt. It keeps a task whose leases always expire before
+// the handler starts from being handed out forever.
 //
-// When a lease expires, its attempt counts if the row says that it had started: its checkout asked for that
-// (CheckoutRequest.StartsAtOnce), or Statements.Start was called. Otherwise nobody knows, and it is a lapse: the
-// attempt does not count.
+// When a lease expires, its attempt counts if the row is marked as started, by CheckoutRequest.StartsAtOnce or
+// Statements.Start. Otherwise the expiry is a lapse, and the attempt does not count.
 const LapsesPerAttempt = 100
 
 // What a takeover decides by a row and writes into it, as SQL; see Names.Filler. A row's attempt counts if counts is

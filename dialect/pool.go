@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Pool is where statements go.
+// Pool holds the connection pools of a client.
 type Pool struct {
-	// Write and Read are for the client's own statements. They are the same pool except on SQLite, which wants one
-	// writing connection and several readers.
+	// Write and Read are for the client's own statements. They are the same pool except on SQLite, which has one writing
+	// connection and several readers.
 	Write, Read *sql.DB
-	// Caller is what Client.DB returns, for transactions that the program begins; nil is Write. Where it is a pool of
-	// its own, these cannot use up the connections that the client itself needs, as to renew leases.
+	// Caller is returned by Client.DB, for the program's own transactions. Nil is Write. As a separate pool it keeps these
+	// transactions from using up the client's connections, which renew leases.
 	Caller *sql.DB
 	// Caution warns the operator about how the DSN connects; the client logs it when it opens. It is empty
 	// for most.
 	Caution string
-	// Patience is for a pool with one connection: how long the client's own statements wait for it before they fail
-	// with ErrWriterBusy. Zero is as long as their contexts last.
+	// Patience is how long the client's statements wait for the connection of a pool that has only one, before they fail
+	// with ErrWriterBusy. Zero is until their contexts end.
 	Patience time.Duration
 	// Begin begins a transaction of Write, if its sessions need less than Statements.Begin.
 	Begin []string
-	// Share runs a change that is its own transaction, and may let several callers share a commit. Each must get what
-	// it would have got alone, and the commit must be durable before. It says not ok to a statement that it leaves to a
-	// connection of Write. Its errors are as those of Session.Autocommit. It may be nil.
+	// Share runs an autocommitted statement, possibly in one commit with those of other callers. It returns ok = false if
+	// the caller must run the statement on Write. Each caller gets its own result, after the commit is durable. Errors are
+	// those of Session.Autocommit. Share may be nil.
 	Share func(ctx context.Context, query string, args []any) (touched int64, ok bool, err error)
 }
 

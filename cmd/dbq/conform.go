@@ -35,7 +35,7 @@ func newConform(a *app) *cobra.Command {
 	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
 	l.Var(intWithin(&f.Load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
 	l.Var(intWithin(&f.Parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
-	l.Uint64Var(&f.Seed, "seed", 0, "of the random choices, to repeat those of a report (default from the clock)")
+	l.Uint64Var(&f.Seed, "seed", 0, "`SEED` of the random choices; use a report's to repeat its run")
 	l.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each case")
 	return cmd
 }

@@ -992,7 +992,7 @@ END;
 /
 
 -- ==== CheckoutBatch won ====
--- Finds those that no renewal came first for.
+-- Finds the tasks whose renewal did not come first.
 -- Runs after "CheckoutBatch win". Index: the primary key of leases.
 -- At most 100 rows.
 SELECT l.id

@@ -11,10 +11,9 @@ SELECT {p} AS priority
  WHERE {first_due} <= {now};
 
 -- first_due
--- When the first task of a priority is due, since a time if there is one. Without it the servers go by what a row
--- must be equal to, and stop at the first that is not; but MariaDB's InnoDB does not see where a range ends before it
--- has found a row that nobody has deleted. In a table that seems small MySQL may walk the whole index for an ordered
--- range, unless it has to read rows for something else: hence the fence.
+-- The earliest due time of a priority, at or after :since. With :since = 0 only equalities are used: a range would
+-- make InnoDB on MariaDB read past delete-marked entries to find its end. In a table that seems small, MySQL may scan
+-- the whole index for an ordered range unless it must read rows; the condition on the fence makes it read them.
 CASE
   WHEN :since{p} = 0 THEN (
     SELECT due_at FROM {task} FORCE INDEX ({prefix}task_lane)
