@@ -473,16 +473,106 @@ SELECT queue
 -- Runs when a worker is idle. Index: task_lane, once for each priority, and from the oldest lease on.
 SELECT min(x.due) AS due, {now} AS now
   FROM (
-    SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
-    UNION ALL SELECT {first_due} AS due
+    SELECT CASE
+             WHEN :since0 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 0
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 0 AND due_at >= :since0 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since1 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 1
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 1 AND due_at >= :since1 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since2 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 2
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 2 AND due_at >= :since2 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since3 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 3
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 3 AND due_at >= :since3 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since4 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 4
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 4 AND due_at >= :since4 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since5 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 5
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 5 AND due_at >= :since5 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since6 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 6
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 6 AND due_at >= :since6 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since7 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 7
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 7 AND due_at >= :since7 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since8 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 8
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 8 AND due_at >= :since8 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
+    UNION ALL SELECT CASE
+             WHEN :since9 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= :since9 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END AS due
     UNION ALL (
       SELECT min(COALESCE(
                    (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -557,34 +647,124 @@ SELECT d.priority
   FROM (
     SELECT 0 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since0 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 0
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 0 AND due_at >= :since0 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 1 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since1 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 1
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 1 AND due_at >= :since1 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 2 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since2 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 2
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 2 AND due_at >= :since2 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 3 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since3 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 3
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 3 AND due_at >= :since3 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 4 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since4 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 4
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 4 AND due_at >= :since4 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 5 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since5 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 5
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 5 AND due_at >= :since5 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 6 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since6 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 6
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 6 AND due_at >= :since6 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 7 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since7 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 7
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 7 AND due_at >= :since7 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 8 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}
+     WHERE CASE
+             WHEN :since8 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 8
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 8 AND due_at >= :since8 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}
     UNION ALL SELECT 9 AS priority
       FROM DUAL
-     WHERE {first_due} <= {now}) AS d
+     WHERE CASE
+             WHEN :since9 = 0 THEN (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9
+                ORDER BY due_at LIMIT 1)
+             ELSE (
+               SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
+                WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= :since9 AND fence >= 0
+                ORDER BY due_at LIMIT 1)
+           END <= {now}) AS d
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== Checkout oldest ====
