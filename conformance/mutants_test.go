@@ -279,7 +279,7 @@ func mutants() []mutant {
 			caught: []string{"Checkout/NewTokenEachTime"}},
 		{name: "attempts-not-counted",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take over", `THEN attempt \+ 1`, "THEN attempt")
+				mustInBatch(st.CheckoutBatch, "take over", `THEN 1 ELSE 0`, "THEN 0 ELSE 0")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
 		{name: "exhausted-attempts-go-on",
