@@ -74,8 +74,7 @@ func sundayIsZero(expression string) string {
 // next returns the first time after t, or zero if there is none within nine years.
 func (c cron) next(t time.Time) time.Time {
 	t = t.In(c.zone)
-	// A time that the clock skipped fires after the gap, which may end on the next day.
-	date := day{t.Year(), t.Month(), t.Day()}.plus(-1)
+	date := day{t.Year(), t.Month(), t.Day()}
 	for range searchDays {
 		if c.matches(date) {
 			if at := c.nextOn(date, t); !at.IsZero() {
@@ -105,7 +104,11 @@ func (c cron) nextOn(d day, t time.Time) time.Time {
 	if c.everyHour {
 		return c.nextMinute(d, t)
 	}
-	for hour := range 24 {
+	from := 0 // the hour: what the clock showed long before t is over
+	if d.day == t.Day() {
+		from = max(0, t.Hour()-3)
+	}
+	for hour := from; hour < 24; hour++ {
 		for minute := range 60 {
 			if c.hour&(1<<hour) == 0 || c.minute&(1<<minute) == 0 {
 				continue

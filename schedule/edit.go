@@ -26,16 +26,19 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 			if old != nil {
 				v.keep(*old)
 			}
-			if v.Start.Equal(now) { // new, or at other times than before
-				c, err := d.clock(now)
-				if err != nil {
-					return v, err
-				}
-				if v.Next = c.next(now); v.Next.IsZero() {
-					return v, fmt.Errorf("%w: the time %s has passed", ErrInvalid, d.At.Format(time.RFC3339))
-				}
+			c, err := d.clock(v.Start)
+			if err != nil {
+				return v, err
 			}
-			return v, nil
+			next, isNew := c.next(now), v.Start.Equal(now)
+			if isNew && next.IsZero() && owner == "" {
+				return v, fmt.Errorf("%w: the time %s has passed", ErrInvalid, d.At.Format(time.RFC3339))
+			}
+			// A next time that is later than the first one from now was set while the clock was ahead.
+			if isNew || v.Next.After(next) && !next.IsZero() {
+				v.Next = next
+			}
+			return v, v.fits()
 		})
 	}
 	s.poke()
@@ -94,12 +97,13 @@ func (s *Schedules) edit(ctx context.Context, op, name string, f func(v *value, 
 	return s.wrap(op, queue, err)
 }
 
-// Pause stops a schedule until Resume. by names who did it, in up to dbq.MaxReference characters, and reason why.
+// Pause stops a schedule until Resume. by names who did it, in up to dbq.MaxReference characters, and reason why, in
+// up to MaxReason.
 func (s *Schedules) Pause(ctx context.Context, name, by, reason string) error {
 	if err := limits.Text(by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name"); err != nil {
 		return s.wrap("pause schedule", "", err)
 	}
-	if err := limits.Text(reason, 0, 1000, dbq.ErrOption, "reason"); err != nil {
+	if err := limits.Text(reason, 0, MaxReason, dbq.ErrOption, "reason"); err != nil {
 		return s.wrap("pause schedule", "", err)
 	}
 	return s.edit(ctx, "pause schedule", name, func(v *value, now time.Time) error {
@@ -182,12 +186,13 @@ func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) 
 	}
 	d := v.schedule(name)
 	t := d.taskFor(nowOf(r))
-	t.Reference = "" // it is not one of the schedule's times
+	t.Reference, t.Delay = "", d.Task.Delay // it is not one of the schedule's times
 	return s.client.Queue(d.Queue).Enqueue(ctx, t)
 }
 
 // Reconcile makes the schedules that owner declared before exactly these: it puts each, and deletes those of owner's
-// that are not among them. Schedules of others stay. Call it when a program starts that defines its schedules in code,
+// that are not among them. Schedules of others stay; a name that another owner has, or that was put by hand, is
+// ErrInvalid. Call it when a program starts that defines its schedules in code,
 // with the program's name as owner. It is not atomic; repeat it after an error.
 func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
 	if err := limits.Text(owner, 1, MaxName, ErrInvalid, "owner"); err != nil {
@@ -230,7 +235,15 @@ func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error
 		return s.wrap("reconcile schedules", d.Queue, err)
 	}
 	if exists {
-		if v, err := parse(r); err == nil && v.Owner == owner && v.defines(d) {
+		v, err := parse(r)
+		switch {
+		case err != nil:
+			return s.wrap("reconcile schedules", d.Queue, err)
+		case v.Owner != owner:
+			err := fmt.Errorf("%w: the schedule %q is not of %q, but of %q: delete it, or use another name",
+				ErrInvalid, d.Name, owner, v.Owner)
+			return s.wrap("reconcile schedules", d.Queue, err)
+		case v.defines(d):
 			return nil
 		}
 	}

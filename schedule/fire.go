@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"time"
@@ -13,16 +14,22 @@ import (
 )
 
 const (
-	maxPause   = 5 * time.Second // after which a schedule is seen that another process put
-	errorPause = 5 * time.Second // after an error
-	oneRound   = 1000            // schedules that are looked at together
+	maxPause   = 5 * time.Second        // after which a schedule is seen that another process put
+	errorPause = 5 * time.Second        // after an error
+	busyPause  = 100 * time.Millisecond // after another transaction was in the way
+	patience   = 3 * time.Second        // for one schedule: a locked record does not hold up the others
+	oneRound   = 1000                   // schedules that are looked at together
+	allRounds  = 10_000                 // while some of those cannot fire
 )
+
+// errBusy reports that another transaction was in the way of a schedule.
+var errBusy = errors.New("another transaction was in the way")
 
 // Run fires the schedules until ctx ends, and returns nil then. Any number of processes may run it: each time fires
 // once. It asks the database when the next schedule is due, at most every five seconds while nothing fires. While the
 // database cannot be reached it logs that once and goes on trying; afterwards CatchUp decides about what was missed.
 func (s *Schedules) Run(ctx context.Context) error {
-	failing := false
+	failing := "" // the errors that were logged
 	for {
 		pause, err := s.fireDue(ctx)
 		switch {
@@ -30,12 +37,12 @@ func (s *Schedules) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, dbq.ErrClosed):
 			return s.wrap("run schedules", "", err)
-		case err != nil && !failing:
+		case err != nil && failing != err.Error():
+			failing = err.Error()
 			s.core.Logger.Error("dbq: schedules cannot fire", "error", err)
-			failing = true
-		case err == nil && failing:
+		case err == nil && failing != "":
 			s.core.Logger.Info("dbq: schedules fire again")
-			failing = false
+			failing = ""
 		}
 		if pause == 0 && err != nil { // one schedule that cannot fire does not hold up the others
 			pause = errorPause
@@ -60,26 +67,53 @@ func (s *Schedules) poke() {
 
 // fireDue fires each schedule that is due, and returns when to look again.
 func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error) {
-	records, err := s.store.EarliestKV(ctx, kind, oneRound)
-	if err != nil {
-		return 0, err
+	for limit := oneRound; ; limit = allRounds {
+		records, err := s.store.EarliestKV(ctx, kind, limit)
+		if err != nil {
+			return 0, err
+		}
+		pause, err = s.fireEach(ctx, records)
+		if err == nil || ctx.Err() != nil || len(records) < limit || limit == allRounds {
+			return pause, err
+		}
 	}
-	var failed error
+}
+
+// fireEach fires those of records that are due. They are in the order in which they are due.
+func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause time.Duration, failed error) {
+	pause = maxPause
 	for _, r := range records {
 		if wait := micros(*r.Expires - r.Now); wait > 0 {
-			return min(wait, maxPause), failed
+			return min(wait, pause), failed
 		}
-		if err := s.fire(ctx, r); err != nil {
-			if ctx.Err() != nil {
-				return 0, err
-			}
-			failed = errors.Join(failed, err)
+		switch err := s.fireOne(ctx, r); {
+		case err == nil:
+		case ctx.Err() != nil:
+			return 0, err
+		case errors.Is(err, errBusy):
+			pause = busyPause
+		default:
+			failed = errors.Join(failed, fmt.Errorf("schedule %q: %w", r.Name, err))
 		}
 	}
-	if len(records) == oneRound { // there may be more
-		return 0, failed
+	if len(records) >= oneRound && failed == nil { // there may be more
+		pause = busyPause
 	}
-	return maxPause, failed
+	return pause, failed
+}
+
+// fireOne is fire within a time.
+func (s *Schedules) fireOne(ctx context.Context, r store.Record) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := s.fire(bounded, r)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case bounded.Err() != nil, s.store.IsConflict(err), errors.Is(err, dbq.ErrWriterBusy):
+		return errBusy
+	}
+	return err
 }
 
 // fire enqueues what a schedule owes and moves it on, in one transaction. When another process was faster it does
@@ -112,12 +146,8 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 	}
 	err = s.enqueue(ctx, r, v, d, times)
 	if errors.Is(err, dbq.ErrInvalid) { // it would fail each time: leave this one out, and say why
-		v.Problem = err.Error()
+		v.Problem = err.Error()[:min(len(err.Error()), maxProblem)]
 		err = s.enqueue(ctx, r, v, d, nil)
-	}
-	if s.store.IsConflict(err) || errors.Is(err, dbq.ErrWriterBusy) { // another transaction was in the way
-		s.poke()
-		return nil
 	}
 	return err
 }
@@ -146,20 +176,18 @@ func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Sche
 		tasks[i] = d.taskFor(at)
 		v.Last = at.UTC()
 	}
-	// The record first: it is what two processes that fire the same schedule wait for.
-	if len(times) > 0 {
-		id := dbq.NewID()
-		tasks[len(tasks)-1].ID = id
-		v.LastTask = &id
+	added, err := s.client.Queue(d.Queue).EnqueueManyTx(ctx, tx, tasks)
+	if err != nil {
+		return err
+	}
+	if len(added) > 0 { // also one that was there already
+		v.LastTask = &added[len(added)-1].ID
 	}
 	text, ttl, err := v.encode(nowOf(r))
 	if err != nil {
 		return err
 	}
 	if done, err := s.store.SwapKVTx(ctx, tx, r, text, ttl); err != nil || !done {
-		return err
-	}
-	if _, err := s.client.Queue(d.Queue).EnqueueManyTx(ctx, tx, tasks); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -91,8 +91,23 @@ func (v *value) defines(d Schedule) bool {
 	return errA == nil && errB == nil && string(a) == string(b)
 }
 
+// maxDefinition bounds the JSON of what defines a schedule, so that there is room for where it stands and for a pause.
+const maxDefinition, maxProblem = 3000, 200
+
+// fits refuses a definition that is too large.
+func (v *value) fits() error {
+	b, err := json.Marshal(valueOf(v.schedule("")))
+	if err == nil && len(b) > maxDefinition {
+		err = fmt.Errorf("%w: it has %d bytes with its payload, at most %d are allowed", ErrInvalid, len(b), maxDefinition)
+	}
+	return err
+}
+
 // keep takes over where old stands.
 func (v *value) keep(old value) {
+	if v.Owner == "" {
+		v.Owner = old.Owner
+	}
 	v.Last, v.LastTask, v.Problem, v.Pause = old.Last, old.LastTask, old.Problem, old.Pause
 	if v.sameTimes(old) {
 		v.Start, v.Next = old.Start, old.Next

@@ -24,9 +24,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of a Schedule. Its Task and the rest of it, as JSON, must fit in 4,000 bytes.
+// Limits of a Schedule. Its Task and the rest of it, as JSON with the payload in base64, must fit in 3,000 bytes.
 const (
 	MaxName    = 100         // characters in a schedule's name
+	MaxReason  = 200         // characters in the reason of a pause
 	MinEvery   = time.Second // of Every
 	MaxCatchUp = 1000        // of CatchUp
 	MaxJitter  = 24 * time.Hour
@@ -66,7 +67,7 @@ type Schedule struct {
 
 	// CatchUp is how many missed times to make up for, after no process was running: the latest ones, up to MaxCatchUp,
 	// at once and in their order. The zero value makes up for one, Skip for none. A time counts as missed when it is more
-	// than a minute ago, and is forgotten after a year.
+	// than a minute ago, and is forgotten after a year. Times that are not missed fire in any case.
 	CatchUp int
 	// NoOverlap leaves out a time while the task of an earlier one has not ended.
 	NoOverlap bool

@@ -2,14 +2,16 @@ package schedule
 
 import (
 	"fmt"
+	"strings"
 	"time"
-	_ "time/tzdata" // zones are the same on every machine
+	_ "time/tzdata" // for machines without a database of zones
+	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
-// lookBack is how old a missed time can be to be made up for. It bounds the times that due walks through.
+// lookBack is how old a missed time can be to be made up for.
 const lookBack = 366 * 24 * time.Hour
 
 // clock is when a schedule fires.
@@ -65,7 +67,7 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 		return once(d.At), nil
 	}
 	zone, err := time.LoadLocation(d.Zone) // "" is UTC
-	if err != nil || d.Zone == "Local" {
+	if err != nil || d.Zone == "Local" || d.Zone == "localtime" || strings.HasPrefix(d.Zone, "right/") {
 		return nil, fmt.Errorf("%w: no time zone is called %q", ErrInvalid, d.Zone)
 	}
 	c, err := parseCron(d.Cron, zone)
@@ -86,12 +88,27 @@ func (d *Schedule) check() error {
 	switch t := d.Task; {
 	case t.ID != dbq.NewTask{}.ID || t.Reference != "" || !t.RunAt.IsZero():
 		return fmt.Errorf("%w: Task.ID, Reference and RunAt are set for each time", ErrInvalid)
+	case t.Priority < 0 || t.Priority > limits.MaxPriority:
+		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrInvalid, dbq.ErrPriority, t.Priority, limits.MaxPriority)
+	case t.MaxAttempts < 0 || t.MaxAttempts > limits.MaxMaxAttempts:
+		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrInvalid, dbq.ErrMaxAttempts, t.MaxAttempts, limits.MaxMaxAttempts)
 	case d.CatchUp < Skip || d.CatchUp > MaxCatchUp:
 		return fmt.Errorf("%w: CatchUp is %d, use Skip or 0 to %d", ErrInvalid, d.CatchUp, MaxCatchUp)
 	case d.Jitter < 0 || d.Jitter > MaxJitter:
 		return fmt.Errorf("%w: Jitter is %s, use 0 to %s", ErrInvalid, d.Jitter, MaxJitter)
 	}
-	_, err := d.clock(time.Now())
+	err := limits.Text(d.Task.Kind, 0, limits.MaxKind, dbq.ErrKind, "kind")
+	if err == nil {
+		err = limits.Delay(d.Task.Delay)
+	}
+	for k, v := range d.Task.Headers {
+		if err == nil && !utf8.ValidString(k+v) {
+			err = fmt.Errorf("%w: the header %q is not valid UTF-8", dbq.ErrHeaders, k)
+		}
+	}
+	if err == nil {
+		_, err = d.clock(time.Now())
+	}
 	return err
 }
 
@@ -112,24 +129,34 @@ func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
 // missed is a time's age from which on it counts as missed.
 const missed = time.Minute
 
-// due returns the times from first to now that fire, and the time after now. CatchUp decides about those that were
-// missed.
+// due returns the times from first to now that fire, and the time after now. All that are not missed fire, and of those
+// that are, the latest that CatchUp allows. It looks back only as far as it must: there may be a year of minutes.
 func (d *Schedule) due(c clock, first, now time.Time) (times []time.Time, next time.Time) {
-	most, at := max(d.CatchUp, 1), first
-	back := lookBack
-	if d.Every > 0 && d.Every < back/time.Duration(most) { // only the last ones count, and there may be millions
-		back = time.Duration(most) * d.Every
+	most := d.CatchUp
+	switch most {
+	case 0:
+		most = 1
+	case Skip:
+		most = 0
 	}
-	if at.Before(now.Add(-back)) {
-		at = c.next(now.Add(-back))
+	next = first
+	if !first.After(now) {
+		next = c.next(now)
 	}
-	for ; !at.IsZero() && !at.After(now); at = c.next(at) {
-		if d.CatchUp == Skip && now.Sub(at) > missed {
-			continue
+	for back := missed; ; back *= 2 {
+		begin, old := now.Add(-min(back, lookBack)), 0
+		at := first
+		if first.Before(begin) {
+			at = c.next(begin)
 		}
-		if times = append(times, at); len(times) > most {
-			times = times[1:]
+		times = nil
+		for ; !at.IsZero() && !at.After(now); at = c.next(at) {
+			if times = append(times, at); now.Sub(at) > missed {
+				old++
+			}
+		}
+		if old >= most || back >= lookBack || !first.Before(begin) {
+			return times[max(old-most, 0):], next
 		}
 	}
-	return times, at
 }

@@ -278,6 +278,8 @@ type scheduleView struct {
 	Queue     string            `json:"queue"`
 	Kind      string            `json:"kind,omitempty"`
 	Payload   []byte            `json:"payload_base64,omitempty"`
+	Priority  int               `json:"priority,omitempty"`
+	Attempts  int               `json:"max_attempts,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
 	CatchUp   int               `json:"catch_up"`
 	NoOverlap bool              `json:"no_overlap,omitempty"`
@@ -295,8 +297,8 @@ type scheduleView struct {
 func scheduleViewOf(i schedule.Info) scheduleView {
 	v := scheduleView{
 		Name: i.Name, Cron: i.Cron, Zone: i.Zone, Every: i.Every.Seconds(), At: i.At, Queue: i.Queue, Kind: i.Task.Kind,
-		Payload: i.Task.Payload, Headers: i.Task.Headers, CatchUp: i.CatchUp, NoOverlap: i.NoOverlap,
-		Jitter: i.Jitter.Seconds(), Owner: i.Owner, Next: i.Next, Last: i.Last, Problem: i.Problem, Paused: i.Paused,
+		Payload: i.Task.Payload, Priority: i.Task.Priority, Attempts: i.Task.MaxAttempts, Headers: i.Task.Headers,
+		CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner, Next: i.Next, Last: i.Last, Problem: i.Problem, Paused: i.Paused,
 		By: i.By, Reason: i.Reason,
 	}
 	if !i.Last.IsZero() {

@@ -1353,7 +1353,7 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
 -- ==== AddKV ====
 -- Adds a key/value record if there is none.
 INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
-SELECT :kind, :name, 1, :value, {now}, {now} + :ttl
+SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
 

@@ -36,11 +36,11 @@ type Texts struct {
 	Attempts, LastAttempt string
 
 	// Key/value records have a :kind and a :name. GetKV returns one as a KVRow, and ListKV those of a :kind by their
-	// names, at most :limit; EarliestKV returns those that expire, the earliest first. AddKV adds one of version 1 with
-	// :value, which ends :ttl from now, or never when :ttl is null; it adds none where there is one, and may fail with
-	// an error of class Duplicate when another adds it at the same time. SetKV gives one of :version a new :value and
-	// :ttl and the next version. DropKV removes one, ExpireKV those of :kind that ended at least :age ago. The number of
-	// rows says what changed.
+	// names, at most :limit; EarliestKV returns those that expire, the earliest first. AddKV adds one, its version the
+	// clock, with :value, which ends :ttl from now, or never when :ttl is null; it adds none where there is one, and may
+	// fail with an error of class Duplicate when another adds it at the same time. SetKV gives one of :version a new
+	// :value and :ttl and the next version. DropKV removes one, ExpireKV those of :kind that ended at least :age ago.
+	// The number of rows says what changed.
 	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV string
 }
 
@@ -108,7 +108,7 @@ UNION ALL
  ORDER BY expires, name
  {limit}`),
 		AddKV: t(`INSERT INTO {kv} (kind, name, version, value, updated, expires)
-SELECT :kind, :name, 1, :value, {now}, {now} + :ttl
+SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
  {dual}WHERE NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = :kind AND name = :name)`),
 		SetKV: t(`UPDATE {kv}
    SET version = version + 1,

@@ -104,7 +104,7 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 	})
 	if err == nil && unsure { // an earlier try of this call may have written it
 		now, there, err := s.GetKV(ctx, kind, name)
-		return there && now.Value == value && now.Version == old.Version+1, err
+		return there && now.Value == value && (!exists || now.Version == old.Version+1), err
 	}
 	return changed > 0, err
 }

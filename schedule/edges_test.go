@@ -1,0 +1,129 @@
+package schedule_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/schedule"
+)
+
+// TestLargestPayloadFires: a schedule that Put accepts fires.
+func TestLargestPayloadFires(t *testing.T) {
+	f := newFixture(t)
+	size := 2900
+	for ; ; size-- { // the largest payload that Put accepts
+		err := f.s.Put(t.Context(), schedule.Schedule{Name: "s", Every: time.Hour, Queue: "q",
+			Task: dbq.NewTask{Payload: make([]byte, size)}})
+		if err == nil {
+			break
+		}
+	}
+	t.Log("payload", size)
+	for range 3 {
+		f.db.Advance(time.Hour)
+		if err := f.s.FireDue(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	f.wantTasks(3)
+}
+
+// TestCatchUpKeepsTheOrder: "at once and in their order".
+func TestCatchUpKeepsTheOrder(t *testing.T) {
+	f := newFixture(t)
+	f.put(schedule.Schedule{Name: "s", Every: time.Hour, CatchUp: 3})
+	f.after(3*time.Hour + time.Minute)
+	f.wantTasks(3)
+	tasks, err := f.db.Queue("q").Checkout(t.Context(), 3, time.Minute)
+	f.must(err)
+	last := ""
+	for _, task := range tasks {
+		at := task.Headers[schedule.HeaderTime]
+		if at < last {
+			t.Errorf("%s is handed out after %s", at, last)
+		}
+		last = at
+	}
+}
+
+// TestRunNowHasNoJitter: RunNow enqueues the task at once.
+func TestRunNowHasNoJitter(t *testing.T) {
+	f := newFixture(t)
+	f.put(schedule.Schedule{Name: "s", Every: 48 * time.Hour, Jitter: 24 * time.Hour})
+	id, err := f.s.RunNow(t.Context(), "s")
+	f.must(err)
+	task, err := f.db.Get(t.Context(), id)
+	f.must(err)
+	if wait := task.Due.Sub(f.now()); wait > time.Minute {
+		t.Errorf("the task is due in %s", wait)
+	}
+}
+
+// TestTakenReferenceIsTheTask: the reference of a time is taken, as when the database's clock was set back and the
+// schedule was deleted and put again: LastTask is the task that exists, so that NoOverlap holds.
+func TestTakenReferenceIsTheTask(t *testing.T) {
+	f := newFixture(t)
+	f.put(schedule.Schedule{Name: "s", Cron: "0 * * * *", NoOverlap: true})
+	next := f.get("s").Next
+	reference := "schedule:s:" + next.Format(time.RFC3339Nano)
+	id, err := f.db.Queue("q").Enqueue(t.Context(), dbq.NewTask{Reference: reference})
+	f.must(err)
+	f.after(time.Hour)
+	if i := f.get("s"); i.LastTask != id {
+		_, err := f.db.Get(t.Context(), i.LastTask)
+		t.Errorf("LastTask is %s, Get of it: %v; the task of the time is %s", i.LastTask, err, id)
+	}
+	f.after(time.Hour)
+	if n := len(f.tasks()); n != 1 {
+		t.Errorf("%d tasks: NoOverlap did not see that the first has not ended", n)
+	}
+}
+
+// TestTimesOfTheLastMinuteAreNotMissed: a time is missed when it is more than a minute ago; others each enqueue one
+// task.
+func TestTimesOfTheLastMinuteAreNotMissed(t *testing.T) {
+	f := newFixture(t)
+	f.put(schedule.Schedule{Name: "s", Every: time.Second})
+	f.after(5 * time.Second) // a pause of the process, the five seconds of maxPause after another process's Put
+	f.wantTasks(5)
+}
+
+// TestReconcileOfAPassedTime: a program that declares a single time starts after it passed.
+func TestReconcileOfAPassedTime(t *testing.T) {
+	f := newFixture(t)
+	at := schedule.Schedule{Name: "once", At: f.now().Add(-time.Hour), Queue: "q"}
+	z := schedule.Schedule{Name: "z", Every: time.Hour, Queue: "q"}
+	if err := f.s.Reconcile(t.Context(), "app", at, z); err != nil {
+		t.Error(err)
+	}
+	f.get("z")
+}
+
+// TestReconcileLeavesOthers: schedules of others stay.
+func TestReconcileLeavesOthers(t *testing.T) {
+	f := newFixture(t)
+	f.must(f.s.Reconcile(t.Context(), "a", schedule.Schedule{Name: "s", Every: time.Hour, Queue: "q"}))
+	err := f.s.Reconcile(t.Context(), "b", schedule.Schedule{Name: "s", Every: time.Minute, Queue: "q"})
+	if !errors.Is(err, dbq.ErrInvalid) {
+		t.Errorf("b's reconcile: %v", err)
+	}
+	if i := f.get("s"); i.Owner != "a" {
+		t.Errorf("b's reconcile (%v) took %+v", err, i)
+	}
+}
+
+// TestBadTask: Put refuses a task that no enqueue accepts.
+func TestBadTask(t *testing.T) {
+	f := newFixture(t)
+	for name, task := range map[string]dbq.NewTask{"priority": {Priority: 99}, "kind": {Kind: strings.Repeat("k", 200)},
+		"delay": {Delay: -time.Hour}, "kind's UTF-8": {Kind: "a\xff"}, "header": {Headers: map[string]string{"a": "\xff"}},
+		"attempts": {MaxAttempts: -1}} {
+		d := schedule.Schedule{Name: name, Every: time.Hour, Queue: "q", Task: task}
+		if err := f.s.Put(t.Context(), d); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
