@@ -298,7 +298,8 @@ func scheduleViewOf(i schedule.Info) scheduleView {
 	v := scheduleView{
 		Name: i.Name, Cron: i.Cron, Zone: i.Zone, Every: i.Every.Seconds(), At: i.At, Queue: i.Queue, Kind: i.Task.Kind,
 		Payload: i.Task.Payload, Priority: i.Task.Priority, Attempts: i.Task.MaxAttempts, Headers: i.Task.Headers,
-		CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner, Next: i.Next, Last: i.Last, Problem: i.Problem, Paused: i.Paused,
+		CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner, Next: i.Next, Last: i.Last,
+		Problem: i.Problem, Paused: i.Paused,
 		By: i.By, Reason: i.Reason,
 	}
 	if !i.Last.IsZero() {
