@@ -22,7 +22,7 @@
 // every change of owner. Every settling call carries the fence. A worker whose task was taken over gets ErrLeaseLost
 // and changes nothing.
 //
-// If a worker dies, the next checkout takes its task over as soon as the lease has expired. A task that exhausts its
+// If a worker dies, a checkout takes its task over about a second after the lease has expired. A task that exhausts its
 // attempts, even by crashing its workers, goes to POISON. Work that must not be done twice is completed in the same
 // transaction as its effects: see CompleteTx.
 //

@@ -118,7 +118,7 @@ func WithMaxAttempts(n int) Option {
 func WithMaxPayload(bytes int) Option {
 	return once("WithMaxPayload", func(c *config) error {
 		if bytes < 1 {
-			return fmt.Errorf("%w: a largest payload of %d bytes", ErrOption, bytes)
+			return fmt.Errorf("%w: the largest payload is %d bytes, use at least 1", ErrOption, bytes)
 		}
 		c.maxPayload = bytes
 		return nil
@@ -135,7 +135,7 @@ const DefaultMaxCheckoutBytes = 32 << 20
 func WithMaxCheckoutBytes(bytes int) Option {
 	return once("WithMaxCheckoutBytes", func(c *config) error {
 		if bytes < 1 {
-			return fmt.Errorf("%w: checkouts of %d bytes at most, it must be at least 1", ErrOption, bytes)
+			return fmt.Errorf("%w: the most bytes of a checkout are %d, use at least 1", ErrOption, bytes)
 		}
 		c.maxCheckoutBytes = bytes
 		return nil

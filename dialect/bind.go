@@ -41,14 +41,14 @@ type ValueBinder interface {
 	BindValue(v any) any
 }
 
-// Inliner is implemented by a dialect that writes some values into the texts of statements by itself, since its servers
-// read them faster than what the driver makes of them. Inline appends v to text as a literal without a question mark,
-// or says that it is to be bound.
+// Inliner is implemented by a dialect that writes some values into the texts of statements, because its servers parse
+// literals faster than bound values. Inline appends v to text as a literal without a question mark, or returns false
+// if v has to be bound.
 type Inliner interface {
 	Inline(text []byte, v any) ([]byte, bool)
 }
 
-// PlaceholderStyle says how a driver wants its placeholders.
+// PlaceholderStyle is the form of a driver's placeholders.
 type PlaceholderStyle int
 
 // The styles that drivers use.

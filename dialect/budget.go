@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// A Budget is what a checkout may still lease: a number of rows, and bytes of their payloads. It collects what the
-// checkout has leased. A row fits while the payloads together are within the bytes; one that is larger by itself fits
-// where no payload comes before it, so that a large task is handed out alone.
+// A Budget limits a checkout to a number of rows and to the bytes of their payloads, and collects the rows that it
+// has leased. A row fits if the payloads together stay within the bytes. A payload that is larger by itself fits if
+// it comes first, so that a large task is handed out alone.
 //
-// A dialect finds out how large payloads are before it leases them, and leaves alone what does not fit (Fit, or the
-// same in SQL). It adds what it has leased by Add, or by TakeOver if the rows had a lease that expired, and returns
-// Leased. A transaction that is tried again begins with a new Budget.
+// A dialect determines the sizes of payloads before it leases them, and leaves out rows that do not fit (Fit, or the
+// same in SQL). It passes the rows that it has leased to Add, or to TakeOver if their leases had expired, and returns
+// Leased. Each try of a transaction starts with a new Budget.
 type Budget struct {
 	Rows  int   // rows that may still be leased
 	Bytes int64 // of payload, for all rows of the checkout

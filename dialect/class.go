@@ -50,8 +50,8 @@ func (c Class) String() string {
 	return fmt.Sprintf("class(%d)", uint8(c))
 }
 
-// ClassifyConn classifies what every driver has in common: connections that could not be made or were lost. Dialects
-// call it for what their driver's own error codes do not tell.
+// ClassifyConn classifies the errors that all drivers have in common: connections that could not be made or were
+// lost. A dialect calls it for errors without a code of its driver.
 func ClassifyConn(err error) Class {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -70,8 +70,8 @@ func ClassifyConn(err error) Class {
 	return Unknown
 }
 
-// A TxError is an error inside a transaction that Session.Tx ran. It tells whether COMMIT had been sent, which decides
-// whether a lost connection means "nothing happened" or "may have happened".
+// A TxError is an error inside a transaction that Session.Tx ran. Committing is set once COMMIT was sent: a connection
+// that is lost before means that nothing happened, and one that is lost after that it may have happened.
 type TxError struct {
 	Committing bool
 	Err        error

@@ -5,24 +5,23 @@ import (
 	"database/sql"
 )
 
-// Conn runs statements on a pool, one connection, or a transaction. A driver that is not database/sql joins in
-// by implementing it, as dialect/postgres does for pgx.Tx.
+// Conn runs statements on a pool, one connection, or a transaction. It can be implemented without database/sql, as
+// dialect/postgres does for pgx.Tx.
 type Conn interface {
-	// Exec runs a statement and says how many rows it touched.
+	// Exec runs a statement and returns how many rows it touched.
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
 	// Query runs a statement that returns rows. The caller closes them.
 	Query(ctx context.Context, query string, args ...any) (Rows, error)
 }
 
-// A Reader is a Conn whose rows are read within the call, as a driver that is reached beneath database/sql wants it. It
-// is asked instead of Query.
+// A Reader is a Conn whose rows are valid only during the call. The core calls Read instead of Query.
 type Reader interface {
 	Conn
-	// Read runs a statement and passes on its rows, which are good until read returns.
+	// Read runs a statement and calls read with its rows, which are valid until read returns.
 	Read(ctx context.Context, query string, args []any, read func(Rows) error) error
 }
 
-// Native is implemented by a dialect whose driver is faster beneath database/sql than through it.
+// Native is implemented by a dialect whose driver is faster when it is called below database/sql.
 type Native interface {
 	// NativeConn runs statements; std runs them through database/sql.
 	NativeConn(conn *sql.Conn, std Conn) Conn

@@ -1,12 +1,12 @@
 // Package dialect is the contract between dbq and a family of database engines.
 //
-// A dialect owns every byte of SQL that dbq sends to its family. It is small and stateless: it reports what a server
-// is, what its statements are and what an error means; the core of dbq binds, runs, retries and decides. No
-// dialect imports dbq, so a dialect can live in any repository. This package knows of engines only the schemes of dbq's
-// own dialects, for the import that an error names and for what of a DSN is printed. Whether one keeps
-// dbq's promises is for the conformance suite to say: conformance.Run.
+// A dialect is small and stateless. It reports what a server can do, supplies the statements that differ between
+// engines, leases tasks, and classifies errors; the core of dbq binds, runs and retries. No dialect imports dbq, so a
+// dialect can live in any repository. This package names engines only by the schemes of dbq's own dialects, to suggest
+// the missing import and to redact DSNs. The conformance suite tests whether a dialect keeps dbq's promises:
+// conformance.Run.
 //
-// How to write one: implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
+// To write one, implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
 // function, and give conformance.Run a harness. docs/dialect.md walks through it.
 package dialect
 
@@ -16,50 +16,48 @@ import (
 	"time"
 )
 
-// A Dialect speaks to one family of engines. It must be stateless and safe for concurrent use: what it learned from a
-// server comes back to it in a Session. It must not retry and must not decide policy.
+// A Dialect speaks to one family of engines. It must be stateless and safe for concurrent use: the core passes what
+// Probe found in each Session. It must not retry and must not decide policy.
 //
-// A dialect may implement more, each of which has a default: ValueBinder and Inliner (what its driver binds),
-// BatchRunner (changes of many rows), Searcher (where its searches begin), Listener (notifications), and
-// Native (a driver that is faster below database/sql).
+// A dialect may also implement ValueBinder and Inliner (what its driver binds), BatchRunner (changes of many rows),
+// Searcher (where searches start), Listener (notifications), and Native (a driver that is faster below database/sql).
 type Dialect interface {
-	// Name is the family, such as "postgres". It is for logs, metrics and the names of tests; the core never branches on
-	// it.
+	// Name is the family, such as "postgres", for logs, metrics and the names of tests. The core never branches on it.
 	Name() string
 
-	// Probe asks the server what it is and what it can do. It runs once when a client opens. Any doubt must be an error
-	// that says what to change: a wrong guess here breaks promises silently.
+	// Probe finds out what the server is and what it can do. It runs once when a client opens. In doubt it must return an
+	// error that names what to change: a wrong guess breaks promises silently.
 	Probe(ctx context.Context, db *sql.DB) (Server, error)
 
-	// Migrations are the numbered steps that make the schema, without gaps. Step 0 makes the table of migrations, and the
-	// schema it is in; it runs before every migration, so it must be safe to run again. A released step never changes. See
+	// Migrations are the numbered steps that create the schema, without gaps. Step 0 creates the table of migrations and
+	// its schema. It runs before every migration, so it must be safe to repeat. A released step never changes. See
 	// ReadSchema.
 	Migrations(Names) []Migration
 
-	// Statements are the texts that the core runs. See Statements for those that may stay empty.
+	// Statements returns the texts that the core runs.
 	Statements(Names) Statements
 
-	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If there is nothing to lease
-	// it returns no rows and no error.
+	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If no task can be leased, it
+	// returns nil, nil.
 	//
 	//  1. Atomicity. Two calls never return the same row with overlapping leases. A call that fails leaves no row leased,
-	//     unless its error is Ambiguous; then it returns the rows that it leased for sure. It writes through s.Do or s.Tx,
-	//     which keep ctx from cutting a commit off.
-	//  2. Order. It takes due tasks by HandOutOrder: by priority, then by due time, then by id. It passes over those that
-	//     other checkouts are taking.
-	//  3. Expiry. A PROCESSING task whose lease expired is taken over under the next fence. With r.Expired the checkout
-	//     looks for these first; without, when it finds nothing else. The row says who held it, since when, until when and
-	//     as which attempt (WasHolder and so on), and that attempt is added to the history in the same transaction:
-	//     Budget.TakeOver does so. An attempt not known to have started is a lapse; see LapsesPerAttempt.
-	//  4. Exhaustion. A task whose lease expired and that has no attempt left becomes POISON. It is returned, too, under
-	//     the next fence, with the holder it had. See {exhausted} of Names.Filler, or Row.TakeOver.
-	//  5. Budget. It leases at most r.Limit tasks, and no more than their payloads allow: the first ones that fit into
-	//     r.Bytes, but at least one. Budget.Fit tells which, and Budget.Leased marks that others were left.
-	//  6. Pause. A queue that is paused hands out nothing; see {unpaused} of Names.Filler.
+	//     unless its error is Ambiguous: it then returns the rows that it is known to have leased. It writes through s.Do
+	//     or s.Tx, in which the end of ctx does not interrupt a commit.
+	//  2. Order. It takes due tasks by HandOutOrder: by priority, due time and id. It passes over rows that other
+	//     checkouts are taking.
+	//  3. Expiry. It takes over PROCESSING tasks whose leases have expired, under the next fence: before due tasks if
+	//     r.Expired is set, and otherwise only if it finds none due. The row carries the previous attempt (WasHolder and
+	//     so on), which is added to the history in the same transaction: Budget.TakeOver does so. An attempt that is not
+	//     known to have started is a lapse; see LapsesPerAttempt.
+	//  4. Exhaustion. A task whose lease has expired and that has no attempt left becomes POISON. It is returned, too,
+	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or Row.TakeOver.
+	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
+	//     one. Budget.Fit selects them. Budget.Leased sets Row.Cut if any were left.
+	//  6. Pause. A paused queue hands out nothing; see {unpaused} of Names.Filler.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
-	// Classify says what an error of the driver means. It must look through wrapped errors, and answer Unknown in doubt,
-	// except that a connection lost after something was sent is Ambiguous.
+	// Classify returns the class of a driver's error. It must look through wrapped errors, and return Unknown in doubt,
+	// but Ambiguous for a connection that was lost after something was sent.
 	Classify(err error) Class
 }
 

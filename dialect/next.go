@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A Searcher is a dialect that remembers where its searches for due tasks begin: where an earlier one found that
-// nothing is left before. Without it, Statements.Next runs for a queue.
+// A Searcher is a dialect that remembers where its next search for due tasks starts: behind what an earlier search
+// found empty. For other dialects the core runs Statements.Next.
 type Searcher interface {
-	// Next returns the row of Statements.Next, which may ask for other values than the queue here.
+	// Next returns the row of Statements.Next, which may bind more values than the queue.
 	Next(ctx context.Context, s *Session, c Conn, queue string) ([]Row, error)
-	// Backdated says that this client has added tasks to a queue that were due at once for that long already, so that
+	// Backdated resets the search of a queue after this client has added tasks that have been due for up to by, so that
 	// checkouts find them without delay.
 	Backdated(s *Session, queue string, by time.Duration)
 }

@@ -18,8 +18,8 @@ type Pool struct {
 	// Caution warns the operator about how the DSN connects; the client logs it when it opens. It is empty
 	// for most.
 	Caution string
-	// Patience is how long the client's statements wait for the connection of a pool that has only one, before they fail
-	// with ErrWriterBusy. Zero is until their contexts end.
+	// Patience limits how long the client's statements wait for the connection of a pool that has only one; then they
+	// fail with ErrWriterBusy. Zero means that they wait until their contexts end.
 	Patience time.Duration
 	// Begin begins a transaction of Write, if its sessions need less than Statements.Begin.
 	Begin []string
@@ -32,9 +32,9 @@ type Pool struct {
 // idleTime is how long a connection waits to be used again.
 const idleTime = 5 * time.Minute
 
-// NewPool makes the pools for a server that serves many connections: at most conns of them for the client, and as many
-// for the transactions that the program begins, which callers connects. Connections are made when they are needed, and
-// made anew after lifetime, if that is not zero.
+// NewPool returns the pools for a server with many connections: up to conns for the client, and as many for the
+// transactions that the program begins, through the connector callers. Connections are opened when needed, and replaced
+// after lifetime unless it is zero.
 func NewPool(client, callers driver.Connector, conns int, lifetime time.Duration) Pool {
 	open := func(c driver.Connector) *sql.DB {
 		db := sql.OpenDB(c)

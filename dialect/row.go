@@ -36,15 +36,14 @@ type Row struct {
 	Now          int64       `db:"now"`     // the database's clock when the row was read
 	Cut          bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
 
-	// Of a row whose lease had expired when checkout took it over: who had held it, since when, until when, and as which
-	// attempt.
+	// The previous lease of a task that was taken over: its holder, start and end, and the number of its attempt.
 	WasHolder  *string `db:"was_holder"`
 	WasTaken   *int64  `db:"was_taken"`
 	WasUntil   *int64  `db:"was_until"`
 	WasAttempt int     `db:"was_attempt"`
 
 	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
-	// PayloadSize is there as well where a search leaves large payloads out; see FillPayloads.
+	// PayloadSize is also set if a search leaves the payload out.
 	PayloadSize *int64 `db:"payload_size"`
 	ResultSize  *int64 `db:"result_size"`
 }
@@ -58,8 +57,7 @@ func SizeOf(b []byte) *int64 {
 	return &n
 }
 
-// HandOutOrder compares rows of a checkout: by priority, then by when they became due, so that a worker begins with
-// what has waited longest.
+// HandOutOrder compares rows of a checkout by priority, then by when they became due, then by id.
 func HandOutOrder(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))
 }

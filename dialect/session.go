@@ -10,7 +10,7 @@ type Session struct {
 	Runner
 }
 
-// A Runner binds the values of statements and runs them. Package dbq supplies it; a dialect need not implement it.
+// A Runner binds the values of statements and runs them. The core supplies it; a dialect need not implement it.
 type Runner interface {
 	// Query runs a statement on c that returns rows of tasks, and Exec one that returns none: it reports how many
 	// rows it touched.
@@ -35,8 +35,8 @@ type Runner interface {
 	// LockedTx is Tx under a lock of its connection, taken before the transaction begins.
 	LockedTx(ctx context.Context, lock Lock, f func(ctx context.Context, c Conn) error) error
 
-	// Class is what an error of the functions above means. Inside a transaction a lost connection is Unavailable
-	// before the COMMIT was sent, and Ambiguous after.
+	// Class returns the class of an error of the functions above. Inside a transaction, a lost connection is Unavailable
+	// before COMMIT was sent, and Ambiguous after.
 	Class(err error) Class
 	// Remembered returns what was stored under key, or else stores fresh. Nothing but speed may depend on it, since
 	// everything stored is dropped when there is too much of it.

@@ -1,6 +1,5 @@
-// Package schedule enqueues tasks at times to come: at the times of a cron expression, at an interval, or once. The
-// schedules are in the database, and every process that calls Run fires them: each time exactly once, by whichever
-// process comes first. No process has to lead, or to stay alive.
+// Package schedule enqueues tasks by cron expression, at an interval, or once. The schedules are in the database. Any
+// number of processes may call Run, and any of them may fire a schedule; each time fires exactly once.
 //
 //	schedules := schedule.New(client)
 //	err := schedules.Put(ctx, schedule.Schedule{
@@ -33,7 +32,7 @@ const (
 	MaxJitter  = 24 * time.Hour
 )
 
-// Skip, as CatchUp, leaves out the times that were missed.
+// Skip as Schedule.CatchUp leaves out the times that were missed.
 const Skip = -1
 
 // Errors of this package, beside those of package dbq. They are wrapped in a *dbq.Error.

@@ -151,7 +151,7 @@ func Transitions() []Transition {
 	return t
 }
 
-// Find returns the first row for an event that who may cause. If there is none, ok is false.
+// Find returns the first transition for e that who may cause. If there is none, ok is false.
 func Find(e Event, who Who) (t Transition, ok bool) {
 	for _, row := range table {
 		if row.Event == e && row.Who == who {

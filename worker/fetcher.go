@@ -145,9 +145,9 @@ func (f *fetcher) accept(out access.Batch) []leased {
 	return f.leases.add(out.Tasks)
 }
 
-// lease is a checkout. Where one transaction writes at a time, as on SQLite, a renewal can wait for longer than its
-// lease, and so can a checkout. Whichever comes first must not be the checkout: it would take over what its own worker
-// is still at. So there it ends before the first of the worker's leases does, and finds nothing while one is overdue.
+// lease checks tasks out. On an engine with one writer, such as SQLite, a renewal may wait past the end of its lease.
+// A checkout must not run then, or it would take over this worker's own tasks: its deadline is the end of the first
+// lease, and it finds nothing while a lease is overdue.
 func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out access.Batch, err error) {
 	q := access.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false

@@ -26,7 +26,7 @@ type muxed struct {
 
 var _ Limiter = (*Mux)(nil)
 
-// NewMux returns a Mux without handlers. So is the zero Mux.
+// NewMux returns an empty Mux. The zero Mux is empty, too.
 func NewMux() *Mux { return new(Mux) }
 
 // Handle registers the handler of a kind. It panics if the kind already has a handler or h is nil.

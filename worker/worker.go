@@ -74,9 +74,9 @@ type Worker struct {
 	// Backoff returns the pause before attempt+1 of a task that failed. The default is
 	// dbq.Exponential(time.Second, time.Hour).
 	Backoff func(attempt int) time.Duration
-	// UntilEmpty makes Run drain and return when no task is due and this worker holds none. A task that the worker gave
-	// up without an answer of the database counts as held until its lease has ended there, and is then taken over like
-	// any other. Such a worker does not listen for notifications.
+	// UntilEmpty makes Run drain and return when no task is due and this worker holds none. A task
+	// whose settlement the database did not confirm counts as held until its lease expires; it is then taken over. Such
+	// a worker does not listen for notifications.
 	UntilEmpty bool
 	// ID is the worker's name in the registry, in the leases and in the history, up to dbq.MaxWorkerID characters. No
 	// other worker may have the same ID. The default is the client's ID and a number.

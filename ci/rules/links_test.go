@@ -16,7 +16,7 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	quoted   = regexp.MustCompile("`([^`\n]+)`")
 	pathLike = regexp.MustCompile(`^\.?[a-z][\w./-]*\.(go|md|sql|sh|yml|mjs|svg)$`)
-	goName   = regexp.MustCompile("\\b(dbq|worker|admin|dialect|conformance|dbqtest)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?")
+	goName   = regexp.MustCompile(`\b(dbq|worker|admin|schedule|dialect|conformance|dbqtest)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )
 
 // TestLinks checks that the files exist that a page links to or names in backticks. X stands for any engine's folder. A
@@ -53,7 +53,7 @@ func TestNamesInPages(t *testing.T) {
 	packages := map[string]map[string]bool{}
 	for name, folder := range map[string]string{
 		"dbq": ".", "worker": "worker", "admin": "admin", "dialect": "dialect", "conformance": "conformance",
-		"dbqtest": "dbqtest",
+		"dbqtest": "dbqtest", "schedule": "schedule",
 	} {
 		packages[name] = exported(t, folder)
 	}

@@ -59,10 +59,9 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	return c.budget.Leased(), nil
 }
 
-// turn makes large checkouts of a queue that find something go one after the other, until each has written what it
-// takes; they commit together. Nothing depends on it: a checkout that has waited for a second goes on, and SKIP LOCKED
-// keeps the two apart. But several at once write to the same few pages of the index, and seem to wait for each other's
-// latches: docs/performance.md has what turns bring.
+// turn serializes large checkouts of one queue until each has written its rows; their commits still overlap. It is an
+// optimization: after one second a checkout proceeds without it, since SKIP LOCKED keeps checkouts apart. Several at
+// once write to the same few pages of the index and wait for each other's latches; docs/performance.md has the figures.
 func (c *checkout) turn(found bool) dialect.Lock {
 	if !found || c.r.Limit < turnLeast {
 		return dialect.Lock{}

@@ -104,8 +104,8 @@ func findPooler(ctx context.Context, db *sql.DB) (shares bool, err error) {
 			return err
 		}
 		if mode := c.Conn().Config().DefaultQueryExecMode; shares && mode != pgx.QueryExecModeExec {
-			return fmt.Errorf("%w: before the server is %s, where default_query_exec_mode=%s mixes up the "+
-				"statements of its clients: use default_query_exec_mode=exec", dialect.ErrDSN, poolerName, modeName(mode))
+			return fmt.Errorf("%w: the server is behind %s, which shares prepared statements between clients: "+
+				"set default_query_exec_mode=exec (it is %s)", dialect.ErrDSN, poolerName, modeName(mode))
 		}
 		return nil
 	})

@@ -19,8 +19,8 @@ import (
 )
 
 // readOnlyCaution warns about a file that is opened without permission to write.
-const readOnlyCaution = "the SQLite file, or its folder, is not writable: all but reading is denied; " +
-	"mode=ro in the DSN says that it is meant"
+const readOnlyCaution = "the SQLite file or its folder is not writable, so the client only reads; " +
+	"set mode=ro in the DSN if that is intended"
 
 // openReadOnly makes one pool of readers, for a monitor: every change is denied.
 func openReadOnly(ctx context.Context, path string, query url.Values, caution string) (dialect.Pool, error) {
@@ -67,8 +67,8 @@ func (r reader) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	if wal, statErr := os.Stat(r.path + "-wal"); statErr == nil && wal.Size() > 0 {
-		return nil, fmt.Errorf("the last writer left a WAL that only one who may write can read; "+
-			"open it once as its owner, such as by dbq stats: %w", err)
+		return nil, fmt.Errorf("the last writer left a WAL that needs write access to be read; "+
+			"open the file once as its owner, for example with dbq stats: %w", err)
 	}
 	if c, err = r.alone.Connect(ctx); err != nil {
 		return nil, err

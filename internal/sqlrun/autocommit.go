@@ -68,9 +68,8 @@ func (c *sharing) Query(ctx context.Context, query string, args ...any) (dialect
 	return stdConn{c.s.Pool.Write}.Query(ctx, query, args...)
 }
 
-// next is the context of the next statement. The first one waits for a connection as long as its caller does. What
-// comes after it asks what became of it, mostly, and has a grace when the caller's context has ended: cut off, nobody
-// would know what to answer.
+// next returns the context of the next statement. The first statement ends with the caller's context. Later ones mostly
+// determine the outcome of the first, so they get a grace period.
 func (c *sharing) next(ctx context.Context) (inner context.Context, stop func()) {
 	if !c.begun {
 		c.begun = true

@@ -13,7 +13,7 @@ const grace = 2 * time.Second
 
 type withoutGrace struct{}
 
-// WithoutGrace marks a context whose writes end with it, for one that is better repeated than waited for.
+// WithoutGrace makes writes end with ctx. Use it for writes that are safe to repeat.
 func WithoutGrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutGrace{}, true)
 }

@@ -83,8 +83,8 @@ func Add(
 	return dialect.Changed{All: err == nil}, err
 }
 
-// Existing returns the rows to insert whose id is taken already, of those with a given id: what an insert that cannot
-// report what it added asks before. Added returns those that are there after it, and were not before.
+// Existing returns the caller-supplied ids that are in the table. A dialect whose insert cannot report what it added
+// calls it before the insert. Added returns the rows that are there afterwards and were not before.
 func Existing(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
 	ids, reused := args["id"].(dialect.Col[uuid.UUID]), args["reused"].(dialect.Col[int64])
 	var given dialect.Col[uuid.UUID]

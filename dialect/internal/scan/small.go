@@ -6,9 +6,8 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// Small remembers of a queue whether the payloads of this client's last checkout were small: each within the budget's
-// share. While they are, a dialect may search in a way that costs less for small payloads, and it must be within the
-// budget for large ones all the same.
+// Small records whether the payloads of this client's last checkout of a queue were small: each within the budget's
+// share. If so, a dialect may use a cheaper search, but must still keep to the budget.
 type Small struct{ last atomic.Bool }
 
 // SmallOf is the Small of a queue. It begins as false.
