@@ -53,7 +53,7 @@ code=0
 set -m
 # go test begins the packages in this order, as many at once as there are cores: the longest comes first.
 # shellcheck disable=SC2086  # GOTESTFLAGS is a list of words
-go test "${how[@]}" -timeout 30m ${GOTESTFLAGS:-} ./conformance/engines ./... </dev/null &
+go test "${how[@]}" -timeout 48m ${GOTESTFLAGS:-} ./conformance/engines ./... </dev/null &
 tests=$!
 set +m
 wait "$tests" || code=$?
