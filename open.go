@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -22,9 +21,6 @@ import (
 // once.
 const openPatience = 10 * time.Second
 
-// openTries bounds how often openPool tries again.
-const openTries = 25
-
 // openPool opens the pools of a DSN. Opening can conflict like any statement: SQLite reports "database is locked" at
 // once, whatever its busy timeout, while another process switches the same new file to WAL. Nothing has happened then,
 // so openPool tries again.
@@ -36,11 +32,10 @@ func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, er
 			return drv, pool, nil
 		}
 		conflict := drv.Dialect != nil && drv.Dialect.Classify(err) == dialect.Conflict
-		if !conflict || tries == openTries || time.Since(begin) >= openPatience {
+		if !conflict || tries == store.ConflictTries || time.Since(begin) >= openPatience {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
-		pause := min(2*time.Millisecond<<min(tries, 10), 250*time.Millisecond)
-		if store.Sleep(ctx, pause/2+rand.N(pause/2+1)) != nil {
+		if store.SleepAbout(ctx, store.ConflictPause(tries)) != nil {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
 	}

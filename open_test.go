@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // busy is a dialect whose pools cannot be opened until so many tries have met a conflict.
@@ -60,8 +61,10 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 		t.Errorf("got %v after %d tries, want ErrConflict after one: the caller's context has ended", err, 1<<40-left.Load())
 	}
 	left.Store(1 << 40)
-	if _, err := Open(t.Context(), dsn); !errors.Is(err, ErrConflict) || left.Load() != 1<<40-openTries-1 {
-		t.Errorf("got %v after %d tries, want ErrConflict after %d", err, 1<<40-left.Load(), openTries+1)
+	const want = 1<<40 - store.ConflictTries - 1
+	if _, err := Open(t.Context(), dsn); !errors.Is(err, ErrConflict) || left.Load() != want {
+		t.Errorf("got %v after %d tries, want ErrConflict after %d",
+			err, 1<<40-left.Load(), store.ConflictTries+1)
 	}
 }
 

@@ -7,11 +7,9 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
-
-// maxEdits bounds the tries of a change while other clients change the same schedule.
-const maxEdits = 20
 
 // Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
 // time unless its times change. An At that has passed is ErrInvalid for a new schedule.
@@ -48,39 +46,26 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 // change replaces a record's value atomically. old is nil when there is none.
 func (s *Schedules) change(ctx context.Context, name string,
 	next func(old *value, now time.Time) (value, error)) error {
-	for range maxEdits {
-		r, exists, err := s.store.GetKV(ctx, kind, name)
-		if err != nil {
-			return err
-		}
+	return s.store.UpdateKV(ctx, kind, name, func(r store.Record, exists bool) (string, time.Duration, error) {
 		var old *value
-		now := nowOf(r)
 		if exists {
 			v, err := parse(r)
 			if err != nil {
-				return err
+				return "", 0, err
 			}
 			old = &v
 		} else {
-			us, err := s.store.ReadNow(ctx)
-			if err != nil {
-				return err
+			var err error
+			if r.Now, err = s.store.ReadNow(ctx); err != nil {
+				return "", 0, err
 			}
-			now = time.UnixMicro(us).UTC()
 		}
-		v, err := next(old, now)
+		v, err := next(old, nowOf(r))
 		if err != nil {
-			return err
+			return "", 0, err
 		}
-		text, ttl, err := v.encode(now)
-		if err != nil {
-			return err
-		}
-		if done, err := s.store.SwapKV(ctx, r, exists, kind, name, text, ttl); done || err != nil {
-			return err
-		}
-	}
-	return dbq.ErrConflict
+		return v.encode(nowOf(r))
+	})
 }
 
 // edit is change for a schedule that must exist.
@@ -130,10 +115,7 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 
 // Delete removes a schedule. The tasks that it enqueued stay.
 func (s *Schedules) Delete(ctx context.Context, name string) error {
-	_, exists, err := s.store.GetKV(ctx, kind, name)
-	if err == nil && !exists {
-		err = fmt.Errorf("%w: %q", ErrNotFound, name)
-	}
+	_, err := s.record(ctx, name)
 	if err == nil {
 		err = s.store.DeleteKV(ctx, kind, name)
 	}
@@ -142,15 +124,28 @@ func (s *Schedules) Delete(ctx context.Context, name string) error {
 
 // Get returns a schedule: ErrNotFound when there is none of this name.
 func (s *Schedules) Get(ctx context.Context, name string) (Info, error) {
+	r, v, err := s.read(ctx, name)
+	if err != nil {
+		return Info{}, s.wrap("get schedule", "", err)
+	}
+	return v.info(r), nil
+}
+
+// record reads the record of a schedule.
+func (s *Schedules) record(ctx context.Context, name string) (store.Record, error) {
 	r, exists, err := s.store.GetKV(ctx, kind, name)
 	if err == nil && !exists {
 		err = fmt.Errorf("%w: %q", ErrNotFound, name)
 	}
-	if err != nil {
-		return Info{}, s.wrap("get schedule", "", err)
+	return r, err
+}
+
+// read reads a schedule.
+func (s *Schedules) read(ctx context.Context, name string) (r store.Record, v value, err error) {
+	if r, err = s.record(ctx, name); err == nil {
+		v, err = parse(r)
 	}
-	v, err := parse(r)
-	return v.info(r), s.wrap("get schedule", v.Queue, err)
+	return r, v, err
 }
 
 // List returns the schedules by their names, up to 10,000. One that cannot be read has its Problem.
@@ -173,14 +168,7 @@ func (s *Schedules) List(ctx context.Context) ([]Info, error) {
 // RunNow enqueues the schedule's task at once, also while it is paused, and returns the task's id. The schedule's own
 // times stay as they are.
 func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) {
-	r, exists, err := s.store.GetKV(ctx, kind, name)
-	if err == nil && !exists {
-		err = fmt.Errorf("%w: %q", ErrNotFound, name)
-	}
-	if err != nil {
-		return uuid.Nil, s.wrap("run schedule", "", err)
-	}
-	v, err := parse(r)
+	r, v, err := s.read(ctx, name)
 	if err != nil {
 		return uuid.Nil, s.wrap("run schedule", "", err)
 	}
@@ -192,8 +180,8 @@ func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) 
 
 // Reconcile makes the schedules that owner declared before exactly these: it puts each, and deletes those of owner's
 // that are not among them. Schedules of others stay; a name that another owner has, or that was put by hand, is
-// ErrInvalid. Call it when a program starts that defines its schedules in code,
-// with the program's name as owner. It is not atomic; repeat it after an error.
+// ErrInvalid. Call it when a program starts that defines its schedules in code, with the program's name as owner. It is
+// not atomic; repeat it after an error.
 func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
 	if err := limits.Text(owner, 1, MaxName, ErrInvalid, "owner"); err != nil {
 		return s.wrap("reconcile schedules", "", err)

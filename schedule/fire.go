@@ -25,11 +25,33 @@ const (
 // errBusy reports that another transaction was in the way of a schedule.
 var errBusy = errors.New("another transaction was in the way")
 
+// A fireError is the error of schedules that cannot fire, while others can.
+type fireError struct {
+	names string // of the schedules
+	err   error
+}
+
+func (e *fireError) Error() string { return e.err.Error() }
+func (e *fireError) Unwrap() error { return e.err }
+
+// failingNow is what cannot fire: all schedules, since the database does not answer, or some. It is "" without an
+// error. It does not change with the text of the error, which may name a port.
+func failingNow(err error) string {
+	var some *fireError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &some):
+		return some.names
+	}
+	return "all"
+}
+
 // Run fires the schedules until ctx ends, and returns nil then. Any number of processes may run it: each time fires
-// once. It asks the database when the next schedule is due, at most every five seconds while nothing fires. While the
-// database cannot be reached it logs that once and goes on trying; afterwards CatchUp decides about what was missed.
+// once. It reads from the database when the next schedule is due, at least every five seconds. While the database
+// cannot be reached it logs that once and continues to try; afterwards CatchUp decides about what was missed.
 func (s *Schedules) Run(ctx context.Context) error {
-	failing := "" // the errors that were logged
+	failing := "" // what was logged
 	for {
 		pause, err := s.fireDue(ctx)
 		switch {
@@ -37,13 +59,12 @@ func (s *Schedules) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, dbq.ErrClosed):
 			return s.wrap("run schedules", "", err)
-		case err != nil && failing != err.Error():
-			failing = err.Error()
+		case err != nil && failing != failingNow(err):
 			s.core.Logger.Error("dbq: schedules cannot fire", "error", err)
 		case err == nil && failing != "":
 			s.core.Logger.Info("dbq: schedules fire again")
-			failing = ""
 		}
+		failing = failingNow(err)
 		if pause == 0 && err != nil { // one schedule that cannot fire does not hold up the others
 			pause = errorPause
 		}
@@ -80,11 +101,13 @@ func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error
 }
 
 // fireEach fires those of records that are due. They are in the order in which they are due.
-func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause time.Duration, failed error) {
+func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause time.Duration, err error) {
 	pause = maxPause
+	failed := &fireError{}
 	for _, r := range records {
 		if wait := micros(*r.Expires - r.Now); wait > 0 {
-			return min(wait, pause), failed
+			pause = min(wait, pause)
+			break
 		}
 		switch err := s.fireOne(ctx, r); {
 		case err == nil:
@@ -93,13 +116,17 @@ func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause
 		case errors.Is(err, errBusy):
 			pause = busyPause
 		default:
-			failed = errors.Join(failed, fmt.Errorf("schedule %q: %w", r.Name, err))
+			failed.names += fmt.Sprintf("%q ", r.Name)
+			failed.err = errors.Join(failed.err, fmt.Errorf("schedule %q: %w", r.Name, err))
 		}
 	}
-	if len(records) >= oneRound && failed == nil { // there may be more
+	if failed.err != nil {
+		return pause, failed
+	}
+	if n := len(records); n >= oneRound && *records[n-1].Expires <= records[n-1].Now { // there may be more
 		pause = busyPause
 	}
-	return pause, failed
+	return pause, nil
 }
 
 // fireOne is fire within a time.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -123,16 +124,7 @@ func settleCounted(ctx context.Context, w *history.Caller, remove bool, s *backl
 }
 
 // sleep waits for d, or until ctx ends and then returns its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func sleep(ctx context.Context, d time.Duration) error { return store.Sleep(ctx, d) }
 
 // produce enqueues n tasks in batches of random sizes and priorities.
 func (t *test) produce(ctx context.Context, w *history.Caller, n int, rng *rand.Rand, s *backlog) {

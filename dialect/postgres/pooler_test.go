@@ -60,8 +60,8 @@ func wantPooler(t *testing.T, db *sql.DB, refused bool, mode string) {
 	server, err := Dialect{}.Probe(t.Context(), db)
 	switch {
 	case refused && (!errors.Is(err, dialect.ErrDSN) ||
-		!strings.Contains(err.Error(), "use default_query_exec_mode=exec") ||
-		!strings.Contains(err.Error(), "default_query_exec_mode="+mode)):
+		!strings.Contains(err.Error(), "set default_query_exec_mode=exec") ||
+		!strings.Contains(err.Error(), "(it is "+mode+")")):
 		t.Errorf("got %v, want an error that names what to change", err)
 	case !refused && (err != nil || server.Pooler != poolerName):
 		t.Errorf("got %+v, %v, want the pooler to be named", server, err)

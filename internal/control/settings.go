@@ -79,17 +79,17 @@ func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err e
 func (c *Control) Configure(ctx context.Context, queue string, change func(*Settings)) error {
 	err := limits.QueueName(queue)
 	if err == nil {
-		err = c.store.UpdateKV(ctx, kindSettings, queue, 0, func(old store.Record, exists bool) (string, error) {
+		err = c.store.UpdateKV(ctx, kindSettings, queue, func(old store.Record, exists bool) (string, time.Duration, error) {
 			var s Settings
 			if exists { // unreadable settings are replaced
 				s, _ = parseSettings(old)
 			}
 			change(&s)
 			if err := s.check(); err != nil {
-				return "", err
+				return "", 0, err
 			}
 			b, err := json.Marshal(s)
-			return string(b), err
+			return string(b), 0, err
 		})
 	}
 	if err == nil {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +17,7 @@ const (
 )
 
 // errKVBusy reports that other clients changed the record each time.
-var errKVBusy = errors.New("other clients keep changing the record; try again")
+var errKVBusy = fmt.Errorf("%w: other clients keep changing the record; try again", errs.ErrConflict)
 
 // Record is a key/value record, identified by its kind and name. All clients of the same tables share them. Times are
 // in microseconds, by the database's clock.
@@ -58,19 +57,20 @@ func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (row
 
 // PutKV writes a record, whatever it was before. It expires after ttl; 0 means never.
 func (s *Store) PutKV(ctx context.Context, kind, name, value string, ttl time.Duration) error {
-	return s.UpdateKV(ctx, kind, name, ttl, func(Record, bool) (string, error) { return value, nil })
+	return s.UpdateKV(ctx, kind, name, func(Record, bool) (string, time.Duration, error) { return value, ttl, nil })
 }
 
-// UpdateKV atomically replaces a record's value with what change returns. When another client changes the record in the
-// meantime, it reads the record and calls change again. An error of change ends the update.
-func (s *Store) UpdateKV(ctx context.Context, kind, name string, ttl time.Duration,
-	change func(old Record, exists bool) (string, error)) error {
+// UpdateKV atomically replaces a record's value and time to live with those that change returns. When another client
+// changes the record in the meantime, it reads the record and calls change again. An error of change ends the update.
+// After many changes of others it returns ErrConflict.
+func (s *Store) UpdateKV(ctx context.Context, kind, name string,
+	change func(old Record, exists bool) (value string, ttl time.Duration, err error)) error {
 	for range maxKVAttempts {
 		old, exists, err := s.GetKV(ctx, kind, name)
 		if err != nil {
 			return err
 		}
-		value, err := change(old, exists)
+		value, ttl, err := change(old, exists)
 		if err != nil {
 			return err
 		}

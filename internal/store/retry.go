@@ -14,7 +14,7 @@ import (
 // Bounds of the tries of one call. A conflict means that somebody else got on, so many tries are cheap and end soon; a
 // database that cannot be reached is left alone after a few.
 const (
-	conflictTries    = 25
+	ConflictTries    = 25
 	conflictPause    = 2 * time.Millisecond
 	maxConflictPause = 250 * time.Millisecond
 	connectionTries  = 4
@@ -90,8 +90,8 @@ func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		switch {
 		case errors.Is(err, dialect.ErrWriterBusy): // it has waited long enough
 			return MaybeHappened(maybe, err)
-		case class == dialect.Conflict && conflicts < conflictTries:
-			pause = min(conflictPause<<min(conflicts, 10), maxConflictPause)
+		case class == dialect.Conflict && conflicts < ConflictTries:
+			pause = ConflictPause(conflicts)
 			conflicts++
 			s.conflicts.Add(1)
 		case (class == dialect.Unavailable || class == dialect.Ambiguous) && losses < connectionTries:
@@ -102,11 +102,17 @@ func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		}
 		s.retried.Add(1)
 		s.Logger.Debug("dbq: trying again", "class", class.String(), "error", s.Scrub(err))
-		if err2 := Sleep(ctx, pause/2+rand.N(pause/2+1)); err2 != nil {
+		if err2 := SleepAbout(ctx, pause); err2 != nil {
 			return MaybeHappened(maybe, fmt.Errorf("%w, after: %w", err2, err))
 		}
 	}
 }
+
+// ConflictPause is the pause after the conflict that followed n others.
+func ConflictPause(n int) time.Duration { return min(conflictPause<<min(n, 10), maxConflictPause) }
+
+// SleepAbout waits for a random half to the whole of d, or until ctx ends.
+func SleepAbout(ctx context.Context, d time.Duration) error { return Sleep(ctx, d/2+rand.N(d/2+1)) }
 
 // MaybeHappened adds ErrMayHaveHappened to err when an earlier try may have happened.
 func MaybeHappened(maybe bool, err error) error {
