@@ -1,18 +1,22 @@
 // Package dbq is a durable task queue that lives in the database you already run.
 //
-// Import the dialect of your database, open a client by DSN, and take a queue:
+// Import the dialect of your database, open a client by DSN, and enqueue a task:
 //
 //	import _ "github.com/dbq-go/dbq/dialect/postgres"
 //
-//	c, err := dbq.Open(ctx, "postgres://app@db.example/app")
-//	q := c.Queue("mail")
-//	id, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("hello")})
+//	var SendMail = dbq.Kind[Mail]{Name: "send-mail", Queue: "mail"}
 //
-// A Kind gives the payloads of tasks a Go type, for the programs that enqueue and for the handlers of package worker.
+//	client, err := dbq.Open(ctx, "postgres://app@db.example/app")
+//	id, err := SendMail.Enqueue(ctx, client, Mail{To: "ann@example.com"})
 //
-// Elsewhere handle its tasks, with package worker or by hand:
+// A Kind is a type of task: it has a name, a queue, and a Go type for the payload. Queue.Enqueue takes tasks with
+// payloads of bytes.
 //
+// Package worker runs a handler on the tasks of a queue. To do without it, check tasks out and settle them by hand:
+//
+//	q := client.Queue("mail")
 //	consumer := q.Consumer()
+//	defer consumer.Close()
 //	tasks, err := consumer.Checkout(ctx, 10, time.Minute) // waits until tasks are due
 //	err = q.Complete(ctx, tasks[0].Lease, nil)
 //

@@ -12,9 +12,9 @@ import (
 
 type reminder struct{ To, Text string }
 
-var remind = dbq.Kind[reminder]{Name: "remind"}
+var remind = dbq.Kind[reminder]{Name: "remind", Queue: "reminders"}
 
-// A kind enqueues values of one Go type. Options set the other fields of the task.
+// A Kind enqueues values of one Go type to its queue. Options set the other fields of the task.
 func ExampleKind() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
@@ -22,21 +22,20 @@ func ExampleKind() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	q := c.Queue("reminders")
 
-	_, err = remind.Enqueue(ctx, q, reminder{"Ann", "renew the licence"}, func(t *dbq.NewTask) {
+	_, err = remind.Enqueue(ctx, c, reminder{"Ann", "renew the licence"}, func(t *dbq.NewTask) {
 		t.Delay, t.Reference = 7*24*time.Hour, "licence-2026"
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	urgent := func(t *dbq.NewTask) { t.Priority, t.MaxAttempts = 0, 3 }
-	_, err = remind.EnqueueMany(ctx, q, []reminder{{"Ben", "call Ann"}, {"Cid", "call Ben"}}, urgent)
+	_, err = remind.EnqueueMany(ctx, c, []reminder{{"Ben", "call Ann"}, {"Cid", "call Ben"}}, urgent)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	tasks, err := q.Checkout(ctx, 10, time.Minute)
+	tasks, err := c.Queue(remind.Queue).Checkout(ctx, 10, time.Minute)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,25 +23,28 @@ type jsonCodec struct{}
 func (jsonCodec) Marshal(v any) ([]byte, error)         { return json.Marshal(v) }
 func (jsonCodec) Unmarshal(payload []byte, v any) error { return json.Unmarshal(payload, v) }
 
-// ErrPayload is returned by the methods of Kind for a value that cannot be encoded, and for a payload that cannot be
-// decoded.
+// ErrPayload is returned by the methods of Kind if a value cannot be encoded or a payload cannot be decoded.
 var ErrPayload = errors.New("the payload does not fit its kind")
 
-// Kind is a kind of task whose payloads are values of one Go type. Programs that enqueue and programs that work share
-// it:
+// Kind is a type of task: its name, its queue, and the Go type of its payload. Declare it once, in a package that the
+// programs that enqueue and the programs that work both import:
 //
-//	var SendMail = dbq.Kind[Mail]{Name: "send-mail"}
+//	var SendMail = dbq.Kind[Mail]{Name: "send-mail", Queue: "mail"}
 //
-//	id, err := SendMail.Enqueue(ctx, q, Mail{To: "ann@example.com"})
+//	id, err := SendMail.Enqueue(ctx, client, Mail{To: "ann@example.com"})
 //
-// Each option sets fields of the task:
+// Options set other fields of the task:
 //
-//	id, err = SendMail.Enqueue(ctx, q, m, func(t *dbq.NewTask) { t.Delay, t.Priority = time.Hour, 5 })
+//	id, err = SendMail.Enqueue(ctx, client, m, func(t *dbq.NewTask) { t.Delay, t.Priority = time.Hour, 5 })
 //
 // worker.Handle and worker.HandleTx register the function that handles a kind.
 type Kind[T any] struct {
-	Name string // Task.Kind
-	// Codec encodes and decodes the payloads; nil is JSON. All programs that share a kind must use the same one.
+	// Name is the Task.Kind of its tasks, up to MaxKind characters.
+	Name string
+	// Queue is the name of the queue that its tasks are enqueued to. For another queue, change a copy of the Kind, or
+	// pass the result of Task to Queue.Enqueue. Handlers ignore it: a Mux dispatches by Name alone.
+	Queue string
+	// Codec encodes and decodes the payloads. The default is JSON. All programs that share a kind must use the same one.
 	Codec Codec
 }
 
@@ -52,8 +55,8 @@ func (k Kind[T]) codec() Codec {
 	return k.Codec
 }
 
-// Task returns a task of this kind, for Queue.EnqueueMany and its like. opts are applied in order, after Kind and
-// Payload are set. A value that cannot be encoded is ErrPayload.
+// Task returns a task of this kind, to pass to a method of Queue or to a schedule. It sets Kind and Payload, then calls
+// opts in order. It returns ErrPayload if v cannot be encoded.
 func (k Kind[T]) Task(v T, opts ...func(*NewTask)) (NewTask, error) {
 	payload, err := k.codec().Marshal(v)
 	if err != nil {
@@ -66,43 +69,43 @@ func (k Kind[T]) Task(v T, opts ...func(*NewTask)) (NewTask, error) {
 	return t, nil
 }
 
-// Enqueue adds a task of this kind and returns its id. Without options the task is due now. Errors are those of
-// Queue.Enqueue, and ErrPayload.
-func (k Kind[T]) Enqueue(ctx context.Context, q *Queue, v T, opts ...func(*NewTask)) (uuid.UUID, error) {
+// Enqueue adds a task of this kind to its queue and returns the task's id. By default the task is due now. Errors are
+// those of Queue.Enqueue, and ErrPayload.
+func (k Kind[T]) Enqueue(ctx context.Context, c *Client, v T, opts ...func(*NewTask)) (uuid.UUID, error) {
 	t, err := k.Task(v, opts...)
 	if err != nil {
 		return uuid.Nil, err
 	}
-	return q.Enqueue(ctx, t)
+	return c.Queue(k.Queue).Enqueue(ctx, t)
 }
 
 // EnqueueTx is Enqueue in the caller's transaction.
-func (k Kind[T]) EnqueueTx(ctx context.Context, tx Tx, q *Queue, v T, opts ...func(*NewTask)) (uuid.UUID, error) {
+func (k Kind[T]) EnqueueTx(ctx context.Context, tx Tx, c *Client, v T, opts ...func(*NewTask)) (uuid.UUID, error) {
 	t, err := k.Task(v, opts...)
 	if err != nil {
 		return uuid.Nil, err
 	}
-	return q.EnqueueTx(ctx, tx, t)
+	return c.Queue(k.Queue).EnqueueTx(ctx, tx, t)
 }
 
-// EnqueueMany adds a task for each value in one transaction; see Queue.EnqueueMany. The options apply to every task.
-// For tasks that differ, make each with Task and pass them to Queue.EnqueueMany.
-func (k Kind[T]) EnqueueMany(ctx context.Context, q *Queue, vs []T, opts ...func(*NewTask)) ([]Enqueued, error) {
+// EnqueueMany adds a task for each value, in one transaction; see Queue.EnqueueMany. The options apply to every task.
+// For tasks with different options, make each with Task and pass them to Queue.EnqueueMany.
+func (k Kind[T]) EnqueueMany(ctx context.Context, c *Client, vs []T, opts ...func(*NewTask)) ([]Enqueued, error) {
 	ts, err := k.tasks(vs, opts)
 	if err != nil {
 		return nil, err
 	}
-	return q.EnqueueMany(ctx, ts)
+	return c.Queue(k.Queue).EnqueueMany(ctx, ts)
 }
 
 // EnqueueManyTx is EnqueueMany in the caller's transaction.
-func (k Kind[T]) EnqueueManyTx(ctx context.Context, tx Tx, q *Queue, vs []T, opts ...func(*NewTask)) (
+func (k Kind[T]) EnqueueManyTx(ctx context.Context, tx Tx, c *Client, vs []T, opts ...func(*NewTask)) (
 	[]Enqueued, error) {
 	ts, err := k.tasks(vs, opts)
 	if err != nil {
 		return nil, err
 	}
-	return q.EnqueueManyTx(ctx, tx, ts)
+	return c.Queue(k.Queue).EnqueueManyTx(ctx, tx, ts)
 }
 
 func (k Kind[T]) tasks(vs []T, opts []func(*NewTask)) ([]NewTask, error) {
@@ -116,8 +119,8 @@ func (k Kind[T]) tasks(vs []T, opts []func(*NewTask)) ([]NewTask, error) {
 	return ts, nil
 }
 
-// Decode returns the value in a task's payload. A task of another kind, or a payload that cannot be decoded, is
-// ErrPayload.
+// Decode returns the value in a task's payload. It returns ErrPayload if the task is of another kind or its payload
+// cannot be decoded.
 func (k Kind[T]) Decode(t Task) (T, error) {
 	var v T
 	if t.Kind != k.Name {

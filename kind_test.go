@@ -9,21 +9,22 @@ import (
 
 func TestKindEnqueuesWithOptions(t *testing.T) {
 	q := fileQueue(t)
-	count := dbq.Kind[int]{Name: "count"}
+	c := q.Client()
+	count := dbq.Kind[int]{Name: "count", Queue: q.Name()}
 	third := func(n *dbq.NewTask) { n.Priority = 3 }
-	one, err := count.Enqueue(t.Context(), q, 1, third, func(n *dbq.NewTask) { n.Reference = "one" })
+	one, err := count.Enqueue(t.Context(), c, 1, third, func(n *dbq.NewTask) { n.Reference = "one" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	many, err := count.EnqueueMany(t.Context(), q, []int{2, 3}, third)
+	many, err := count.EnqueueMany(t.Context(), c, []int{2, 3}, third)
 	if err != nil || len(many) != 2 {
 		t.Fatalf("got %v, %v, want two tasks", many, err)
 	}
-	tx, err := q.Client().DB().BeginTx(t.Context(), nil)
+	tx, err := c.DB().BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inTx, err := count.EnqueueManyTx(t.Context(), tx, q, []int{4}, third)
+	inTx, err := count.EnqueueManyTx(t.Context(), tx, c, []int{4}, third)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestKindEnqueuesWithOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, e := range append([]dbq.Enqueued{{ID: one}}, append(many, inTx...)...) {
-		task, err := q.Client().Get(t.Context(), e.ID)
+		task, err := c.Get(t.Context(), e.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,12 +40,15 @@ func TestKindEnqueuesWithOptions(t *testing.T) {
 			t.Errorf("got %d at priority %d, %v; want %d at 3", v, task.Priority, err, want+1)
 		}
 	}
-	if _, err := count.Enqueue(t.Context(), q, 5, func(n *dbq.NewTask) { n.Reference = "one" }); !errors.Is(err,
+	if _, err := count.Enqueue(t.Context(), c, 5, func(n *dbq.NewTask) { n.Reference = "one" }); !errors.Is(err,
 		dbq.ErrDuplicate) {
 		t.Errorf("a reference that is taken: got %v, want ErrDuplicate", err)
 	}
+	if _, err := (dbq.Kind[int]{Name: "count"}).Enqueue(t.Context(), c, 6); !errors.Is(err, dbq.ErrQueueName) {
+		t.Errorf("a kind without a queue: got %v, want ErrQueueName", err)
+	}
 	never := dbq.Kind[func()]{Name: "never"}
-	if _, err := never.EnqueueMany(t.Context(), q, []func(){nil}); !errors.Is(err, dbq.ErrPayload) {
+	if _, err := never.EnqueueMany(t.Context(), c, []func(){nil}); !errors.Is(err, dbq.ErrPayload) {
 		t.Errorf("a value that JSON cannot hold: got %v, want ErrPayload", err)
 	}
 }

@@ -4,7 +4,7 @@
 //
 //	db := dbqtest.New(t)
 //	signUp(ctx, db.Client, "ann@example.com")                    // the code under test enqueues
-//	mail := dbqtest.Only(db, "mail", SendMail)                   // the value of the one waiting task
+//	mail := dbqtest.Only(db, SendMail)                           // the value of the one waiting task
 //	db.Run(worker.Worker{Queue: db.Queue("mail"), Handler: mux}) // works until nothing is due
 //	db.Advance(time.Hour)                                        // its retry is due
 //
@@ -114,12 +114,12 @@ func (d *DB) WantTasks(queue string, s dbq.State, n int) {
 	}
 }
 
-// Waiting returns the values of a queue's tasks of one kind in state CREATED, due or not, in the order in which they
-// were enqueued.
-func Waiting[T any](d *DB, queue string, k dbq.Kind[T]) []T {
+// Waiting returns the values of a kind's tasks that are in its queue in state CREATED, due or not, in the order in which
+// they were enqueued.
+func Waiting[T any](d *DB, k dbq.Kind[T]) []T {
 	d.t.Helper()
 	var out []T
-	for _, t := range d.Tasks(queue, dbq.StateCreated) {
+	for _, t := range d.Tasks(k.Queue, dbq.StateCreated) {
 		if t.Kind != k.Name {
 			continue
 		}
@@ -132,13 +132,13 @@ func Waiting[T any](d *DB, queue string, k dbq.Kind[T]) []T {
 	return out
 }
 
-// Only returns the value of the one task of a kind that waits in a queue. It fails the test if there is none or more
-// than one.
-func Only[T any](d *DB, queue string, k dbq.Kind[T]) T {
+// Only returns the value of the one task of a kind that waits in the kind's queue. It fails the test unless there is
+// exactly one.
+func Only[T any](d *DB, k dbq.Kind[T]) T {
 	d.t.Helper()
-	values := Waiting(d, queue, k)
+	values := Waiting(d, k)
 	if len(values) != 1 {
-		d.t.Fatalf("queue %q has %d tasks of kind %q waiting, want 1", queue, len(values), k.Name)
+		d.t.Fatalf("queue %q has %d tasks of kind %q waiting, want 1", k.Queue, len(values), k.Name)
 	}
 	return values[0]
 }

@@ -14,11 +14,11 @@ import (
 
 type order struct{ Item string }
 
-var ship = dbq.Kind[order]{Name: "ship"}
+var ship = dbq.Kind[order]{Name: "ship", Queue: "orders"}
 
 // buy is code under test: it enqueues.
-func buy(ctx context.Context, q *dbq.Queue, item string) error {
-	_, err := ship.Enqueue(ctx, q, order{item})
+func buy(ctx context.Context, c *dbq.Client, item string) error {
+	_, err := ship.Enqueue(ctx, c, order{item})
 	return err
 }
 
@@ -32,10 +32,10 @@ func shipping(carrier func(item string) error) worker.Handler {
 func TestPurchaseIsShipped(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
-	if err := buy(t.Context(), db.Queue("orders"), "a book"); err != nil {
+	if err := buy(t.Context(), db.Client, "a book"); err != nil {
 		t.Fatal(err)
 	}
-	if got := dbqtest.Only(db, "orders", ship); got.Item != "a book" {
+	if got := dbqtest.Only(db, ship); got.Item != "a book" {
 		t.Errorf("enqueued %q", got.Item)
 	}
 	task, found := db.Step(worker.Worker{Queue: db.Queue("orders"), Handler: shipping(func(string) error { return nil })})
@@ -50,7 +50,7 @@ func TestPurchaseIsShipped(t *testing.T) {
 func TestRetryComesWithTheClock(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
-	if err := buy(t.Context(), db.Queue("orders"), "a book"); err != nil {
+	if err := buy(t.Context(), db.Client, "a book"); err != nil {
 		t.Fatal(err)
 	}
 	fail := true
@@ -126,7 +126,7 @@ func TestClockMovesEverythingThatTheDatabaseTells(t *testing.T) {
 func TestTwoTestsShareNothing(t *testing.T) {
 	t.Parallel()
 	a, b := dbqtest.New(t), dbqtest.New(t)
-	if err := buy(t.Context(), a.Queue("orders"), "a book"); err != nil {
+	if err := buy(t.Context(), a.Client, "a book"); err != nil {
 		t.Fatal(err)
 	}
 	a.Advance(time.Hour)

@@ -13,7 +13,7 @@ import (
 
 type shipment struct{ Item string }
 
-var ship = dbq.Kind[shipment]{Name: "ship"}
+var ship = dbq.Kind[shipment]{Name: "ship", Queue: "shipping"}
 
 // The item is marked as shipped in the transaction that completes its task: both happen, or neither, and never twice.
 func ExampleHandleTx() {
@@ -26,8 +26,7 @@ func ExampleHandleTx() {
 	if _, err := c.DB().ExecContext(ctx, "CREATE TABLE shipped (name TEXT)"); err != nil {
 		log.Fatal(err)
 	}
-	q := c.Queue("shipping")
-	if _, err := ship.Enqueue(ctx, q, shipment{"books"}); err != nil {
+	if _, err := ship.Enqueue(ctx, c, shipment{"books"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -36,7 +35,7 @@ func ExampleHandleTx() {
 		_, err := tx.ExecContext(ctx, "INSERT INTO shipped (name) VALUES (?)", s.Item)
 		return err
 	})
-	w := worker.Worker{Queue: q, Handler: mux, UntilEmpty: true}
+	w := worker.Worker{Queue: c.Queue(ship.Queue), Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

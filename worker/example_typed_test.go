@@ -17,7 +17,7 @@ type invoice struct {
 	Cents    int
 }
 
-var sendInvoice = dbq.Kind[invoice]{Name: "send-invoice"}
+var sendInvoice = dbq.Kind[invoice]{Name: "send-invoice", Queue: "billing"}
 
 // Tasks of a kind carry values of one Go type. A Mux hands each kind to its handler.
 func ExampleHandle() {
@@ -27,10 +27,10 @@ func ExampleHandle() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	q := c.Queue("billing")
-	if _, err := sendInvoice.Enqueue(ctx, q, invoice{"Ann", 1200}); err != nil {
+	if _, err := sendInvoice.Enqueue(ctx, c, invoice{"Ann", 1200}); err != nil {
 		log.Fatal(err)
 	}
+	q := c.Queue(sendInvoice.Queue)
 	broken, err := q.Enqueue(ctx, dbq.NewTask{Kind: "send-invoice", Payload: []byte(`{"Cents": "many"}`)})
 	if err != nil {
 		log.Fatal(err)

@@ -94,7 +94,8 @@ type mail struct{ To string }
 func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	send, count := dbq.Kind[mail]{Name: "send"}, dbq.Kind[int]{Name: "count"}
+	send := dbq.Kind[mail]{Name: "send", Queue: q.Name()}
+	count := dbq.Kind[int]{Name: "count", Queue: q.Name()}
 	mux := worker.NewMux()
 	worker.Handle(mux, send, func(_ context.Context, t dbq.Task, m mail) error {
 		return dbq.Completed([]byte("to " + m.To)).Err()
@@ -103,11 +104,11 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 		return fmt.Errorf("counted %d", n)
 	})
 	mux.Limit(count.Name, worker.Limits{MaxAttempts: 1})
-	mailID, err := send.Enqueue(t.Context(), q, mail{To: "ann"})
+	mailID, err := send.Enqueue(t.Context(), q.Client(), mail{To: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	countID, err := count.Enqueue(t.Context(), q, 7)
+	countID, err := count.Enqueue(t.Context(), q.Client(), 7)
 	if err != nil {
 		t.Fatal(err)
 	}

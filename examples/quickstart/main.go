@@ -11,6 +11,10 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
+type mail struct{ To string }
+
+var sendMail = dbq.Kind[mail]{Name: "send-mail", Queue: "mail"}
+
 func main() {
 	ctx := context.Background()
 	client, err := dbq.Open(ctx, "sqlite:queue.db", dbq.WithMigrate())
@@ -19,16 +23,16 @@ func main() {
 	}
 	defer client.Close()
 
-	mail := client.Queue("mail")
-	if _, err := mail.Enqueue(ctx, dbq.NewTask{Payload: []byte("ann@example.com")}); err != nil {
+	if _, err := sendMail.Enqueue(ctx, client, mail{To: "ann@example.com"}); err != nil {
 		log.Fatal(err)
 	}
 
-	send := func(ctx context.Context, t dbq.Task) error {
-		fmt.Printf("sending mail to %s\n", t.Payload)
+	mux := worker.NewMux()
+	worker.Handle(mux, sendMail, func(ctx context.Context, t dbq.Task, m mail) error {
+		fmt.Printf("sending mail to %s\n", m.To)
 		return nil // completed; after an error the task is retried
-	}
-	w := worker.Worker{Queue: mail, Handler: worker.Func(send), UntilEmpty: true}
+	})
+	w := worker.Worker{Queue: client.Queue("mail"), Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
