@@ -182,7 +182,7 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 	w := worker.Worker{
 		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history, Batch: d.batch,
 		Observe: func(e worker.Observation) {
-			if e.Kind == worker.CheckedOut && e.N == 0 {
+			if e.Type == worker.CheckedOut && e.N == 0 {
 				d.empty.Add(1)
 			}
 		},

@@ -87,7 +87,7 @@ func (a *attempts) settle(l *leased, how dbq.Outcome, err error, took time.Durat
 
 func (a *attempts) observeEnd(l *leased, how state.Event, err error, took time.Duration) {
 	if a.observed() {
-		a.observe(Observation{Kind: Ended, Task: l.task, Outcome: string(how), Duration: took, Err: err})
+		a.observe(Observation{Type: Ended, Task: l.task, Event: how, Duration: took, Err: err})
 	}
 }
 

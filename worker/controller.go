@@ -117,7 +117,7 @@ func (c *controller) apply(set control.Settings) {
 }
 
 func (c *controller) obey(command dbq.Command) {
-	c.observe(Observation{Kind: Commanded, Command: command})
+	c.observe(Observation{Type: Commanded, Command: command})
 	switch command {
 	case dbq.CommandPause:
 		c.pause.operator.Pause()

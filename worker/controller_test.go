@@ -96,7 +96,7 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	ended := make(chan error, 1)
 	var obeyed []dbq.Command // until ended
 	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Observe: func(e worker.Observation) {
-		if e.Kind == worker.Commanded {
+		if e.Type == worker.Commanded {
 			obeyed = append(obeyed, e.Command)
 		}
 	}, Logger: slog.New(slog.DiscardHandler), Handler: worker.Func(func(context.Context, dbq.Task) error {
@@ -325,7 +325,7 @@ func TestResumedQueueWakesItsWorkers(t *testing.T) {
 	started, polls := make(chan dbq.Task, 10), make(chan int, 100)
 	w := patient(q, started)
 	w.Observe = func(o worker.Observation) {
-		if o.Kind == worker.CheckedOut {
+		if o.Type == worker.CheckedOut {
 			polls <- o.N
 		}
 	}

@@ -121,7 +121,7 @@ func (x *executors) abandonOne(f *invocation, stack string) {
 	x.log.each(lineStuck, aboutTask(&f.tasks[0].task, "tasks", len(f.tasks), "cause", errorText(cause),
 		"after", seconds(took), "stack", stack)...)
 	for _, l := range f.tasks {
-		x.observe(Observation{Kind: Stuck, Task: l.task, Duration: took, Err: cause})
+		x.observe(Observation{Type: Stuck, Task: l.task, Duration: took, Err: cause})
 	}
 	for _, l := range f.tasks {
 		if l.unblock != nil {
@@ -206,7 +206,7 @@ func (x *executor) call(tasks []*leased) bool {
 	}
 	for _, l := range f.tasks {
 		if x.observed() {
-			x.observe(Observation{Kind: Started, Task: l.task, Duration: l.task.Waited + f.start.Sub(l.received)})
+			x.observe(Observation{Type: Started, Task: l.task, Duration: l.task.Waited + f.start.Sub(l.received)})
 		}
 	}
 	returned := false

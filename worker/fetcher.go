@@ -133,7 +133,7 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 		f.settler.release(&left[i], 0)
 	}
 	if ctx.Err() == nil {
-		f.observe(Observation{Kind: CheckedOut, N: len(tasks), Duration: time.Since(start), Err: err})
+		f.observe(Observation{Type: CheckedOut, N: len(tasks), Duration: time.Since(start), Err: err})
 	}
 	return found, out.More, err
 }

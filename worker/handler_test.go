@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -243,15 +244,15 @@ func TestEveryTaskIsStartedEndedAndRecordedForTheObserver(t *testing.T) {
 	const n = 50
 	enqueue(t, q, n, dbq.NewTask{})
 	var mu sync.Mutex
-	seen := map[worker.ObservationKind]int{}
+	seen := map[worker.ObservationType]int{}
 	runEmpty(t, worker.Worker{Queue: q,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
 		Observe: func(e worker.Observation) {
 			mu.Lock()
 			defer mu.Unlock()
-			seen[e.Kind]++
-			if e.Queue != "q" || e.Kind == worker.Ended && e.Outcome != "complete" ||
-				e.Kind == worker.Recorded && e.State != dbq.StateCompleted {
+			seen[e.Type]++
+			if e.Queue != "q" || e.Type == worker.Ended && e.Event != state.Complete ||
+				e.Type == worker.Recorded && e.State != dbq.StateCompleted {
 				t.Errorf("got %+v", e)
 			}
 		}})

@@ -4,37 +4,40 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
 )
 
-// ObservationKind is the subject of an Observation.
-type ObservationKind string
+// ObservationType says what an Observation is about.
+type ObservationType string
 
-// The kinds of observations, each with the fields that it has beside Queue.
+// The types of observations. Each lists the fields that are set besides Queue.
 const (
-	// CheckedOut: a checkout returned N tasks after Duration; 0 if nothing was due, or Err.
-	CheckedOut ObservationKind = "checked out"
-	// Queried: an idle worker queried when the next task is due, which took Duration and may have failed with Err.
-	Queried ObservationKind = "queried"
-	// Started: Task goes to its handler, Duration after it was due: the pick-up latency.
-	Started ObservationKind = "started"
-	// Ended: Task's handler returned after Duration. Outcome is the event that follows, and Err the handler's error.
-	Ended ObservationKind = "ended"
-	// LeaseLost: Task is no longer this worker's.
-	LeaseLost ObservationKind = "lease lost"
-	// Stuck: Task's handler ignores the end of its context, and the worker continues without it. Err is the cause.
-	Stuck ObservationKind = "stuck"
-	// Recorded: the database has stored how Task ended, and the task is in State; or it has not, because of Err.
-	Recorded ObservationKind = "recorded"
+	// CheckedOut: a checkout took Duration and returned N tasks, 0 if none was due, or failed with Err.
+	CheckedOut ObservationType = "checked out"
+	// Queried: an idle worker's query for the next due time took Duration. It may have failed with Err.
+	Queried ObservationType = "queried"
+	// Started: Task goes to its handler, Duration after it was due. This is the pick-up latency.
+	Started ObservationType = "started"
+	// Ended: Task's handler returned after Duration. Event follows, and Err is the handler's error.
+	Ended ObservationType = "ended"
+	// LeaseLost: the worker lost its lease on Task.
+	LeaseLost ObservationType = "lease lost"
+	// Stuck: Task's handler ignores the end of its context, and the worker continues without it. Err is the context's
+	// cause, and Duration is for how long the handler has been running.
+	Stuck ObservationType = "stuck"
+	// Recorded: the database has stored the end of Task's attempt, and the task is in State; or Err says why it
+	// has not.
+	Recorded ObservationType = "recorded"
 	// Commanded: the worker obeys an operator's Command.
-	Commanded ObservationKind = "commanded"
+	Commanded ObservationType = "commanded"
 )
 
-// Observation is something that a worker did, for metrics and traces; see Worker.Observe.
+// Observation is something that a worker did, for metrics and traces. See Worker.Observe.
 type Observation struct {
-	Kind     ObservationKind
+	Type     ObservationType
 	Queue    string
 	Task     dbq.Task
-	Outcome  string // of Ended: an event of the state table such as "complete"
+	Event    state.Event // of Ended: what follows in the state table, such as state.Complete
 	State    dbq.State
 	Command  dbq.Command
 	Duration time.Duration

@@ -25,7 +25,7 @@ type results struct {
 func (r *results) settled(st *settlement, out dbq.Settled) {
 	t := &st.leased.task
 	if r.observed() {
-		r.observe(Observation{Kind: Recorded, Task: *t, State: out.State, Err: out.Err})
+		r.observe(Observation{Type: Recorded, Task: *t, State: out.State, Err: out.Err})
 	}
 	switch {
 	case errors.Is(out.Err, dbq.ErrLeaseLost):
@@ -77,7 +77,7 @@ func (r *results) wentToPoison(t dbq.Task, err error) {
 // leaseLost counts a task that is no longer this worker's.
 func (r *results) leaseLost(t *dbq.Task, cause error) {
 	r.lost.Add(1)
-	r.observe(Observation{Kind: LeaseLost, Task: *t})
+	r.observe(Observation{Type: LeaseLost, Task: *t})
 	r.log.count(lineLost, t.ID, errorText(cause), "cause", errorText(cause))
 }
 

@@ -30,7 +30,7 @@ func TestSlowTasksAreShared(t *testing.T) {
 		both.Go(func() {
 			runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Unlisted: true,
 				Observe: func(e worker.Observation) {
-					if e.Kind == worker.CheckedOut {
+					if e.Type == worker.CheckedOut {
 						most[i].Store(max(most[i].Load(), leased.Add(int64(e.N))))
 					}
 				},

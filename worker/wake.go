@@ -84,7 +84,7 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 		}
 		start := time.Now()
 		wait, some, err := f.wake.Next(ctx, f.cfg.Queue.Name())
-		f.observe(Observation{Kind: Queried, Duration: time.Since(start), Err: err})
+		f.observe(Observation{Type: Queried, Duration: time.Since(start), Err: err})
 		until = f.settings().pollMax
 		if ctx.Err() == nil {
 			f.health.report(opDue, err)

@@ -138,7 +138,7 @@ func TestIdleWorkerAsksLessThanOnceASecond(t *testing.T) {
 	w := worker.Worker{Queue: q, PollMin: 2 * time.Second, PollMax: 2 * time.Second,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
 		Observe: func(e worker.Observation) {
-			switch e.Kind {
+			switch e.Type {
 			case worker.CheckedOut:
 				checkouts.Add(1)
 			case worker.Queried:

@@ -287,7 +287,7 @@ func (w *demoWorker) run(ctx context.Context) error {
 		PollMin: 5 * time.Millisecond, PollMax: 100 * time.Millisecond, Logger: newLogger(w.app),
 		// The demo counts the completions that the database granted, not only the final states.
 		Observe: func(e worker.Observation) {
-			if e.Kind != worker.Recorded || e.Err != nil || e.State != dbq.StateCompleted {
+			if e.Type != worker.Recorded || e.Err != nil || e.State != dbq.StateCompleted {
 				return
 			}
 			if err := w.say("%s %s %d", demoCompleted, e.Task.ID, e.Task.Fence); err != nil {

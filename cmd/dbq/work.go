@@ -220,7 +220,7 @@ func (w *work) runWorker(ctx context.Context, c *dbq.Client) error {
 		switch {
 		case e.Command == dbq.CommandStop:
 			stopped.Store(true)
-		case e.Kind != worker.CheckedOut:
+		case e.Type != worker.CheckedOut:
 		case !errors.Is(e.Err, dbq.ErrDenied):
 			denied.Store(0)
 		case denied.Add(1) == deniedMost:

@@ -106,7 +106,7 @@ func endByNumber(task dbq.Task) dbq.Outcome {
 // countLost returns an observer that counts lost leases.
 func countLost(n *atomic.Int64) func(worker.Observation) {
 	return func(e worker.Observation) {
-		if e.Kind == worker.LeaseLost {
+		if e.Type == worker.LeaseLost {
 			n.Add(1)
 		}
 	}

@@ -29,7 +29,7 @@ func (t *test) idleWorkers(qs ...*dbq.Queue) *idleWorkers {
 				return nil
 			}),
 			Observe: func(e worker.Observation) {
-				switch e.Kind {
+				switch e.Type {
 				case worker.CheckedOut:
 					h.checkouts.Add(1)
 				case worker.Queried:

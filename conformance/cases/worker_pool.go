@@ -70,7 +70,7 @@ func (t *test) inTransactions(c *dbq.Client, n int, lease time.Duration, takes f
 	e := effects{q, table, "worker"}
 	w := worker.Worker{Queue: q, Concurrency: n, Lease: lease, UntilEmpty: true, Logger: quietLog,
 		Observe: func(ev worker.Observation) {
-			if ev.Kind == worker.LeaseLost {
+			if ev.Type == worker.LeaseLost {
 				t.Errorf("the lease of task %s is lost", ev.Task.ID)
 			}
 		},

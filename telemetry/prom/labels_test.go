@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,8 +47,8 @@ func TestRefusedNamesAreOneLabel(t *testing.T) {
 		if _, err := db.Queue(name).Enqueue(t.Context(), dbq.NewTask{}); !errors.Is(err, dbq.ErrQueueName) {
 			t.Errorf("enqueue to %q: %v", name, err)
 		}
-		m.Work(worker.Observation{Kind: worker.CheckedOut, Queue: name, Err: dbq.ErrQueueName})
-		m.Work(worker.Observation{Kind: worker.Ended, Queue: "q", Task: dbq.Task{Kind: name}, Outcome: "complete"})
+		m.Work(worker.Observation{Type: worker.CheckedOut, Queue: name, Err: dbq.ErrQueueName})
+		m.Work(worker.Observation{Type: worker.Ended, Queue: "q", Task: dbq.Task{Kind: name}, Event: state.Complete})
 	}
 	for i := range 2000 {
 		if _, err := db.Queue(fmt.Sprintf("bad\x01%d", i)).Checkout(t.Context(), 1, 1e9); !errors.Is(err, dbq.ErrQueueName) {
@@ -76,7 +77,7 @@ func TestSeriesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := dbq.Task{Kind: fmt.Sprintf("k%d", i)}
-		m.Work(worker.Observation{Kind: worker.Ended, Queue: "q00", Task: task, Outcome: "complete"})
+		m.Work(worker.Observation{Type: worker.Ended, Queue: "q00", Task: task, Event: state.Complete})
 	}
 	_, queues := series(t, registry, "queue")
 	_, kinds := series(t, registry, "kind")

@@ -96,7 +96,7 @@ func (m *Metrics) Call(e dbq.Call) {
 // Work counts an event of a worker. Set worker.Worker.Observe to it.
 func (m *Metrics) Work(e worker.Observation) {
 	queue := m.queueLabel(e.Queue)
-	switch e.Kind {
+	switch e.Type {
 	case worker.CheckedOut:
 		result := "tasks"
 		if e.N == 0 {
@@ -109,7 +109,7 @@ func (m *Metrics) Work(e worker.Observation) {
 		m.waited.WithLabelValues(queue).Observe(e.Duration.Seconds())
 	case worker.Ended:
 		queue, kind := m.kindLabels(e.Queue, e.Task.Kind)
-		m.outcomes.WithLabelValues(queue, kind, e.Outcome).Inc()
+		m.outcomes.WithLabelValues(queue, kind, string(e.Event)).Inc()
 		m.handled.WithLabelValues(queue, kind).Observe(e.Duration.Seconds())
 	case worker.Recorded:
 		state := e.State.String()

@@ -52,8 +52,8 @@ func worked(t *testing.T) *prometheus.Registry {
 	if err := admin.New(db.Client).PauseQueue(t.Context(), "paused"); err != nil {
 		t.Fatal(err)
 	}
-	m.Work(worker.Observation{Kind: worker.LeaseLost, Queue: "q"})
-	m.Work(worker.Observation{Kind: worker.Stuck, Queue: "q"})
+	m.Work(worker.Observation{Type: worker.LeaseLost, Queue: "q"})
+	m.Work(worker.Observation{Type: worker.Stuck, Queue: "q"})
 	return registry
 }
 
