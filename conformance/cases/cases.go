@@ -2,7 +2,7 @@
 //
 // A group's cases are in the files that begin with its name, and begin with the list of their laws. What they are made
 // of: run.go is one run of a case, steps.go the usual steps, child.go and processes.go are worker processes, cluster.go
-// kills nodes. Package history judges what many workers were told, and package proxy breaks their connections.
+// kills nodes. Package transcript judges the answers that many workers got, and package proxy breaks their connections.
 package cases
 
 import (

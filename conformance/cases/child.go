@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -26,22 +26,22 @@ const processLimit = Timeout
 
 // A childSpec is the orders for one worker process.
 type childSpec struct {
-	DSN      string
-	Prefix   string
-	Strategy dialect.Strategy
-	Name     string
-	Queue    string
-	Do       string // one of the keys of childWork
-	Batch    []int
-	Lease    time.Duration
-	Pause    time.Duration // work on each batch, at most; of "work", on each task
-	Table    string        // of "work": where effects are written
-	Seed     uint64
-	History  string // a file, made by the child
+	DSN        string
+	Prefix     string
+	Strategy   dialect.Strategy
+	Name       string
+	Queue      string
+	Do         string // one of the keys of childWork
+	Batch      []int
+	Lease      time.Duration
+	Pause      time.Duration // work on each batch, at most; of "work", on each task
+	Table      string        // of "work": where effects are written
+	Seed       uint64
+	Transcript string // a file, made by the child
 }
 
 // childWork maps the kinds of worker processes to what they do until their standard input ends.
-var childWork = map[string]func(ctx context.Context, w *history.Caller, s childSpec) error{
+var childWork = map[string]func(ctx context.Context, w *transcript.Caller, s childSpec) error{
 	"drain":          childDrain,
 	"crash":          childCrash,
 	"work":           childWorker,
@@ -81,7 +81,7 @@ func runChild(text string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop(errStopped)
 	}()
-	file, err := os.OpenFile(s.History, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(s.Transcript, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func runChild(text string) error {
 		return err
 	}
 	defer c.Close()
-	err = work(ctx, history.NewWallClockRecorder(file).Caller(s.Name, c.Queue(s.Queue)), s)
+	err = work(ctx, transcript.NewWallClockRecorder(file).Caller(s.Name, c.Queue(s.Queue)), s)
 	fmt.Println(c.Stats().Conflicts) // for process.stop
 	return err
 }
@@ -103,7 +103,7 @@ func runChild(text string) error {
 var errStopped = fmt.Errorf("told to stop")
 
 // childDrain completes every task it can get. It finishes what it holds before it stops: its calls do not end with ctx.
-func childDrain(ctx context.Context, w *history.Caller, s childSpec) error {
+func childDrain(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	calls := context.WithoutCancel(ctx)
 	for context.Cause(ctx) != errStopped {
@@ -135,7 +135,7 @@ func childDrain(ctx context.Context, w *history.Caller, s childSpec) error {
 }
 
 // childCrash takes one task and kills its own process, as a task does that runs out of memory.
-func childCrash(ctx context.Context, w *history.Caller, s childSpec) error {
+func childCrash(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	for {
 		tasks, err := w.Checkout(ctx, 1, s.Lease)
 		if err != nil {
@@ -163,7 +163,7 @@ func killSelf() error {
 }
 
 // childWorker runs a worker until its standard input ends or SIGTERM arrives.
-func childWorker(ctx context.Context, w *history.Caller, s childSpec) error {
+func childWorker(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	e := effects{w.Queue, s.Table, s.Name}

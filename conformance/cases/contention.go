@@ -9,12 +9,12 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/google/uuid"
 )
 
 // contentionCases are the promises under many workers. Each case records who held what under which fence, and checks
-// that history instead of counts: see package history.
+// that transcript instead of counts: see package transcript.
 func contentionCases() []Case {
 	return inGroup("Contention",
 		Case{Name: "NoDoubleDelivery", Alone: true, run: noDoubleDelivery,
@@ -98,11 +98,11 @@ func (t *test) twoClients() []*dbq.Client {
 	return []*dbq.Client{t.openDSN(t.nodeDSN(0)), t.openDSN(t.nodeDSN(1))}
 }
 
-// checkHistory records a failure for each violation that the history shows, and for each attempt that is not known of a
-// task. It returns the tasks in the end.
-func (t *test) checkHistory(c *dbq.Client, records []history.Record) []dbq.Task {
+// checkTranscript reports each violation that the transcript shows, and each attempt of a task that is not known. It
+// returns the tasks that exist at the end.
+func (t *test) checkTranscript(c *dbq.Client, records []transcript.Record) []dbq.Task {
 	end := t.list(c, admin.Filter{})
-	for _, fault := range (history.History{Records: records, Tasks: end}).Violations() {
+	for _, fault := range (transcript.Transcript{Records: records, Tasks: end}).Violations() {
 		t.Errorf("%s", fault)
 	}
 	for _, task := range end {
@@ -123,7 +123,7 @@ func (t *test) wantAll(tasks []dbq.Task, want dbq.State) {
 }
 
 func noDoubleDelivery(t *test) {
-	clients, rec := t.twoClients(), history.NewRecorder()
+	clients, rec := t.twoClients(), transcript.NewRecorder()
 	const workers, producers = 8, 2
 	each := t.load(800)
 	rng := t.rngs(workers + producers)
@@ -141,11 +141,11 @@ func noDoubleDelivery(t *test) {
 			t.Errorf("%s: %v", w.Name, err)
 		}
 	})
-	t.wantAll(t.checkHistory(clients[0], rec.Records()), dbq.StateCompleted)
+	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
 func noLostTask(t *test) {
-	clients, rec := t.twoClients(), history.NewRecorder()
+	clients, rec := t.twoClients(), transcript.NewRecorder()
 	const workers = 6
 	rng := t.rngs(workers + 1)
 	var s backlog
@@ -157,11 +157,11 @@ func noLostTask(t *test) {
 			t.Errorf("%s: %v", w.Name, err)
 		}
 	})
-	t.wantAll(t.checkHistory(clients[0], rec.Records()), dbq.StateCompleted)
+	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
 func enqueueWhileCheckout(t *test) {
-	clients, rec := t.twoClients(), history.NewRecorder()
+	clients, rec := t.twoClients(), transcript.NewRecorder()
 	const workers = 6
 	each := t.load(25)
 	t.concurrently(workers, func(ctx context.Context, i int) {
@@ -187,7 +187,7 @@ func enqueueWhileCheckout(t *test) {
 			}
 		}
 	})
-	t.wantAll(t.checkHistory(clients[0], rec.Records()), dbq.StateCompleted)
+	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
 func duplicateEnqueueRace(t *test) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 )
@@ -42,7 +42,7 @@ func (s *backlog) lost(left int64) bool {
 const emptyCheckouts = 50
 
 // drain checks out and settles until the backlog is empty or ctx ends.
-func (t *test) drain(ctx context.Context, w *history.Caller, h behavior, rng *rand.Rand, s *backlog) error {
+func (t *test) drain(ctx context.Context, w *transcript.Caller, h behavior, rng *rand.Rand, s *backlog) error {
 	for none := 0; !s.empty(); {
 		tasks, err := w.Checkout(ctx, h.batch[rng.IntN(len(h.batch))], h.lease)
 		if err != nil {
@@ -75,7 +75,7 @@ func (t *test) drain(ctx context.Context, w *history.Caller, h behavior, rng *ra
 }
 
 // settleAll ends the attempts, some in one call and some one by one.
-func settleAll(ctx context.Context, w *history.Caller, h behavior, rng *rand.Rand, tasks []dbq.Task,
+func settleAll(ctx context.Context, w *transcript.Caller, h behavior, rng *rand.Rand, tasks []dbq.Task,
 	s *backlog) error {
 	var batch, removals []dbq.Settlement
 	for _, task := range tasks {
@@ -105,7 +105,7 @@ func settleAll(ctx context.Context, w *history.Caller, h behavior, rng *rand.Ran
 }
 
 // settleCounted settles, and counts the tasks that ended.
-func settleCounted(ctx context.Context, w *history.Caller, remove bool, s *backlog, ss ...dbq.Settlement) error {
+func settleCounted(ctx context.Context, w *transcript.Caller, remove bool, s *backlog, ss ...dbq.Settlement) error {
 	if len(ss) == 0 {
 		return nil
 	}
@@ -127,7 +127,7 @@ func settleCounted(ctx context.Context, w *history.Caller, remove bool, s *backl
 func sleep(ctx context.Context, d time.Duration) error { return store.Sleep(ctx, d) }
 
 // produce enqueues n tasks in batches of random sizes and priorities.
-func (t *test) produce(ctx context.Context, w *history.Caller, n int, rng *rand.Rand, s *backlog) {
+func (t *test) produce(ctx context.Context, w *transcript.Caller, n int, rng *rand.Rand, s *backlog) {
 	for n > 0 {
 		ts := make([]dbq.NewTask, min(n, 1+rng.IntN(100)))
 		for i := range ts {

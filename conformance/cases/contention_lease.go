@@ -9,15 +9,15 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/state"
 )
 
 // raceAtExpiry gives slow workers all tasks with a short lease. They call late for each task around the moment at which
 // its lease expires, while a second client takes over whatever it can get and completes it. This is repeated, since
 // only some calls come close to that moment.
-func (t *test) raceAtExpiry(late func(ctx context.Context, w *history.Caller, task dbq.Task) error) {
-	clients, rec := t.twoClients(), history.NewRecorder()
+func (t *test) raceAtExpiry(late func(ctx context.Context, w *transcript.Caller, task dbq.Task) error) {
+	clients, rec := t.twoClients(), transcript.NewRecorder()
 	const rounds, slow, rivals, each = 4, 4, 2, 8
 	const lease = 150 * time.Millisecond
 	q := clients[0].Queue("raced")
@@ -53,8 +53,8 @@ func (t *test) raceAtExpiry(late func(ctx context.Context, w *history.Caller, ta
 			}
 		})
 	}
-	t.wantAll(t.checkHistory(clients[0], rec.Records()), dbq.StateCompleted)
-	count := map[history.Answer]int{}
+	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
+	count := map[transcript.Answer]int{}
 	for _, r := range rec.Records() {
 		if strings.HasPrefix(r.Worker, "slow") && r.Event != state.Checkout {
 			count[r.Answer]++
@@ -64,7 +64,7 @@ func (t *test) raceAtExpiry(late func(ctx context.Context, w *history.Caller, ta
 }
 
 // takeOverUntil takes over and completes what it can until stop returns true and nothing is leased.
-func (t *test) takeOverUntil(ctx context.Context, w *history.Caller, stop func() bool) {
+func (t *test) takeOverUntil(ctx context.Context, w *transcript.Caller, stop func() bool) {
 	for {
 		ending := stop()
 		tasks, err := w.Checkout(ctx, 5, time.Minute)
@@ -105,14 +105,14 @@ func (t *test) idle(ctx context.Context, c *dbq.Client) bool {
 }
 
 func expiryWhileComplete(t *test) {
-	t.raceAtExpiry(func(ctx context.Context, w *history.Caller, task dbq.Task) error {
-		_, err := w.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil))) // too late or not: the history is judged
+	t.raceAtExpiry(func(ctx context.Context, w *transcript.Caller, task dbq.Task) error {
+		_, err := w.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil))) // the transcript is judged
 		return err
 	})
 }
 
 func extendWhileExpiring(t *test) {
-	t.raceAtExpiry(func(ctx context.Context, w *history.Caller, task dbq.Task) error {
+	t.raceAtExpiry(func(ctx context.Context, w *transcript.Caller, task dbq.Task) error {
 		renewed, _, err := w.Extend(ctx, []dbq.Lease{task.Lease}, time.Minute)
 		if err != nil || len(renewed) == 0 {
 			return err
@@ -126,7 +126,7 @@ func extendWhileExpiring(t *test) {
 }
 
 func noStarvation(t *test) {
-	c, rec := t.open(), history.NewRecorder()
+	c, rec := t.open(), transcript.NewRecorder()
 	w := rec.Caller("worker", c.Queue("mixed"))
 	n := t.load(100)
 	// The task of the last priority is due the longest. What is due next week at a better priority must neither stand in
@@ -157,11 +157,11 @@ func noStarvation(t *test) {
 	}
 	t.wantNone("only tasks of next week are left", w.Queue)
 	t.wantState(c, low, dbq.StateCompleted)
-	t.checkHistory(c, rec.Records())
+	t.checkTranscript(c, rec.Records())
 }
 
 func expiredUnderBacklog(t *test) {
-	c, rec := t.open(), history.NewRecorder()
+	c, rec := t.open(), transcript.NewRecorder()
 	w := rec.Caller("worker", c.Queue("busy"))
 	abandoned, err := w.Enqueue(t.ctx, []dbq.NewTask{{Priority: dbq.MaxPriority}})
 	t.must(err)
@@ -195,11 +195,11 @@ func expiredUnderBacklog(t *test) {
 		}
 		t.must(sleep(t.ctx, 10*time.Millisecond))
 	}
-	t.checkHistory(c, rec.Records())
+	t.checkTranscript(c, rec.Records())
 }
 
 func manyQueues(t *test) {
-	clients, rec := t.twoClients(), history.NewRecorder()
+	clients, rec := t.twoClients(), transcript.NewRecorder()
 	const workers, queues, perQueue = 4, 20, 6
 	name := func(i int) string { return fmt.Sprintf("queue %02d", i) }
 	var left [queues]backlog
@@ -233,5 +233,5 @@ func manyQueues(t *test) {
 			}
 		}
 	})
-	t.wantAll(t.checkHistory(clients[0], rec.Records()), dbq.StateCompleted)
+	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }

@@ -10,13 +10,13 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
 func operatorsWhileWorking(t *test) {
-	clients, rec := t.twoClients(), history.NewRecorder()
+	clients, rec := t.twoClients(), transcript.NewRecorder()
 	const workers, operators = 4, 2
 	n := t.load(150)
 	rng := t.rngs(workers + operators + 1)
@@ -43,11 +43,11 @@ func operatorsWhileWorking(t *test) {
 		}
 	})
 	t.completeRest(producer)
-	t.wantAll(t.checkHistory(clients[0], rec.Records()), dbq.StateCompleted)
+	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
 // operateAtRandom performs a random event on a random task, rarely on many.
-func operateAtRandom(ctx context.Context, w *history.Caller, rng *rand.Rand, ids []uuid.UUID) error {
+func operateAtRandom(ctx context.Context, w *transcript.Caller, rng *rand.Rand, ids []uuid.UUID) error {
 	events := state.ByOperator()
 	e := events[rng.IntN(len(events))].Event
 	if rng.IntN(100) == 0 {
@@ -65,7 +65,7 @@ func operateAtRandom(ctx context.Context, w *history.Caller, rng *rand.Rand, ids
 }
 
 // workUntil takes a few tasks at a time and ends them in every way, until the operators have stopped.
-func workUntil(ctx context.Context, w *history.Caller, rng *rand.Rand, stop *atomic.Bool) error {
+func workUntil(ctx context.Context, w *transcript.Caller, rng *rand.Rand, stop *atomic.Bool) error {
 	for !stop.Load() {
 		tasks, err := w.Checkout(ctx, 1+rng.IntN(5), 150*time.Millisecond)
 		if err != nil {
@@ -99,7 +99,7 @@ func workUntil(ctx context.Context, w *history.Caller, rng *rand.Rand, stop *ato
 }
 
 // completeRest reenqueues and completes every task that is left.
-func (t *test) completeRest(w *history.Caller) {
+func (t *test) completeRest(w *transcript.Caller) {
 	t.eventually("everything is completed", func() bool {
 		for _, f := range []admin.Filter{{States: []dbq.State{dbq.StateError}, Limit: 1000},
 			{States: []dbq.State{dbq.StatePoison}, Limit: 1000}} {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/google/uuid"
 )
 
@@ -36,7 +36,7 @@ func workThroughKills(t *test) {
 		ps = append(ps, t.start(childSpec{Do: "persist", Name: fmt.Sprintf("process %d", i), Queue: "through",
 			Batch: []int{1, 5, 20}, Lease: 4 * time.Second, Pause: 20 * time.Millisecond}))
 	}
-	rec := history.NewWallClockRecorder(nil)
+	rec := transcript.NewWallClockRecorder(nil)
 	producers := make([]*producer, len(cl.Nodes))
 	rng := t.rngs(len(producers))
 	var stopped atomic.Bool
@@ -63,7 +63,7 @@ func workThroughKills(t *test) {
 		p.stop()
 		records = append(records, p.records()...)
 	}
-	end := t.checkHistory(c, records)
+	end := t.checkTranscript(c, records)
 	t.wantAll(end, dbq.StateCompleted)
 	t.wantAcknowledged(producers, end)
 	count := map[string]int{}
@@ -93,7 +93,7 @@ func (t *test) wantAcknowledged(producers []*producer, end []dbq.Task) {
 // A producer enqueues until it is stopped, whatever happens to the nodes.
 type producer struct {
 	t     *test
-	w     *history.Caller
+	w     *transcript.Caller
 	rng   *rand.Rand
 	known []uuid.UUID // of tasks that must be there
 
@@ -149,7 +149,7 @@ func (f *producer) enqueue(ctx context.Context, ts []dbq.NewTask) {
 }
 
 // childPersist completes every task it can get, whatever happens to the nodes, until it is told to stop.
-func childPersist(ctx context.Context, w *history.Caller, s childSpec) error {
+func childPersist(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	for context.Cause(ctx) != errStopped {
 		tasks, err := w.Checkout(ctx, s.Batch[rng.IntN(len(s.Batch))], s.Lease)
@@ -174,7 +174,7 @@ func childPersist(ctx context.Context, w *history.Caller, s childSpec) error {
 
 // completeUntilAnswered repeats the completion of tasks until there is an answer. If the answer is that a lease is
 // lost, the task's fence and state must explain it.
-func completeUntilAnswered(ctx context.Context, w *history.Caller, tasks []dbq.Task) error {
+func completeUntilAnswered(ctx context.Context, w *transcript.Caller, tasks []dbq.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	ss := make([]dbq.Settlement, len(tasks))
@@ -205,7 +205,7 @@ func completeUntilAnswered(ctx context.Context, w *history.Caller, tasks []dbq.T
 
 // explainLost checks why a completion reported that its lease is lost. maybe says that an earlier try may have
 // happened.
-func explainLost(ctx context.Context, w *history.Caller, l dbq.Lease, maybe bool) error {
+func explainLost(ctx context.Context, w *transcript.Caller, l dbq.Lease, maybe bool) error {
 	for {
 		task, err := w.Queue.Client().Get(ctx, l.Task)
 		switch {

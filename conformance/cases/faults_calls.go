@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -300,7 +300,7 @@ func movedState(from, to dbq.State) func(in []dbq.Task, s *faultRun) (bool, stri
 }
 
 func callSettle(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-	out, err := history.SettleUnlocked(ctx, q, []dbq.Settlement{
+	out, err := transcript.SettleUnlocked(ctx, q, []dbq.Settlement{
 		settlement(s.tasks[0].Lease, dbq.Completed(nil)), settlement(s.tasks[1].Lease, dbq.Deleted()),
 		settlement(s.tasks[2].Lease, dbq.Parked(nil))})
 	for _, o := range out {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
@@ -124,7 +124,7 @@ func lapseStarted(t *test) {
 const crashingKind = "killer"
 
 // childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
-func childCrashingTasks(ctx context.Context, w *history.Caller, s childSpec) error {
+func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
 		PollMax: 100 * time.Millisecond, Grace: patience,
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {

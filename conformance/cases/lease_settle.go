@@ -7,7 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -241,7 +241,7 @@ func completeAll(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []dbq.
 	for i, l := range ls {
 		ss[i] = settlement(l, dbq.Completed(nil))
 	}
-	out, err := history.SettleUnlocked(ctx, q, ss)
+	out, err := transcript.SettleUnlocked(ctx, q, ss)
 	for i, o := range out {
 		if o.Err != nil {
 			lost = append(lost, ls[i])

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -39,7 +39,7 @@ func (t *test) start(s childSpec) *process {
 	}
 	s.DSN, s.Prefix, s.Strategy, s.Seed = t.nodeDSN(t.started), t.Prefix, t.Strategy, t.rand.Uint64()
 	t.started++
-	s.History = filepath.Join(t.Dir, "history-"+uuid.NewString())
+	s.Transcript = filepath.Join(t.Dir, "transcript-"+uuid.NewString())
 	orders, err := json.Marshal(s)
 	t.must(err)
 	self, err := os.Executable()
@@ -102,14 +102,14 @@ func (p *process) gone() bool {
 }
 
 // records reads what the process has recorded so far.
-func (p *process) records() []history.Record {
-	file, err := os.Open(p.spec.History)
+func (p *process) records() []transcript.Record {
+	file, err := os.Open(p.spec.Transcript)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	p.t.must(err)
 	defer file.Close()
-	records, err := history.Read(file)
+	records, err := transcript.Read(file)
 	p.t.must(err)
 	return records
 }
@@ -150,7 +150,7 @@ func (t *test) awaitIdle(c *dbq.Client, ps []*process) {
 }
 
 func severalProcesses(t *test) {
-	c, rec := t.open(), history.NewWallClockRecorder(nil)
+	c, rec := t.open(), transcript.NewWallClockRecorder(nil)
 	var ps []*process
 	for i := range 3 {
 		ps = append(ps, t.start(childSpec{Do: "drain", Name: fmt.Sprintf("process %d", i), Queue: "shared",
@@ -164,11 +164,11 @@ func severalProcesses(t *test) {
 		p.stop()
 		records = append(records, p.records()...)
 	}
-	t.wantAll(t.checkHistory(c, records), dbq.StateCompleted)
+	t.wantAll(t.checkTranscript(c, records), dbq.StateCompleted)
 }
 
 func killedProcess(t *test) {
-	c, rec := t.open(), history.NewWallClockRecorder(nil)
+	c, rec := t.open(), transcript.NewWallClockRecorder(nil)
 	const lease = time.Second
 	producer := rec.Caller("producer", c.Queue("shared"))
 	t.produce(t.ctx, producer, t.load(60), t.rngs(1)[0], &backlog{})
@@ -191,30 +191,30 @@ func killedProcess(t *test) {
 	taken := 0
 	successorRecords := successor.records()
 	for _, r := range successorRecords {
-		if r.Event == state.Checkout && r.Answer == history.Happened && r.Attempt > 1 {
+		if r.Event == state.Checkout && r.Answer == transcript.Happened && r.Attempt > 1 {
 			taken++
 		}
 	}
 	if taken < held {
 		t.Errorf("the killed process held %d tasks, and %d were handed out as a second attempt", held, taken)
 	}
-	t.wantAll(t.checkHistory(c, append(append(rec.Records(), killed.records()...), successorRecords...)),
+	t.wantAll(t.checkTranscript(c, append(append(rec.Records(), killed.records()...), successorRecords...)),
 		dbq.StateCompleted)
 }
 
 // heldAndSettled counts the tasks that a process has taken and not begun to settle, and those it has settled.
-func heldAndSettled(rs []history.Record) (held, settled int) {
+func heldAndSettled(rs []transcript.Record) (held, settled int) {
 	begun := map[uuid.UUID]bool{}
 	for _, r := range rs {
 		if r.Event == state.Complete {
 			begun[r.Task] = true
-			if r.Answer == history.Happened {
+			if r.Answer == transcript.Happened {
 				settled++
 			}
 		}
 	}
 	for _, r := range rs {
-		if r.Event == state.Checkout && r.Answer == history.Happened && !begun[r.Task] {
+		if r.Event == state.Checkout && r.Answer == transcript.Happened && !begun[r.Task] {
 			held++
 		}
 	}
@@ -222,7 +222,7 @@ func heldAndSettled(rs []history.Record) (held, settled int) {
 }
 
 func crashingTaskEndsInPoison(t *test) {
-	c, rec := t.open(), history.NewWallClockRecorder(nil)
+	c, rec := t.open(), transcript.NewWallClockRecorder(nil)
 	const attempts = 3
 	w := rec.Caller("producer", c.Queue("crashing"))
 	added, err := w.Enqueue(t.ctx, []dbq.NewTask{{MaxAttempts: attempts}})
@@ -246,5 +246,5 @@ func crashingTaskEndsInPoison(t *test) {
 	if task.Attempt != attempts {
 		t.Errorf("the task has %d attempts, want %d", task.Attempt, attempts)
 	}
-	t.checkHistory(c, records)
+	t.checkTranscript(c, records)
 }

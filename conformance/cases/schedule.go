@@ -9,7 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/history"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -151,6 +151,6 @@ func scheduleEachTimeOnce(t *test) {
 }
 
 // childSchedules fires schedules.
-func childSchedules(ctx context.Context, w *history.Caller, _ childSpec) error {
+func childSchedules(ctx context.Context, w *transcript.Caller, _ childSpec) error {
 	return schedule.New(w.Queue.Client()).Run(ctx)
 }

@@ -1,4 +1,4 @@
-package history
+package transcript
 
 import (
 	"slices"
@@ -7,55 +7,55 @@ import (
 )
 
 // checkThere checks that an acknowledged task is there unless it was removed, and that no other task is.
-func (h *taskHistory) checkThere() {
+func (s *taskCalls) checkThere() {
 	has := func(rs []Record, want func(Record) bool) bool { return slices.ContainsFunc(rs, want) }
 	did := func(r Record) bool { return r.Answer == Happened }
 	may := func(r Record) bool { return r.Answer == Happened || r.Answer == Maybe }
 	removal := func(r Record) bool { return r.Remove || r.Event == state.Purge }
-	calls := slices.Concat(h.settles, h.operators)
+	calls := slices.Concat(s.settles, s.operators)
 	removed := has(calls, func(r Record) bool { return removal(r) && did(r) })
-	mayBeGone := has(calls, func(r Record) bool { return removal(r) && may(r) }) || h.mayHaveBeen(state.Purge, 1<<63-1)
+	mayBeGone := has(calls, func(r Record) bool { return removal(r) && may(r) }) || s.mayHaveBeen(state.Purge, 1<<63-1)
 	switch {
-	case h.end == nil && has(h.enqueues, did) && !mayBeGone:
-		h.violated("was enqueued and acknowledged, and is lost")
-	case h.end != nil && removed:
-		h.violated("was removed, and is still there in state %v", h.end.State)
-	case h.end != nil && !has(h.enqueues, may):
-		h.violated("is there in state %v, though it was never enqueued", h.end.State)
+	case s.end == nil && has(s.enqueues, did) && !mayBeGone:
+		s.violated("was enqueued and acknowledged, and is lost")
+	case s.end != nil && removed:
+		s.violated("was removed, and is still there in state %v", s.end.State)
+	case s.end != nil && !has(s.enqueues, may):
+		s.violated("is there in state %v, though it was never enqueued", s.end.State)
 	}
 }
 
 // checkState checks that the task is in the state in which the last lease left it. Operators' calls may have come
 // before or after it, so a task that one of them touched is only checked for being completed.
-func (h *taskHistory) checkState() {
+func (s *taskCalls) checkState() {
 	done, mayBeDone := false, false
-	for _, r := range h.settles {
+	for _, r := range s.settles {
 		if r.Event == state.Complete {
 			done = done || r.Answer == Happened
 			mayBeDone = mayBeDone || r.Answer == Happened || r.Answer == Maybe
 		}
 	}
-	end := h.end.State
+	end := s.end.State
 	if done && end != state.Completed {
-		h.violated("was completed, and is %v in the end", end)
+		s.violated("was completed, and is %v in the end", end)
 		return
 	}
 	if end == state.Completed && !mayBeDone {
-		h.violated("is COMPLETED in the end, though it was never completed")
+		s.violated("is COMPLETED in the end, though it was never completed")
 	}
-	if len(h.operators) > 0 || len(h.anyTask) > 0 {
+	if len(s.operators) > 0 || len(s.anyTask) > 0 {
 		return
 	}
-	if len(h.checkouts) == 0 {
+	if len(s.checkouts) == 0 {
 		if end != state.Created {
-			h.violated("is %v in the end, though it was never taken", end)
+			s.violated("is %v in the end, though it was never taken", end)
 		}
 		return
 	}
-	last := h.checkouts[len(h.checkouts)-1]
+	last := s.checkouts[len(s.checkouts)-1]
 	want := []state.State{state.Processing}
-	spent := h.end.Attempt >= h.end.MaxAttempts
-	for _, r := range h.settles {
+	spent := s.end.Attempt >= s.end.MaxAttempts
+	for _, r := range s.settles {
 		if r.Fence != last.Fence || r.Answer == Lost {
 			continue
 		}
@@ -69,18 +69,18 @@ func (h *taskHistory) checkState() {
 		want = append(want, state.Poison)
 	}
 	if !slices.Contains(want, end) {
-		h.violated("is %v in the end, want one of %v: it was last held by %s under fence %d", end, want, last.Worker,
+		s.violated("is %v in the end, want one of %v: it was last held by %s under fence %d", end, want, last.Worker,
 			last.Fence)
 	}
 }
 
 // checkAttempts checks that the attempts in the end are the checkouts, less the releases, since the last reenqueue.
-func (h *taskHistory) checkAttempts() {
-	if n := len(h.checkouts); n > 0 && h.end.Fence < h.checkouts[n-1].Fence {
-		h.violated("has fence %d in the end, though it was handed out under fence %d", h.end.Fence, h.checkouts[n-1].Fence)
+func (s *taskCalls) checkAttempts() {
+	if n := len(s.checkouts); n > 0 && s.end.Fence < s.checkouts[n-1].Fence {
+		s.violated("has fence %d in the end, though it was handed out under fence %d", s.end.Fence, s.checkouts[n-1].Fence)
 	}
-	least, most := len(h.checkouts), len(h.checkouts)
-	for _, r := range h.settles {
+	least, most := len(s.checkouts), len(s.checkouts)
+	for _, r := range s.settles {
 		if r.Event != state.Release || r.Answer == Lost {
 			continue
 		}
@@ -89,41 +89,41 @@ func (h *taskHistory) checkAttempts() {
 			most--
 		}
 	}
-	for _, r := range h.anyTask {
+	for _, r := range s.anyTask {
 		if r.Event == state.Checkout {
 			most++
 		}
 	}
-	if h.resets() {
+	if s.resets() {
 		least = 0
 	}
-	if a := h.end.Attempt; a < least || a > most {
-		h.violated("counts %d attempts in the end, want %d to %d for %d checkouts", a, least, most, len(h.checkouts))
+	if a := s.end.Attempt; a < least || a > most {
+		s.violated("counts %d attempts in the end, want %d to %d for %d checkouts", a, least, most, len(s.checkouts))
 	}
-	for _, c := range h.checkouts {
-		if c.Attempt > h.end.MaxAttempts {
-			h.violated("was handed out as attempt %d of at most %d", c.Attempt, h.end.MaxAttempts)
+	for _, c := range s.checkouts {
+		if c.Attempt > s.end.MaxAttempts {
+			s.violated("was handed out as attempt %d of at most %d", c.Attempt, s.end.MaxAttempts)
 		}
 	}
 }
 
 // resets reports whether an operator may have made the attempts start over.
-func (h *taskHistory) resets() bool {
+func (s *taskCalls) resets() bool {
 	reset := func(r Record) bool { return r.Event == state.Reenqueue && r.Answer != Lost }
-	return slices.ContainsFunc(h.operators, reset) || slices.ContainsFunc(h.anyTask, reset)
+	return slices.ContainsFunc(s.operators, reset) || slices.ContainsFunc(s.anyTask, reset)
 }
 
 // checkCount checks that each checkout reports one attempt more than the one before, or the same after a release.
-func (h *taskHistory) checkCount() {
-	if len(h.anyTask) > 0 || h.resets() {
+func (s *taskCalls) checkCount() {
+	if len(s.anyTask) > 0 || s.resets() {
 		return
 	}
-	for i, c := range h.checkouts {
+	for i, c := range s.checkouts {
 		least, most := 1, 1
 		if i > 0 {
-			before := h.checkouts[i-1]
+			before := s.checkouts[i-1]
 			least, most = before.Attempt+1, before.Attempt+1
-			for _, r := range h.settles {
+			for _, r := range s.settles {
 				if r.Fence == before.Fence && r.Event == state.Release && r.Answer != Lost {
 					least = before.Attempt
 					if r.Answer == Happened {
@@ -133,7 +133,7 @@ func (h *taskHistory) checkCount() {
 			}
 		}
 		if c.Attempt < least || c.Attempt > most {
-			h.violated("was handed out under fence %d as attempt %d, want %d to %d", c.Fence, c.Attempt, least, most)
+			s.violated("was handed out under fence %d as attempt %d, want %d to %d", c.Fence, c.Attempt, least, most)
 		}
 	}
 }

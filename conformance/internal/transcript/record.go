@@ -1,6 +1,6 @@
-// Package history records the calls that many workers make on queues, and checks afterwards whether what they were told
-// can be true: no task held twice at a time, none lost, none completed twice, and so on.
-package history
+// Package transcript records the calls that many workers make on queues, and checks afterwards whether the answers can
+// be true: no task held twice at a time, none lost, none completed twice, and so on.
+package transcript
 
 import (
 	"bufio"
@@ -137,7 +137,7 @@ func (r *Recorder) write(seqs []int) {
 		b.Write(append(line, '\n'))
 	}
 	if _, err := r.file.Write(b.Bytes()); err != nil {
-		panic(fmt.Errorf("writing the history: %w", err)) // an incomplete history would report violations that are none
+		panic(fmt.Errorf("writing the transcript: %w", err)) // an incomplete transcript would report violations that are none
 	}
 }
 
@@ -164,7 +164,7 @@ func Read(file io.Reader) ([]Record, error) {
 		}
 		var rec Record
 		if err := json.Unmarshal(line, &rec); err != nil {
-			return out, fmt.Errorf("line %d of a history: %w", len(out)+1, err)
+			return out, fmt.Errorf("line %d of a transcript: %w", len(out)+1, err)
 		}
 		if i, known := index[rec.Seq]; known {
 			out[i] = rec

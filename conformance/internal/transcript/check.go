@@ -1,4 +1,4 @@
-package history
+package transcript
 
 import (
 	"bytes"
@@ -11,17 +11,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// A History is the record of many callers, and the tasks that existed at the end.
-type History struct {
+// A Transcript has the records of many callers and the tasks that existed at the end.
+type Transcript struct {
 	Records []Record
 	Tasks   []dbq.Task
 }
 
-// maxViolations bounds the violations that one history reports.
+// maxViolations bounds the violations that one transcript reports.
 const maxViolations = 12
 
-// A taskHistory is the part of a history that is about one task. Calls that were refused are left out, except enqueues.
-type taskHistory struct {
+// A taskCalls is the part of a transcript that is about one task. Refused calls are left out, except enqueues.
+type taskCalls struct {
 	id        uuid.UUID
 	enqueues  []Record
 	checkouts []Record // by fence
@@ -34,18 +34,18 @@ type taskHistory struct {
 	violations []string
 }
 
-// Violations returns what in the history contradicts dbq's promises. It is a pure function. The times of calls are
+// Violations returns what in the transcript contradicts dbq's promises. It is a pure function. The times of calls are
 // bounds, so it may miss an overlap that was shorter than a call, but it never reports one that did not happen.
-func (h History) Violations() []string {
-	tasks := map[uuid.UUID]*taskHistory{}
-	get := func(id uuid.UUID) *taskHistory {
+func (t Transcript) Violations() []string {
+	tasks := map[uuid.UUID]*taskCalls{}
+	get := func(id uuid.UUID) *taskCalls {
 		if tasks[id] == nil {
-			tasks[id] = &taskHistory{id: id}
+			tasks[id] = &taskCalls{id: id}
 		}
 		return tasks[id]
 	}
 	var anyTask []Record
-	for _, r := range h.Records {
+	for _, r := range t.Records {
 		if r.Task == uuid.Nil {
 			if r.Answer != Refused && r.Answer != Lost {
 				anyTask = append(anyTask, r)
@@ -54,12 +54,12 @@ func (h History) Violations() []string {
 		}
 		get(r.Task).add(r)
 	}
-	for i := range h.Tasks {
-		s := get(h.Tasks[i].ID)
+	for i := range t.Tasks {
+		s := get(t.Tasks[i].ID)
 		if s.end != nil {
 			s.violated("is there twice in the end")
 		}
-		s.end = &h.Tasks[i]
+		s.end = &t.Tasks[i]
 	}
 	ids := make([]uuid.UUID, 0, len(tasks))
 	for id := range tasks {
@@ -80,51 +80,51 @@ func (h History) Violations() []string {
 }
 
 // add sorts a record in.
-func (h *taskHistory) add(r Record) {
+func (s *taskCalls) add(r Record) {
 	switch {
 	case r.Event == state.Enqueue:
-		h.enqueues = append(h.enqueues, r)
+		s.enqueues = append(s.enqueues, r)
 	case r.Answer == Refused:
 	case r.Event == state.Checkout:
-		h.checkouts = append(h.checkouts, r)
+		s.checkouts = append(s.checkouts, r)
 	case r.Event == state.Extend:
-		h.extends = append(h.extends, r)
+		s.extends = append(s.extends, r)
 	case r.Fence != 0: // a holder's call carries its fence, an operator's has none
-		h.settles = append(h.settles, r)
+		s.settles = append(s.settles, r)
 	default:
-		h.operators = append(h.operators, r)
+		s.operators = append(s.operators, r)
 	}
 }
 
 // violated records a violation.
-func (h *taskHistory) violated(format string, args ...any) {
-	h.violations = append(h.violations, fmt.Sprintf("task %s ", h.id)+fmt.Sprintf(format, args...))
+func (s *taskCalls) violated(format string, args ...any) {
+	s.violations = append(s.violations, fmt.Sprintf("task %s ", s.id)+fmt.Sprintf(format, args...))
 }
 
-func (h *taskHistory) check() {
-	slices.SortStableFunc(h.checkouts, func(a, b Record) int { return cmp.Compare(a.Fence, b.Fence) })
-	h.checkFences()
-	h.checkOverlaps()
-	h.checkSettles()
-	h.checkLost()
-	h.checkAfterEnd()
-	h.checkThere()
-	if h.end != nil {
-		h.checkState()
-		h.checkAttempts()
+func (s *taskCalls) check() {
+	slices.SortStableFunc(s.checkouts, func(a, b Record) int { return cmp.Compare(a.Fence, b.Fence) })
+	s.checkFences()
+	s.checkOverlaps()
+	s.checkSettles()
+	s.checkLost()
+	s.checkAfterEnd()
+	s.checkThere()
+	if s.end != nil {
+		s.checkState()
+		s.checkAttempts()
 	}
-	h.checkCount()
+	s.checkCount()
 }
 
 // checkFences checks that fences are never given twice, and grow in the order of the checkouts.
-func (h *taskHistory) checkFences() {
+func (s *taskCalls) checkFences() {
 	var latest Record // of those with a lower fence, the one sent last
-	for i, c := range h.checkouts {
-		if i > 0 && c.Fence == h.checkouts[i-1].Fence {
-			h.violated("was handed out twice under fence %d: to %s and to %s", c.Fence, h.checkouts[i-1].Worker, c.Worker)
+	for i, c := range s.checkouts {
+		if i > 0 && c.Fence == s.checkouts[i-1].Fence {
+			s.violated("was handed out twice under fence %d: to %s and to %s", c.Fence, s.checkouts[i-1].Worker, c.Worker)
 		}
 		if i > 0 && c.Answered < latest.Sent {
-			h.violated("was handed out under fence %d before it was under the lower fence %d", c.Fence, latest.Fence)
+			s.violated("was handed out under fence %d before it was under the lower fence %d", c.Fence, latest.Fence)
 		}
 		if c.Sent > latest.Sent {
 			latest = c
@@ -140,12 +140,12 @@ type span struct {
 	start, end int64
 }
 
-func (h *taskHistory) spans() []span {
+func (s *taskCalls) spans() []span {
 	var out []span
-	for _, c := range h.checkouts {
-		stop := h.certainEnd(c)
+	for _, c := range s.checkouts {
+		stop := s.certainEnd(c)
 		cur := span{c.Fence, c.Worker, c.Answered, min(c.Until, stop)}
-		for _, e := range h.extends { // in the order in which they were sent
+		for _, e := range s.extends { // in the order in which they were sent
 			if e.Fence != c.Fence || e.Answer == Lost {
 				continue
 			}
@@ -163,15 +163,15 @@ func (h *taskHistory) spans() []span {
 }
 
 // certainEnd returns the first moment after a checkout at which a call was sent that may have ended the lease.
-func (h *taskHistory) certainEnd(c Record) int64 {
+func (s *taskCalls) certainEnd(c Record) int64 {
 	const never = int64(1<<63 - 1)
 	end := never
-	for _, r := range h.settles {
+	for _, r := range s.settles {
 		if r.Fence == c.Fence {
 			end = min(end, r.Sent)
 		}
 	}
-	for _, r := range slices.Concat(h.operators, h.anyTask) {
+	for _, r := range slices.Concat(s.operators, s.anyTask) {
 		if r.Event == state.Revoke && (r.Answered == 0 || r.Answered >= c.Sent) {
 			end = min(end, max(r.Sent, c.Answered))
 		}
@@ -180,13 +180,13 @@ func (h *taskHistory) certainEnd(c Record) int64 {
 }
 
 // checkOverlaps checks that no two leases were certainly held at the same time.
-func (h *taskHistory) checkOverlaps() {
-	spans := h.spans()
+func (s *taskCalls) checkOverlaps() {
+	spans := s.spans()
 	for i, a := range spans {
 		for _, b := range spans[:i] {
 			from, to := max(a.start, b.start), min(a.end, b.end)
 			if a.fence != b.fence && from < to {
-				h.violated("was held by %s under fence %d and by %s under fence %d at the same time, for %.3f ms",
+				s.violated("was held by %s under fence %d and by %s under fence %d at the same time, for %.3f ms",
 					b.worker, b.fence, a.worker, a.fence, float64(to-from)/1e6)
 			}
 		}
@@ -195,89 +195,89 @@ func (h *taskHistory) checkOverlaps() {
 
 // checkSettles checks that each lease was settled at most once, and none under a fence that was never given or was not
 // the newest.
-func (h *taskHistory) checkSettles() {
+func (s *taskCalls) checkSettles() {
 	settled := map[int64]Record{}
-	for _, r := range h.settles {
+	for _, r := range s.settles {
 		if r.Answer != Happened {
 			continue
 		}
 		if first, twice := settled[r.Fence]; twice {
-			h.violated("was settled twice under fence %d: %s by %s and %s by %s", r.Fence, first.Event, first.Worker, r.Event,
+			s.violated("was settled twice under fence %d: %s by %s and %s by %s", r.Fence, first.Event, first.Worker, r.Event,
 				r.Worker)
 		}
 		settled[r.Fence] = r
-		if !slices.ContainsFunc(h.checkouts, func(c Record) bool { return c.Fence == r.Fence }) &&
-			!h.mayHaveBeen(state.Checkout, r.Answered) {
-			h.violated("was settled (%s) under fence %d, which was never given", r.Event, r.Fence)
+		if !slices.ContainsFunc(s.checkouts, func(c Record) bool { return c.Fence == r.Fence }) &&
+			!s.mayHaveBeen(state.Checkout, r.Answered) {
+			s.violated("was settled (%s) under fence %d, which was never given", r.Event, r.Fence)
 		}
-		for _, c := range h.checkouts {
+		for _, c := range s.checkouts {
 			if c.Fence > r.Fence && c.Answered < r.Sent {
-				h.violated("was settled (%s) by %s under fence %d after it had been handed out under fence %d",
+				s.violated("was settled (%s) by %s under fence %d after it had been handed out under fence %d",
 					r.Event, r.Worker, r.Fence, c.Fence)
 				break
 			}
 		}
-		for _, op := range h.operators {
-			if op.Event == state.Revoke && op.Answer == Happened && op.Answered < r.Sent && h.sentAfter(op, r.Fence) {
-				h.violated("was settled (%s) under fence %d after that lease was revoked", r.Event, r.Fence)
+		for _, op := range s.operators {
+			if op.Event == state.Revoke && op.Answer == Happened && op.Answered < r.Sent && s.sentAfter(op, r.Fence) {
+				s.violated("was settled (%s) under fence %d after that lease was revoked", r.Event, r.Fence)
 			}
 		}
 	}
 }
 
 // sentAfter reports whether op was sent when the lease of a fence had been handed out.
-func (h *taskHistory) sentAfter(op Record, fence int64) bool {
-	return slices.ContainsFunc(h.checkouts, func(c Record) bool { return c.Fence == fence && c.Answered < op.Sent })
+func (s *taskCalls) sentAfter(op Record, fence int64) bool {
+	return slices.ContainsFunc(s.checkouts, func(c Record) bool { return c.Fence == fence && c.Answered < op.Sent })
 }
 
 // mayBe reports whether a call about unknown tasks, sent before a moment, may have been this event on this task.
-func (h *taskHistory) mayHaveBeen(e state.Event, before int64) bool {
-	return slices.ContainsFunc(h.anyTask, func(r Record) bool { return r.Event == e && r.Sent < before })
+func (s *taskCalls) mayHaveBeen(e state.Event, before int64) bool {
+	return slices.ContainsFunc(s.anyTask, func(r Record) bool { return r.Event == e && r.Sent < before })
 }
 
 // checkLost checks that every lost lease has a reason.
-func (h *taskHistory) checkLost() {
-	for _, r := range slices.Concat(h.settles, h.extends) {
-		if r.Answer == Lost && !h.explainsLost(r) {
-			h.violated("answered %s by %s under fence %d with ErrLeaseLost, though no other worker had taken or ended it",
+func (s *taskCalls) checkLost() {
+	for _, r := range slices.Concat(s.settles, s.extends) {
+		if r.Answer == Lost && !s.explainsLost(r) {
+			s.violated("answered %s by %s under fence %d with ErrLeaseLost, though no other worker had taken or ended it",
 				r.Event, r.Worker, r.Fence)
 		}
 	}
 }
 
-func (h *taskHistory) explainsLost(r Record) bool {
+func (s *taskCalls) explainsLost(r Record) bool {
 	taken := func(c Record) bool { return c.Fence > r.Fence && c.Sent < r.Answered }
 	ended := func(o Record) bool { return o.Fence == r.Fence && o.Answer != Lost && o.Sent < r.Answered }
 	early := func(o Record) bool { return o.Sent < r.Answered }
 	// by a checkout that was not recorded
-	spent := h.end != nil && h.end.State == state.Poison && h.end.Attempt >= h.end.MaxAttempts
-	return spent || slices.ContainsFunc(h.checkouts, taken) || slices.ContainsFunc(h.settles, ended) ||
-		slices.ContainsFunc(h.operators, early) || slices.ContainsFunc(h.anyTask, early)
+	spent := s.end != nil && s.end.State == state.Poison && s.end.Attempt >= s.end.MaxAttempts
+	return spent || slices.ContainsFunc(s.checkouts, taken) || slices.ContainsFunc(s.settles, ended) ||
+		slices.ContainsFunc(s.operators, early) || slices.ContainsFunc(s.anyTask, early)
 }
 
 // checkAfterEnd checks that a task was completed once, and not handed out after it was completed or poisoned, unless by
 // an operator.
-func (h *taskHistory) checkAfterEnd() {
+func (s *taskCalls) checkAfterEnd() {
 	var done []Record
-	for _, r := range h.settles {
+	for _, r := range s.settles {
 		if r.Answer != Happened {
 			continue
 		}
 		if r.Event == state.Complete {
 			done = append(done, r)
 		}
-		if r.Event != state.Complete && (r.Event != state.PoisonIt || len(h.operators) > 0 || len(h.anyTask) > 0) {
+		if r.Event != state.Complete && (r.Event != state.PoisonIt || len(s.operators) > 0 || len(s.anyTask) > 0) {
 			continue
 		}
-		for _, c := range h.checkouts {
+		for _, c := range s.checkouts {
 			if c.Sent > r.Answered {
-				h.violated("was handed out to %s under fence %d after %s had settled it (%s)", c.Worker, c.Fence, r.Worker, r.Event)
+				s.violated("was handed out to %s under fence %d after %s had settled it (%s)", c.Worker, c.Fence, r.Worker, r.Event)
 				break
 			}
 		}
 	}
 	if len(done) > 1 {
-		h.violated("was completed %d times: by %s under fence %d and by %s under fence %d", len(done),
+		s.violated("was completed %d times: by %s under fence %d and by %s under fence %d", len(done),
 			done[0].Worker, done[0].Fence, done[1].Worker, done[1].Fence)
 	}
 }

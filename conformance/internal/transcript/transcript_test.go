@@ -1,4 +1,4 @@
-package history
+package transcript
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 var taskA, taskB = uuid.MustParse("0198c1f2-0000-7000-8000-00000000000a"),
 	uuid.MustParse("0198c1f2-0000-7000-8000-00000000000b")
 
-// The records of a history under test. Times are small numbers; a call takes one unit unless said otherwise.
+// The records of a transcript under test. Times are small numbers; a call takes one unit unless said otherwise.
 func enq(task uuid.UUID, at int64) Record {
 	return Record{Worker: "feeder", Event: state.Enqueue, Task: task, Sent: at, Answered: at + 1, Answer: Happened}
 }
@@ -45,7 +45,7 @@ func is(task uuid.UUID, s dbq.State, attempt int, fence int64) dbq.Task {
 	return dbq.Task{ID: task, State: s, Attempt: attempt, MaxAttempts: 3, Fence: fence}
 }
 
-func TestGoodHistories(t *testing.T) {
+func TestGoodTranscripts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		records []Record
@@ -99,13 +99,13 @@ func TestGoodHistories(t *testing.T) {
 			does("o", state.Purge, taskA, 0, 7, Happened)}, nil},
 		{"a duplicate", []Record{{Event: state.Enqueue, Task: taskA, Sent: 1, Answered: 2, Answer: Refused}}, nil},
 	} {
-		if got := (History{tt.records, tt.end}).Violations(); len(got) > 0 {
+		if got := (Transcript{tt.records, tt.end}).Violations(); len(got) > 0 {
 			t.Errorf("%s: got faults %q, want none", tt.name, got)
 		}
 	}
 }
 
-func TestBadHistories(t *testing.T) {
+func TestBadTranscripts(t *testing.T) {
 	enqueued := enq(taskA, 1)
 	taken := out("w", taskA, 1, 1, 3, 100)
 	done := does("w", state.Complete, taskA, 1, 5, Happened)
@@ -175,18 +175,18 @@ func TestBadHistories(t *testing.T) {
 		{"a fence lost in the end", []Record{enqueued, out("w", taskA, 7, 1, 3, 100)},
 			[]dbq.Task{is(taskA, state.Processing, 1, 6)}, "has fence 6 in the end"},
 	} {
-		got := History{tt.records, tt.end}.Violations()
+		got := Transcript{tt.records, tt.end}.Violations()
 		if !slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, tt.want) }) {
 			t.Errorf("%s: got faults %q, want one with %q", tt.name, got, tt.want)
 		}
-		if again := (History{tt.records, tt.end}).Violations(); !reflect.DeepEqual(got, again) {
-			t.Errorf("%s: the same history was judged %q and then %q", tt.name, got, again)
+		if again := (Transcript{tt.records, tt.end}).Violations(); !reflect.DeepEqual(got, again) {
+			t.Errorf("%s: the same transcript was judged %q and then %q", tt.name, got, again)
 		}
 	}
 }
 
 func TestManyFaultsAreCut(t *testing.T) {
-	var h History
+	var h Transcript
 	for range 100 {
 		h.Records = append(h.Records, enq(uuid.New(), 1))
 	}
@@ -216,7 +216,7 @@ func TestRecordsSurviveAKill(t *testing.T) {
 		t.Errorf("got %+v and error %v, want what was recorded: %+v", got, err, r.Records())
 	}
 	if _, err := Read(strings.NewReader("no JSON\n")); err == nil {
-		t.Errorf("a history that cannot be read: got no error")
+		t.Errorf("a transcript that cannot be read: got no error")
 	}
 }
 

@@ -1,4 +1,4 @@
-package history
+package transcript
 
 import (
 	"context"
