@@ -46,10 +46,12 @@ var (
 	// was changed.
 	ErrConflict = errs.ErrConflict
 	// ErrMayHaveHappened is returned if a connection was lost during a change, and dbq could not determine whether the
-	// change was committed. A settling call can be repeated. An enqueue can be repeated with the same NewTask.ID or
-	// Reference, as long as the task's row would still exist: until the task ends, and after that for as long as finished
-	// tasks are kept (no Deleted, and Retention). A later repetition makes a second task, which never shares a fence with
-	// the first.
+	// change was committed.
+	//
+	// A settling call can be repeated. ErrLeaseLost then means that the first call was committed, or that another worker
+	// has the task. An enqueue can be repeated with the same NewTask.ID or Reference while the task's row would still
+	// exist: until the task ends, and then for as long as ended tasks are kept (see Deleted and Retention). Repeated
+	// later, it makes a second task, which never shares a fence with the first.
 	ErrMayHaveHappened = errs.ErrMayHaveHappened
 	// ErrDenied is returned if the database refused the user, the password or a privilege. Nothing was changed.
 	ErrDenied = errs.ErrDenied

@@ -40,6 +40,11 @@ func (internals) Checkout(ctx context.Context, q *Queue, n int, lease time.Durat
 	return q.checkout(ctx, n, lease)
 }
 
+// Settlement returns a settlement with what access.SettleOptions adds.
+func (internals) Settlement(l Lease, o Outcome, again, unrecorded bool, cause error) Settlement {
+	return Settlement{Lease: l, Outcome: o, again: again, unrecorded: unrecorded, cause: cause}
+}
+
 // MarkStarted records that attempts are about to begin.
 func (internals) MarkStarted(ctx context.Context, q *Queue, ls []Lease) (marked, lost []Lease, err error) {
 	marked, lost, err = q.onLeases(ls, func(keys []store.LeaseKey) ([]bool, error) {

@@ -86,8 +86,7 @@ func TestASettlementAgainKnowsWhatAnEarlierCallDid(t *testing.T) {
 		}
 		s := dbq.Settlement{Lease: tasks[0].Lease, Outcome: end}
 		first := settle(s)
-		again := s
-		again.Again = true
+		again := access.Settlement(s.Lease, end, access.SettleOptions{Again: true})
 		if out := settle(again); out != first || out.Err != nil {
 			t.Errorf("%s: %v, and again %v", name, first, out)
 		}

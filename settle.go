@@ -15,15 +15,9 @@ import (
 type Settlement struct {
 	Lease   Lease
 	Outcome Outcome
-	// Again repeats a settlement that returned ErrMayHaveHappened. If the task is already in the state that the outcome
-	// leads to, under the lease's fence, then the earlier call settled it, and this one does not report ErrLeaseLost.
-	// With Completed or Deleted the same is true if the lease's holder has ended the attempt in another way, or if the
-	// task was removed before the lease ended; Settled.State then has the task's state.
-	Again bool
-	// Unrecorded keeps the attempt out of the history if another one follows it.
-	Unrecorded bool
-	// Cause is stored in the history as the reason of a Released. Other outcomes ignore it.
-	Cause error
+
+	again, unrecorded bool // see access.SettleOptions
+	cause             error
 }
 
 // Settled is the outcome of one Settlement.
@@ -115,10 +109,10 @@ func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 		if err := s.Outcome.check(); err != nil {
 			return nil, err
 		}
-		out[i] = s.Outcome.settlement(s.Lease, s.Again)
-		out[i].Unrecorded = s.Unrecorded
-		if s.Cause != nil && out[i].Event == state.Release {
-			out[i].Cause = []byte(s.Cause.Error())
+		out[i] = s.Outcome.settlement(s.Lease, s.again)
+		out[i].Unrecorded = s.unrecorded
+		if s.cause != nil && out[i].Event == state.Release {
+			out[i].Cause = []byte(s.cause.Error())
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
 )
 
 // leased is one task that the worker holds.
@@ -59,8 +60,11 @@ func (s *leases) settlements(batch []settlement) []dbq.Settlement {
 	out := make([]dbq.Settlement, len(batch))
 	for i := range batch {
 		st := &batch[i]
-		out[i] = dbq.Settlement{Lease: st.leased.lease, Outcome: st.how, Again: st.again, Cause: st.err,
-			Unrecorded: s.settings().history == dbq.HistoryNone || st.leased.began.IsZero()}
+		out[i] = access.Settlement(st.leased.lease, st.how, access.SettleOptions{
+			Again:      st.again,
+			Unrecorded: s.settings().history == dbq.HistoryNone || st.leased.began.IsZero(),
+			Cause:      st.err,
+		})
 	}
 	return out
 }

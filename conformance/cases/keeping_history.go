@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -58,16 +59,17 @@ func historyOfATask(t *test) {
 	if a := t.wantAttempts(c, id, want)[0]; a.Error != "boom" || a.Taken.Before(before) || a.Ended.After(t.now(c)) {
 		t.Errorf("got %+v, want its error, and the database's times", a)
 	}
-	out, err := q.SettleMany(t.ctx, []dbq.Settlement{{Lease: take(), Outcome: dbq.Released(0), Cause: boom}})
-	t.must(err)
-	t.must(out[0].Err)
+	release := func(opts access.SettleOptions) {
+		out, err := q.SettleMany(t.ctx, []dbq.Settlement{access.Settlement(take(), dbq.Released(0), opts)})
+		t.must(err)
+		t.must(out[0].Err)
+	}
+	release(access.SettleOptions{Cause: boom})
 	then("2 released")
 	if a := t.wantAttempts(c, id, want)[1]; a.Error != "boom" {
 		t.Errorf("got %+v, want why it was released", a)
 	}
-	out, err = q.SettleMany(t.ctx, []dbq.Settlement{{Lease: take(), Outcome: dbq.Released(0), Unrecorded: true}})
-	t.must(err)
-	t.must(out[0].Err)
+	release(access.SettleOptions{Unrecorded: true})
 	then("")
 	first := t.take(q, short)
 	t.awaitExpiry(c, first.ID)

@@ -44,6 +44,24 @@ func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (Ba
 	return Batch{tasks, exhausted, more}, err
 }
 
+// SettleOptions are what a worker knows of a settlement beyond the lease and the outcome.
+type SettleOptions struct {
+	// Again repeats a settlement that returned ErrMayHaveHappened. If the task is already in the state that the outcome
+	// leads to, under the lease's fence, then the earlier call settled it, and this one does not report ErrLeaseLost.
+	// With Completed or Deleted the same is true if the lease's holder has ended the attempt in another way, or if the
+	// task was removed before the lease ended; Settled.State then has the task's state.
+	Again bool
+	// Unrecorded keeps the attempt out of the history if another one follows it.
+	Unrecorded bool
+	// Cause is stored in the history as the reason of a Released. Other outcomes ignore it.
+	Cause error
+}
+
+// Settlement returns a settlement with options, for Queue.SettleMany.
+func Settlement(l dbq.Lease, o dbq.Outcome, opts SettleOptions) dbq.Settlement {
+	return root.Settlement(l, o, opts.Again, opts.Unrecorded, opts.Cause)
+}
+
 // MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows. It
 // returns the leases that were marked and those that are lost, each in the order given. It is for tasks checked out
 // ForWorker. It is cut off when ctx ends: repeating it does no harm.
