@@ -68,7 +68,7 @@ var (
 	// ErrLocked is reported by SettleMany for a task whose row another transaction has locked. The task was not changed;
 	// settle it again shortly, before the lease expires. It matches ErrConflict too.
 	ErrLocked = errs.ErrLocked
-	// ErrNotFound is returned by Get, Find, Wait and the operators' calls if there is no such task or worker.
+	// ErrNotFound is returned if there is no such task, worker or schedule.
 	ErrNotFound = errs.ErrNotFound
 	// ErrWrongState is returned by the operators' calls if the task's state does not allow the event. Nothing was changed.
 	ErrWrongState = errs.ErrWrongState

@@ -15,9 +15,7 @@ type Codec interface {
 	Unmarshal(payload []byte, v any) error
 }
 
-// JSON is the codec of encoding/json.
-var JSON Codec = jsonCodec{}
-
+// jsonCodec is the codec of encoding/json.
 type jsonCodec struct{}
 
 func (jsonCodec) Marshal(v any) ([]byte, error)         { return json.Marshal(v) }
@@ -44,13 +42,14 @@ type Kind[T any] struct {
 	// Queue is the name of the queue that its tasks are enqueued to. For another queue, change a copy of the Kind, or
 	// pass the result of Task to Queue.Enqueue. Handlers ignore it: a Mux dispatches by Name alone.
 	Queue string
-	// Codec encodes and decodes the payloads. The default is JSON. All programs that share a kind must use the same one.
+	// Codec encodes and decodes the payloads. The default is encoding/json. All programs that share a kind must use the
+	// same one.
 	Codec Codec
 }
 
 func (k Kind[T]) codec() Codec {
 	if k.Codec == nil {
-		return JSON
+		return jsonCodec{}
 	}
 	return k.Codec
 }

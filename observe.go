@@ -2,7 +2,6 @@ package dbq
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"time"
 
@@ -25,7 +24,7 @@ type Call struct {
 func WithObserver(observe func(Call)) Option {
 	return func(c *config) error {
 		if observe == nil {
-			return fmt.Errorf("%w: a nil observer", ErrOption)
+			return invalidOption("WithObserver", nil, "a function")
 		}
 		c.observe = append(c.observe, observe)
 		return nil
@@ -38,7 +37,7 @@ func WithObserver(observe func(Call)) Option {
 func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 	return func(c *config) error {
 		if headers == nil {
-			return fmt.Errorf("%w: a nil function for headers", ErrOption)
+			return invalidOption("WithHeaders", nil, "a function")
 		}
 		c.headers = append(c.headers, headers)
 		return nil

@@ -57,7 +57,8 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		}
 	}
 	if server.NoSchemas && cfg.names.Schema != "" {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: %s has no schemas; use a prefix", ErrOption, server.Product)}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema(%q): %s has no schemas; use WithPrefix",
+			ErrOption, cfg.names.Schema, server.Product)}
 	}
 	st := store.New(sqlrun.NewSession(d, pool, server, cfg.names), store.Options{
 		Logger: cfg.logger, Scrub: cfg.scrub, Strategy: cfg.strategy,

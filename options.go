@@ -18,18 +18,26 @@ import (
 // and WithHeaders may be given several times; all are called, in the order given.
 type Option func(*config) error
 
-// once is an option that may be given once.
-func once(name string, apply func(*config) error) Option {
+// setting is an Option that may be given once. Unless ok, its value is refused; allowed says which values are not.
+func setting(name string, value any, ok bool, allowed string, set func(*config)) Option {
 	return func(c *config) error {
-		if c.given[name] {
+		switch {
+		case c.given[name]:
 			return fmt.Errorf("%w: %s is given twice; leave one of them out", ErrOption, name)
-		}
-		if c.given == nil {
+		case !ok:
+			return invalidOption(name, value, allowed)
+		case c.given == nil:
 			c.given = map[string]bool{}
 		}
 		c.given[name] = true
-		return apply(c)
+		set(c)
+		return nil
 	}
+}
+
+// invalidOption returns an error such as: invalid option: WithMaxAttempts(0): want 1 to 32767.
+func invalidOption(name string, value any, allowed string) error {
+	return fmt.Errorf("%w: %s(%#v): want %s", ErrOption, name, value, allowed)
 }
 
 type config struct {
@@ -59,87 +67,60 @@ const DefaultMaxAttempts = 10
 // identifier matches names that every engine accepts without quotes, short enough for the longest suffix.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)
 
+const anIdentifier = "1 to 20 lower-case letters, digits and underscores, the first one a letter"
+
 // WithPrefix sets the prefix of the names of dbq's tables: 1 to 20 lower-case letters, digits and underscores, the
 // first one a letter. The default is "dbq_".
 func WithPrefix(prefix string) Option {
-	return once("WithPrefix", func(c *config) error {
-		if !identifier.MatchString(prefix) {
-			return fmt.Errorf("%w: the prefix %q is not 1 to 20 of a-z, 0-9 and _, beginning with a letter", ErrOption, prefix)
-		}
-		c.names.Prefix = prefix
-		return nil
-	})
+	return setting("WithPrefix", prefix, identifier.MatchString(prefix), anIdentifier,
+		func(c *config) { c.names.Prefix = prefix })
 }
 
 // WithSchema sets the schema of dbq's tables, spelled like a prefix. Migrate creates it if permitted. The default is
 // the connection's own schema. SQLite has no schemas and refuses the option.
 func WithSchema(schema string) Option {
-	return once("WithSchema", func(c *config) error {
-		if !identifier.MatchString(schema) {
-			return fmt.Errorf("%w: the schema %q is not 1 to 20 of a-z, 0-9 and _, beginning with a letter", ErrOption, schema)
-		}
-		c.names.Schema = schema
-		return nil
-	})
+	return setting("WithSchema", schema, identifier.MatchString(schema), anIdentifier,
+		func(c *config) { c.names.Schema = schema })
 }
 
 // WithStrategy selects another checkout strategy than the server's default. Open refuses one that the server does not
 // support.
 func WithStrategy(s dialect.Strategy) Option {
-	return once("WithStrategy", func(c *config) error { c.strategy = s; return nil })
+	return setting("WithStrategy", s, true, "", func(c *config) { c.strategy = s })
 }
 
-// WithName sets the client's name, which appears in the holder of each lease. The default is program@host/pid. Several
-// clients may share a name; Info.ID distinguishes them.
+// WithName sets the client's name, which appears in the holder of each lease: 1 to 150 characters, none of them a
+// control character. The default is program@host/pid. Several clients may share a name; Info.ID distinguishes them.
 func WithName(name string) Option {
-	return once("WithName", func(c *config) error {
-		if err := limits.Text(name, 1, limits.MaxName, ErrOption, "client's name"); err != nil {
-			return err
-		}
-		c.name = name
-		return nil
-	})
+	return setting("WithName", name, limits.Text(name, 1, limits.MaxName, ErrOption, "name") == nil,
+		fmt.Sprintf("1 to %d characters of valid UTF-8, none of them a control character", limits.MaxName),
+		func(c *config) { c.name = name })
 }
 
-// WithMaxAttempts sets the limit of attempts for tasks that do not set NewTask.MaxAttempts. The default is
-// DefaultMaxAttempts.
+// WithMaxAttempts sets the limit of attempts for tasks that do not set NewTask.MaxAttempts: 1 to MaxMaxAttempts. The
+// default is DefaultMaxAttempts.
 func WithMaxAttempts(n int) Option {
-	return once("WithMaxAttempts", func(c *config) error {
-		if n < 1 || n > MaxMaxAttempts {
-			return fmt.Errorf("%w: max attempts of %d, it must be between 1 and %d", ErrOption, n, MaxMaxAttempts)
-		}
-		c.maxAttempts = n
-		return nil
-	})
+	return setting("WithMaxAttempts", n, n >= 1 && n <= MaxMaxAttempts, fmt.Sprintf("1 to %d", MaxMaxAttempts),
+		func(c *config) { c.maxAttempts = n })
 }
 
-// WithMaxPayload limits the payloads that this client enqueues, in bytes. The default is the server's limit. Reading is
-// not limited: a larger task that another client enqueued is handed out like any other; see WithMaxCheckoutBytes.
+// WithMaxPayload limits the payloads that this client enqueues, in bytes; at least 1. The default is the server's
+// limit. Reading is not limited: a larger task that another client enqueued is handed out like any other; see
+// WithMaxCheckoutBytes.
 func WithMaxPayload(bytes int) Option {
-	return once("WithMaxPayload", func(c *config) error {
-		if bytes < 1 {
-			return fmt.Errorf("%w: the largest payload is %d bytes, use at least 1", ErrOption, bytes)
-		}
-		c.maxPayload = bytes
-		return nil
-	})
+	return setting("WithMaxPayload", bytes, bytes >= 1, "at least 1", func(c *config) { c.maxPayload = bytes })
 }
 
 // DefaultMaxCheckoutBytes is the default of WithMaxCheckoutBytes.
 const DefaultMaxCheckoutBytes = 32 << 20
 
-// WithMaxCheckoutBytes limits the sum of the payloads of one checkout, in bytes. A checkout that reaches the limit
-// leases the first of the due tasks and leaves the others to the next one. A task whose payload alone exceeds the limit
-// is checked out by itself. Headers and results, of at most 4,000 bytes each, do not count. The default is
+// WithMaxCheckoutBytes limits the sum of the payloads of one checkout, in bytes; at least 1. A checkout that reaches
+// the limit leases the first of the due tasks and leaves the others to the next one. A task whose payload alone exceeds
+// the limit is checked out by itself. Headers and results, of at most 4,000 bytes each, do not count. The default is
 // DefaultMaxCheckoutBytes.
 func WithMaxCheckoutBytes(bytes int) Option {
-	return once("WithMaxCheckoutBytes", func(c *config) error {
-		if bytes < 1 {
-			return fmt.Errorf("%w: the most bytes of a checkout are %d, use at least 1", ErrOption, bytes)
-		}
-		c.maxCheckoutBytes = bytes
-		return nil
-	})
+	return setting("WithMaxCheckoutBytes", bytes, bytes >= 1, "at least 1",
+		func(c *config) { c.maxCheckoutBytes = bytes })
 }
 
 // WithMigrate creates or updates the tables when the client opens; see Migrate. Without it, Open returns ErrNotMigrated
@@ -152,13 +133,7 @@ func WithMigrate() Option {
 // or a password. The default is slog.Default at the time the client opens. slog.New(slog.DiscardHandler) turns logging
 // off.
 func WithLogger(l *slog.Logger) Option {
-	return once("WithLogger", func(c *config) error {
-		if l == nil {
-			return fmt.Errorf("%w: a nil logger", ErrOption)
-		}
-		c.logger = l
-		return nil
-	})
+	return setting("WithLogger", nil, l != nil, "a logger", func(c *config) { c.logger = l })
 }
 
 // WithoutNotify turns off notifications between processes: the client neither sends nor receives them. Workers then
@@ -171,13 +146,7 @@ func WithoutNotify() Option {
 
 // WithClock sets the clock that dates new ids, for tests. Nothing else depends on a client's clock.
 func WithClock(now func() time.Time) Option {
-	return once("WithClock", func(c *config) error {
-		if now == nil {
-			return fmt.Errorf("%w: a nil clock", ErrOption)
-		}
-		c.clock = now
-		return nil
-	})
+	return setting("WithClock", nil, now != nil, "a function", func(c *config) { c.clock = now })
 }
 
 func newConfig(dsn string, opts []Option) (config, error) {

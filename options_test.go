@@ -64,6 +64,8 @@ func TestRefusedOptions(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]Option{
 		"prefix empty":            WithPrefix(""),
+		"no observer":             WithObserver(nil),
+		"no headers":              WithHeaders(nil),
 		"prefix upper case":       WithPrefix("Dbq_"),
 		"prefix with digit first": WithPrefix("1q"),
 		"prefix with quote":       WithPrefix(`q"; DROP TABLE x; --`),
@@ -90,7 +92,18 @@ func TestRefusedOptions(t *testing.T) {
 			if !errors.Is(err, ErrOption) || !errors.Is(err, ErrInvalid) || !errors.As(err, &e) || e.Op != "open" {
 				t.Errorf("got %v, want ErrOption", err)
 			}
+			if text := err.Error(); !strings.Contains(text, "invalid option: With") || !strings.Contains(text, "want ") {
+				t.Errorf("got %q, want the option, its value and what is allowed", text)
+			}
 		})
+	}
+}
+
+func TestRefusedOptionIsNamedWithItsValueAndRange(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), "sqlite::memory:", WithMaxAttempts(40000))
+	if want := "dbq: open: invalid option: WithMaxAttempts(40000): want 1 to 32767"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -141,7 +154,8 @@ func TestObserversAndHeadersAreChained(t *testing.T) {
 func TestOpenRefusesWhatTheServerCannotDo(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "sqlite::memory:", WithMigrate(), WithStrategy(dialect.SkipLocked))
-	if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `"skip-locked", only [cas]`) {
+	if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `WithStrategy("skip-locked")`) ||
+		!strings.Contains(err.Error(), "supports only [cas]") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := New(t.Context(), nil, sqlite.Dialect{}); !errors.Is(err, ErrOption) {

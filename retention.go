@@ -9,8 +9,10 @@ import (
 // Forever is the retention of tasks and attempts that are never removed.
 const Forever = store.Forever
 
-// KeepForever removes nothing. As Worker.Retention it disables the worker's defaults.
-var KeepForever = Retention{Completed: Forever, Poison: Forever, Parked: Forever, Attempts: Forever}
+// KeepForever returns a retention that removes nothing. As Worker.Retention it disables the worker's defaults.
+func KeepForever() Retention {
+	return Retention{Completed: Forever, Poison: Forever, Parked: Forever, Attempts: Forever}
+}
 
 // Retention says how long ended tasks and the history are kept: up to MaxDelay, or Forever. Zero means not set:
 // admin.Clean then removes nothing, admin.QueueSettings leave the choice to each worker, and a worker uses its default.

@@ -35,7 +35,7 @@ func TestErrorsNameTheCall(t *testing.T) {
 		"list":                      {second(ops.List(ctx, admin.Filter{OlderThan: -1})), dbq.ErrFilter},
 		"archived":                  {second(ops.Archived(ctx, admin.Filter{NewestFirst: true})), dbq.ErrFilter},
 		"stats":                     {second(ops.Stats(ctx, admin.CountUpTo(0))), dbq.ErrCount},
-		"clean":                     {second(ops.Clean(ctx, "", dbq.KeepForever)), dbq.ErrQueueName},
+		"clean":                     {second(ops.Clean(ctx, "", dbq.KeepForever())), dbq.ErrQueueName},
 		"settings":                  {second(ops.QueueSettings(ctx, "")), dbq.ErrQueueName},
 		"configure":                 {ops.ConfigureQueue(ctx, "", same), dbq.ErrQueueName},
 		`configure of queue "mail"`: {ops.ConfigureQueue(ctx, "mail", negative), dbq.ErrOption},

@@ -73,7 +73,7 @@ func (s *Schedules) edit(ctx context.Context, op, name string, f func(v *value, 
 	queue := ""
 	err := s.change(ctx, name, func(old *value, now time.Time) (value, error) {
 		if old == nil {
-			return value{}, fmt.Errorf("%w: %q", ErrNotFound, name)
+			return value{}, notFound(name)
 		}
 		queue = old.Queue
 		return *old, f(old, now)
@@ -82,17 +82,31 @@ func (s *Schedules) edit(ctx context.Context, op, name string, f func(v *value, 
 	return s.wrap(op, queue, err)
 }
 
-// Pause stops a schedule until Resume. by names who did it, in up to dbq.MaxReference characters, and reason why, in
-// up to MaxReason.
-func (s *Schedules) Pause(ctx context.Context, name, by, reason string) error {
-	if err := limits.Text(by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name"); err != nil {
-		return s.wrap("pause schedule", "", err)
+// Option adds to a pause what other people should know of it.
+type Option func(*pause)
+
+// By names the operator in 1 to dbq.MaxReference characters. The default is the client's name; see dbq.WithName.
+func By(operator string) Option { return func(p *pause) { p.By = operator } }
+
+// Reason says why, in up to MaxReason characters.
+func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
+
+// Pause stops a schedule until Resume. A second pause replaces the reason and the operator of the first.
+func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) error {
+	p := pause{By: s.client.Info().Name}
+	for _, opt := range opts {
+		opt(&p)
 	}
-	if err := limits.Text(reason, 0, MaxReason, dbq.ErrOption, "reason"); err != nil {
+	err := limits.Text(p.By, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
+	if err == nil {
+		err = limits.Text(p.Reason, 0, MaxReason, dbq.ErrOption, "reason")
+	}
+	if err != nil {
 		return s.wrap("pause schedule", "", err)
 	}
 	return s.edit(ctx, "pause schedule", name, func(v *value, now time.Time) error {
-		v.Pause = &pause{Since: now, By: by, Reason: reason}
+		p.Since = now
+		v.Pause = &p
 		return nil
 	})
 }
@@ -122,7 +136,7 @@ func (s *Schedules) Delete(ctx context.Context, name string) error {
 	return s.wrap("delete schedule", "", err)
 }
 
-// Get returns a schedule: ErrNotFound when there is none of this name.
+// Get returns the schedule of a name, or dbq.ErrNotFound.
 func (s *Schedules) Get(ctx context.Context, name string) (Info, error) {
 	r, v, err := s.read(ctx, name)
 	if err != nil {
@@ -131,11 +145,15 @@ func (s *Schedules) Get(ctx context.Context, name string) (Info, error) {
 	return v.info(r), nil
 }
 
+func notFound(name string) error {
+	return fmt.Errorf("%w: no schedule is called %q", dbq.ErrNotFound, name)
+}
+
 // record reads the record of a schedule.
 func (s *Schedules) record(ctx context.Context, name string) (store.Record, error) {
 	r, exists, err := s.store.GetKV(ctx, kind, name)
 	if err == nil && !exists {
-		err = fmt.Errorf("%w: %q", ErrNotFound, name)
+		err = notFound(name)
 	}
 	return r, err
 }

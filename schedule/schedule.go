@@ -12,7 +12,6 @@
 package schedule
 
 import (
-	"errors"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -35,13 +34,9 @@ const (
 // Skip as Schedule.CatchUp leaves out the times that were missed.
 const Skip = -1
 
-// Errors of this package, beside those of package dbq. They are wrapped in a *dbq.Error.
-var (
-	// ErrInvalid is returned for a Schedule that cannot be kept. It matches dbq.ErrInvalid too.
-	ErrInvalid error = &errs.InvalidError{Text: "invalid schedule"}
-	// ErrNotFound is returned for a name that no schedule has.
-	ErrNotFound = errors.New("no such schedule")
-)
+// ErrInvalid is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are those of
+// package dbq.
+var ErrInvalid error = &errs.InvalidError{Text: "invalid schedule"}
 
 // Schedule says which task to enqueue when. Exactly one of Cron, Every and At is set.
 type Schedule struct {

@@ -190,7 +190,7 @@ func TestNoOverlap(t *testing.T) {
 func TestPause(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Every: time.Hour, CatchUp: 100})
-	f.must(f.s.Pause(t.Context(), "s", "ann", "too loud"))
+	f.must(f.s.Pause(t.Context(), "s", schedule.By("ann"), schedule.Reason("too loud")))
 	if i := f.get("s"); !i.Paused || i.By != "ann" || i.Reason != "too loud" || !i.Next.IsZero() {
 		t.Errorf("paused: %+v", i)
 	}
@@ -272,7 +272,7 @@ func TestReconcile(t *testing.T) {
 	if err := f.s.Reconcile(ctx, "app", hourly("x"), schedule.Schedule{Name: "y"}); !errors.Is(err, dbq.ErrInvalid) {
 		t.Errorf("a bad one: %v", err)
 	}
-	if _, err := f.s.Get(ctx, "x"); !errors.Is(err, schedule.ErrNotFound) {
+	if _, err := f.s.Get(ctx, "x"); !errors.Is(err, dbq.ErrNotFound) {
 		t.Errorf("beside a bad one, a good one was put: %v", err)
 	}
 }
@@ -307,9 +307,9 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("stored: %v, %v", all, err)
 	}
 	for _, err := range []error{
-		f.s.Pause(t.Context(), "none", "ann", ""), f.s.Resume(t.Context(), "none"), f.s.Delete(t.Context(), "none"),
+		f.s.Pause(t.Context(), "none"), f.s.Resume(t.Context(), "none"), f.s.Delete(t.Context(), "none"),
 	} {
-		if !errors.Is(err, schedule.ErrNotFound) {
+		if !errors.Is(err, dbq.ErrNotFound) {
 			t.Errorf("a schedule that does not exist: %v", err)
 		}
 	}

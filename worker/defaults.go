@@ -35,9 +35,15 @@ func (w Worker) withDefaults() (Worker, error) {
 	if w.BatchHandler != nil && len(w.Middleware) > 0 {
 		return w, fmt.Errorf("%w: Middleware is for a Handler, and this is a BatchHandler", ErrConfig)
 	}
-	if min(w.Concurrency, w.Batch, w.BatchSize, w.MaxAttempts) < 0 ||
-		min(w.Lease, w.PollMin, w.PollMax, w.DrainTimeout, w.Timeout, w.Grace, w.Check) < 0 {
-		return w, fmt.Errorf("%w: a negative field", ErrConfig)
+	if err := cmp.Or(
+		notNegative("Concurrency", w.Concurrency), notNegative("Batch", w.Batch), notNegative("BatchSize", w.BatchSize),
+		notNegative("MaxAttempts", w.MaxAttempts), notNegative("Lease", w.Lease), notNegative("PollMin", w.PollMin),
+		notNegative("PollMax", w.PollMax), notNegative("DrainTimeout", w.DrainTimeout), notNegative("Timeout", w.Timeout),
+		notNegative("Grace", w.Grace), notNegative("Check", w.Check),
+		notNegative("Retention.Completed", w.Retention.Completed), notNegative("Retention.Poison", w.Retention.Poison),
+		notNegative("Retention.Parked", w.Retention.Parked), notNegative("Retention.Attempts", w.Retention.Attempts),
+	); err != nil {
+		return w, err
 	}
 	w.Concurrency = cmp.Or(w.Concurrency, defaultConcurrency)
 	w.Batch = max(cmp.Or(w.Batch, defaultBatch), 1)
@@ -47,25 +53,18 @@ func (w Worker) withDefaults() (Worker, error) {
 	w.DrainTimeout = cmp.Or(w.DrainTimeout, defaultDrain)
 	w.Grace = cmp.Or(w.Grace, defaultGrace)
 	w.BatchSize = cmp.Or(w.BatchSize, min(defaultBatchSize, w.Batch))
-	if w.Lease < minLease || w.Lease > dbq.MaxLease {
-		return w, fmt.Errorf("%w: a lease of %v, it must be between %v and %v", ErrConfig, w.Lease, minLease, dbq.MaxLease)
-	}
-	if w.Check = cmp.Or(w.Check, defaultCheck); w.Check < minCheck || w.Check > dbq.MaxLease {
-		return w, fmt.Errorf("%w: a Check every %v, it must be between %v and %v", ErrConfig, w.Check, minCheck, dbq.MaxLease)
-	}
-	if k := w.Retention; min(k.Completed, k.Poison, k.Parked, k.Attempts) < 0 {
-		return w, fmt.Errorf("%w: a negative time in Retention", ErrConfig)
+	w.Check = cmp.Or(w.Check, defaultCheck)
+	if err := cmp.Or(
+		within("Lease", w.Lease, minLease, dbq.MaxLease), within("Check", w.Check, minCheck, dbq.MaxLease),
+		within("Batch", w.Batch, 1, dbq.MaxCheckout), within("BatchSize", w.BatchSize, 1, w.Batch),
+		within("the length of ID", utf8.RuneCountInString(w.ID), 0, dbq.MaxWorkerID),
+	); err != nil {
+		return w, err
 	}
 	w.Retention.Completed = cmp.Or(w.Retention.Completed, defaultCompleted)
 	w.Retention.Attempts = cmp.Or(w.Retention.Attempts, defaultAttempts)
 	if w.Paused && w.Unlisted {
 		return w, fmt.Errorf("%w: an Unlisted worker that begins Paused could not be resumed; use a Switch", ErrConfig)
-	}
-	if w.Batch > dbq.MaxCheckout {
-		return w, fmt.Errorf("%w: a batch of %d, at most %d are allowed", ErrConfig, w.Batch, dbq.MaxCheckout)
-	}
-	if w.BatchSize > w.Batch {
-		return w, fmt.Errorf("%w: a BatchSize of %d is more than Batch, which is %d", ErrConfig, w.BatchSize, w.Batch)
 	}
 	if w.Backoff == nil {
 		w.Backoff = dbq.Exponential(time.Second, time.Hour)
@@ -74,9 +73,20 @@ func (w Worker) withDefaults() (Worker, error) {
 		w.Logger = access.Of(w.Queue.Client()).Logger
 	}
 	w.Logger = w.Logger.With("queue", w.Queue.Name())
-	if n := utf8.RuneCountInString(w.ID); n > dbq.MaxWorkerID {
-		return w, fmt.Errorf("%w: an ID of %d characters, at most %d are allowed", ErrConfig, n, dbq.MaxWorkerID)
-	}
 	w.History = cmp.Or(w.History, dbq.HistoryAll)
 	return w, nil
+}
+
+func notNegative[T int | time.Duration](name string, value T) error {
+	if value < 0 {
+		return fmt.Errorf("%w: %s is %v, want at least 0", ErrConfig, name, value)
+	}
+	return nil
+}
+
+func within[T int | time.Duration](name string, value, least, most T) error {
+	if value < least || value > most {
+		return fmt.Errorf("%w: %s is %v, want %v to %v", ErrConfig, name, value, least, most)
+	}
+	return nil
 }

@@ -1,10 +1,14 @@
 package worker
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/dbq-go/dbq/internal/errs"
+)
 
 var (
-	// ErrConfig is returned by Run for a Worker that cannot run.
-	ErrConfig = errors.New("worker: invalid configuration")
+	// ErrConfig is returned by Run for a Worker with an invalid field. It matches dbq.ErrInvalid too.
+	ErrConfig error = &errs.InvalidError{Text: "worker: invalid configuration"}
 
 	// ErrAbandoned is returned by Run when handlers ignored the end of their context. Their tasks are handed out again
 	// when their leases have ended.

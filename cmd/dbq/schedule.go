@@ -39,7 +39,7 @@ func (a *app) onSchedule(name string, f func(ctx context.Context, c *dbq.Client,
 	cmd := a.command(name, oneArg("schedule's name"), a.withClient(
 		func(ctx context.Context, c *dbq.Client, args []string) error {
 			err := f(ctx, c, args[0])
-			if errors.Is(err, schedule.ErrNotFound) {
+			if errors.Is(err, dbq.ErrNotFound) {
 				err = &exitError{exitNotFound, fmt.Errorf("there is no schedule %q (see `dbq schedule list`)", args[0])}
 			}
 			return err
@@ -249,7 +249,7 @@ func newScheduleShow(a *app) *cobra.Command {
 func newSchedulePause(a *app) *cobra.Command {
 	var reason string
 	cmd := a.onSchedule("dbq schedule pause", func(ctx context.Context, c *dbq.Client, name string) error {
-		if err := schedule.New(c).Pause(ctx, name, c.Info().Name, reason); err != nil {
+		if err := schedule.New(c).Pause(ctx, name, schedule.Reason(reason)); err != nil {
 			return err
 		}
 		return a.result(nil, "paused %s", name)

@@ -55,14 +55,14 @@ func scheduleRoundTrip(t *test) {
 	if !got[2].Next.Equal(at) {
 		t.Errorf("the next time is %s, want %s", got[2].Next, at)
 	}
-	t.must(s.Pause(t.ctx, "c", "ann", "why"))
+	t.must(s.Pause(t.ctx, "c", schedule.By("ann"), schedule.Reason("why")))
 	one, err := s.Get(t.ctx, "c")
 	t.must(err)
 	if !one.Paused || one.By != "ann" || one.Reason != "why" || !one.At.Equal(at) {
 		t.Errorf("the paused schedule is %+v", one)
 	}
 	t.must(s.Delete(t.ctx, "c"))
-	if _, err := s.Get(t.ctx, "c"); !errors.Is(err, schedule.ErrNotFound) {
+	if _, err := s.Get(t.ctx, "c"); !errors.Is(err, dbq.ErrNotFound) {
 		t.Errorf("the deleted schedule: %v", err)
 	}
 }

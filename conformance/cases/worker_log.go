@@ -66,7 +66,7 @@ func workerLog(t *test) {
 	var began atomic.Int64
 	stop := t.runWorker(worker.Worker{Queue: c.Queue("work"), Concurrency: n, Lease: time.Second,
 		PollMax:   100 * time.Millisecond,
-		Retention: dbq.KeepForever, Logger: slog.New(&log),
+		Retention: dbq.KeepForever(), Logger: slog.New(&log),
 		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 			if began.Add(1) > n { // a second time, whether or not the first one counts as an attempt
 				return nil
