@@ -114,8 +114,8 @@ func (d *DB) WantTasks(queue string, s dbq.State, n int) {
 	}
 }
 
-// Waiting returns the values of a kind's tasks that are in its queue in state CREATED, due or not, in the order in which
-// they were enqueued.
+// Waiting returns the values of a kind's tasks that are in its queue in state CREATED, due or not, in the order of
+// their enqueues.
 func Waiting[T any](d *DB, k dbq.Kind[T]) []T {
 	d.t.Helper()
 	var out []T

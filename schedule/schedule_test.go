@@ -253,7 +253,7 @@ func TestReconcile(t *testing.T) {
 	f.put(hourly("by hand"))
 	f.must(f.s.Reconcile(ctx, "app", hourly("a"), hourly("b")))
 	f.must(f.s.Reconcile(ctx, "other app", hourly("c")))
-	f.must(f.s.Pause(ctx, "b", "ann", ""))
+	f.must(f.s.Pause(ctx, "b"))
 	updated := f.get("b").Updated
 	f.db.Advance(time.Minute)
 	f.must(f.s.Reconcile(ctx, "app", hourly("b"), hourly("d")))
