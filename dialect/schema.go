@@ -25,8 +25,9 @@ type Migration struct {
 
 // ReadSchema reads the steps of a schema from the files of a folder, in order. The name of a file is the version and
 // the title of its step, as in 001_tasks.sql. Versions are 0, 1, 2 and so on. Each statement ends with a semicolon at
-// the end of a line. Lines that begin with -- are comments on the next statement. fill replaces the placeholders in the
-// texts; see Names.Filler. A statement with {schema} is left out if Names has none.
+// the end of a line, and CREATE TRIGGER with a line END; of its own. Lines that begin with -- are comments on the next
+// statement. fill replaces the placeholders in the texts; see Names.Filler. A statement with {schema} is left out if
+// Names has none.
 //
 // A step that has been released never changes, so its file names no Go constant. ReadSchema panics if the files are not
 // as described, which is a programming error.
@@ -67,12 +68,13 @@ func (m *Migration) read(text string, fill func(string) (string, bool)) {
 			comments += line + "\n"
 		case len(lines) == 0 && line == "":
 		default:
-			lines = append(lines, strings.TrimSuffix(line, ";"))
+			lines = append(lines, line)
 		}
-		if !strings.HasSuffix(line, ";") || strings.HasPrefix(line, "--") {
+		inTrigger := len(lines) > 0 && strings.HasPrefix(lines[0], "CREATE TRIGGER") && line != "END;"
+		if !strings.HasSuffix(line, ";") || strings.HasPrefix(line, "--") || inTrigger {
 			continue
 		}
-		if statement, keep := fill(strings.Join(lines, "\n")); keep {
+		if statement, keep := fill(strings.TrimSuffix(strings.Join(lines, "\n"), ";")); keep {
 			m.Statements, m.Comments = append(m.Statements, statement), append(m.Comments, comments)
 			comments = ""
 		}
@@ -83,8 +85,9 @@ func (m *Migration) read(text string, fill func(string) (string, bool)) {
 	}
 }
 
-// tables are the tables and views that every schema has; {lease} is for engines that keep renewals apart.
-var tables = []string{"task", "tasks", "lease", "attempt", "attempts", "archive", "kv", "migration"}
+// tables are the tables and views that a schema may have. {lease} is for engines that keep renewals apart, and {enqueue}
+// for those on which programs in other languages insert tasks through a view.
+var tables = []string{"task", "tasks", "enqueue", "lease", "attempt", "attempts", "archive", "kv", "migration"}
 
 // Filler returns a function that fills in a text what more gives in pairs of old and new, and:
 //

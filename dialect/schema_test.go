@@ -13,7 +13,8 @@ func TestReadSchema(t *testing.T) {
 			Data: []byte("-- why\nCREATE SCHEMA {schema};\n\nCREATE TABLE {migration} (\n  version int);\n"),
 		},
 		"schema/001_first_step.sql": {Data: []byte("CREATE TABLE {task} (a text DEFAULT ';'); \n-- an index\n" +
-			"CREATE INDEX {prefix}x ON {task} (a);")},
+			"CREATE INDEX {prefix}x ON {task} (a);\n" +
+			"CREATE TRIGGER {prefix}y ON {task} BEGIN\n  SELECT 1;\n  SELECT 2;\nEND;\n")},
 	}
 	names := Names{Prefix: "q_"}
 	got := ReadSchema(files, names, names.Filler())
@@ -21,7 +22,8 @@ func TestReadSchema(t *testing.T) {
 		{Version: 0, Title: "migration", Statements: []string{"CREATE TABLE q_migration (\n  version int)"},
 			Comments: []string{"-- why\n"}},
 		{Version: 1, Title: "first step", Statements: []string{"CREATE TABLE q_task (a text DEFAULT ';')",
-			"CREATE INDEX q_x ON q_task (a)"}, Comments: []string{"", "-- an index\n"}},
+			"CREATE INDEX q_x ON q_task (a)", "CREATE TRIGGER q_y ON q_task BEGIN\n  SELECT 1;\n  SELECT 2;\nEND"},
+			Comments: []string{"", "-- an index\n", ""}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
