@@ -100,7 +100,7 @@ CREATE TRIGGER {prefix}enqueue_insert INSTEAD OF INSERT ON {enqueue} BEGIN
              || substr(hex.bytes, 1 + (clock.ms >> 24 & 255), 1)
              || substr(hex.bytes, 1 + (clock.ms >> 16 & 255), 1)
              || substr(hex.bytes, 1 + (clock.ms >> 8 & 255), 1)
-             || substr(hex.bytes, 1 + (clock.ms >> 0 & 255), 1)
+             || substr(hex.bytes, 1 + (clock.ms & 255), 1)
              || x'70' || randomblob(1) || x'80' || randomblob(7) AS BLOB),
          NEW.queue, NEW.reference, NEW.kind, 0, coalesce(NEW.priority, 0), coalesce(NEW.max_attempts, 10),
          coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB)
