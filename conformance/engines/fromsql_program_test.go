@@ -62,10 +62,10 @@ func programFor(t *testing.T, dsn string) *exec.Cmd {
 	t.Helper()
 	if file, is := strings.CutPrefix(dsn, "sqlite:"); is {
 		file, _, _ = strings.Cut(file, "?")
-		if cmd := program(t, "", "python3", "-c", pythonSQL, file); cmd != nil {
+		if cmd := program(t, "", "sqlite3", "-bail", "-cmd", ".timeout 10000", file); cmd != nil {
 			return cmd
 		}
-		return program(t, "", "sqlite3", "-bail", file)
+		return program(t, "", "python3", "-c", pythonSQL, file)
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {

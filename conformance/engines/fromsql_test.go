@@ -318,7 +318,7 @@ func TestEnqueueFromSQLPrivileges(t *testing.T) {
 		f.t.Cleanup(func() { u.exec("DROP USER " + u.name) })
 		grant := regexp.MustCompile(`(?m)^(GRANT [^;]+) TO shop;(.*)$`)
 		for _, m := range grant.FindAllStringSubmatch(f.page, -1) {
-			if strings.Contains(m[2], "only") && family != "mysql" {
+			if strings.Contains(m[2], "only") && !strings.Contains(m[2], f.c.Info().Server.Product) {
 				continue
 			}
 			u.exec(m[1] + " TO " + u.name)
@@ -328,9 +328,19 @@ func TestEnqueueFromSQLPrivileges(t *testing.T) {
 		if programFor(f.t, shop) == nil {
 			f.t.Skip("no client program, which alone can be another user")
 		}
-		for range 2 {
-			f.must(f.runSQL(shop, f.simple))
-			f.must(f.runSQL(shop, f.all))
+		for i := range 2 {
+			for _, text := range []string{f.simple, f.all} {
+				const ignore = "\nON DUPLICATE KEY UPDATE created = created;"
+				mariadb := f.c.Info().Server.Product == "MariaDB"
+				if mariadb {
+					text = strings.ReplaceAll(text, ignore, ";")
+				}
+				err := f.runSQL(shop, text)
+				if mariadb && i == 1 && err != nil && strings.Contains(err.Error(), "1062") {
+					err = nil
+				}
+				f.must(err)
+			}
 		}
 		if tasks := f.list(admin.Filter{}); len(tasks) != 2 {
 			f.t.Errorf("there are %d tasks, want 2", len(tasks))
