@@ -42,10 +42,10 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
-  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
-  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state TINYINT NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
+  priority TINYINT NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,
-  max_attempts SMALLINT NOT NULL,
+  max_attempts SMALLINT NOT NULL DEFAULT 10,
   lapses TINYINT NOT NULL DEFAULT 0,
   known_started TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
@@ -90,6 +90,26 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
   CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result
   FROM dbq_task AS t;
+
+-- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
+-- user needs privileges on it alone. dbq never uses it, so that its conditions cost dbq's statements nothing. They are
+-- true of every row that dbq writes: ON DUPLICATE KEY UPDATE checks the row that is there.
+CREATE OR REPLACE VIEW dbq_enqueue AS
+SELECT id, queue, kind, reference, payload, payload_size, headers, priority, max_attempts, due_at AS due, created,
+  updated
+  FROM dbq_task
+ WHERE HEX(id) REGEXP '^.{12}7.{3}[89AB]'
+   AND CHAR_LENGTH(CONVERT(queue USING utf8mb4)) BETWEEN 1 AND 100
+   AND CHAR_LENGTH(CONVERT(kind USING utf8mb4)) <= 100
+   AND (reference IS NULL OR CHAR_LENGTH(CONVERT(reference USING utf8mb4)) BETWEEN 1 AND 200)
+   AND CONVERT(CONCAT(queue, kind, COALESCE(reference, '')) USING utf8mb4) NOT REGEXP '[[:cntrl:]]'
+   AND payload_size <=> LENGTH(payload)
+   AND COALESCE(payload_size, 0) <= 104857600
+   AND (headers IS NULL OR LENGTH(headers) <= 4000 AND JSON_VALID(CONVERT(headers USING utf8mb4))
+        AND JSON_TYPE(CONVERT(headers USING utf8mb4)) = 'OBJECT')
+   AND max_attempts > 0
+   AND (due_at BETWEEN 0 AND 253402300799999999 OR state <> 0)
+  WITH CASCADED CHECK OPTION;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
@@ -1307,6 +1327,7 @@ SELECT :version, :title, :compatible, {now}
 -- ==== Drop ====
 -- Removes all tables and views.
 DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;

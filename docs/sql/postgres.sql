@@ -28,19 +28,24 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 -- task_failed. lease_until is in no index, so that no index is written for a lease. Leased tasks are found by
 -- updated, the time at which they were taken (task_busy). was_due is the due time that a leased task had. Keys
 -- compare byte by byte (COLLATE "C"). The columns are ordered by size, so that none is padded.
+--
+-- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
+-- are inserted through the view {enqueue}. dbq sets these columns itself.
 CREATE TABLE dbq_task (
-  id uuid PRIMARY KEY,
+  id uuid PRIMARY KEY DEFAULT CAST(
+    lpad(to_hex(CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)), 12, '0')
+    || '7' || substr(CAST(gen_random_uuid() AS text), 16) AS uuid),
   fence bigint NOT NULL DEFAULT 0,
-  due bigint,
+  due bigint DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
   was_due bigint,
   lease_until bigint,
   taken bigint,
-  created bigint NOT NULL,
-  updated bigint NOT NULL,
-  state smallint NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
-  priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  created bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
+  updated bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
+  state smallint NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
+  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
   attempt smallint NOT NULL DEFAULT 0,
-  max_attempts smallint NOT NULL,
+  max_attempts smallint NOT NULL DEFAULT 10,
   lapses smallint NOT NULL DEFAULT 0,
   known_started smallint NOT NULL DEFAULT 0,
   queue varchar(100) COLLATE "C" NOT NULL,
@@ -94,6 +99,20 @@ SELECT id, queue, reference, kind,
     THEN convert_from(result, 'UTF8')
     ELSE encode(result, 'escape') END AS result
   FROM dbq_task t;
+
+-- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
+-- user needs no privilege but INSERT on it. dbq never uses it, so that its conditions cost dbq's statements nothing.
+CREATE VIEW dbq_enqueue AS
+SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
+  FROM dbq_task
+ WHERE queue <> ''
+   AND (reference IS NULL OR reference <> '')
+   AND concat(queue, kind, reference) !~ '[\u0001-\u001F\u007F-\u009F]'
+   AND (payload IS NULL OR octet_length(payload) <= 104857600)
+   AND (headers IS NULL OR octet_length(headers) <= 4000 AND json_typeof(CAST(headers AS json)) = 'object')
+   AND max_attempts > 0
+   AND due BETWEEN 0 AND 253402300799999999
+  WITH LOCAL CHECK OPTION;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
@@ -1152,6 +1171,7 @@ SELECT :version, :title, :compatible, {now}
 -- ==== Drop ====
 -- Removes all tables and views.
 DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;

@@ -84,6 +84,63 @@ SELECT lower(hex(id)) AS id, queue, reference, kind,
   headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result
   FROM dbq_task;
 
+-- For programs in other languages, which enqueue by SQL: the columns that they set.
+CREATE VIEW dbq_enqueue AS
+SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
+  FROM dbq_task;
+
+-- An insert into the view checks the row and adds it, unless its reference is taken. dbq never uses it, so that it
+-- costs dbq's statements nothing. The id is a UUID of version 7. Its time is put together from single bytes: other
+-- programs may bring a SQLite before 3.41, which has no unhex, or before 3.42, which has no unixepoch('subsec').
+CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
+  SELECT CASE
+    WHEN coalesce(length(NEW.queue), 0) NOT BETWEEN 1 AND 100
+    THEN RAISE(ABORT, 'dbq: the queue must have 1 to 100 characters')
+    WHEN coalesce(length(NEW.kind), 101) > 100
+    THEN RAISE(ABORT, 'dbq: the kind must have at most 100 characters')
+    WHEN length(NEW.reference) NOT BETWEEN 1 AND 200
+    THEN RAISE(ABORT, 'dbq: the reference must be null or have 1 to 200 characters')
+    WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '')
+         GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+    THEN RAISE(ABORT, 'dbq: the queue, kind or reference has a control character')
+    WHEN length(CAST(NEW.payload AS BLOB)) > 104857600
+    THEN RAISE(ABORT, 'dbq: the payload must have at most 100 MiB')
+    WHEN length(CAST(NEW.headers AS BLOB)) > 4000
+    THEN RAISE(ABORT, 'dbq: the headers must have at most 4000 bytes')
+    WHEN json_type(NEW.headers) <> 'object'
+    THEN RAISE(ABORT, 'dbq: the headers must be a JSON object')
+    WHEN CAST(NEW.max_attempts AS INTEGER) NOT BETWEEN 1 AND 32767
+    THEN RAISE(ABORT, 'dbq: max_attempts must be 1 to 32767')
+    WHEN CAST(NEW.due AS INTEGER) NOT BETWEEN 0 AND 253402300799999999
+    THEN RAISE(ABORT, 'dbq: due must be in microseconds since 1970')
+  END;
+  INSERT INTO dbq_task (
+    id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+  SELECT CAST(
+           substr(hex.bytes, 1 + (clock.ms >> 40 & 255), 1)
+             || substr(hex.bytes, 1 + (clock.ms >> 32 & 255), 1)
+             || substr(hex.bytes, 1 + (clock.ms >> 24 & 255), 1)
+             || substr(hex.bytes, 1 + (clock.ms >> 16 & 255), 1)
+             || substr(hex.bytes, 1 + (clock.ms >> 8 & 255), 1)
+             || substr(hex.bytes, 1 + (clock.ms & 255), 1)
+             || x'70' || randomblob(1) || x'80' || randomblob(7) AS BLOB),
+         NEW.queue, NEW.reference, NEW.kind, 0, coalesce(NEW.priority, 0), coalesce(NEW.max_attempts, 10),
+         coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB)
+    FROM (SELECT CAST(strftime('%s', 'now') || substr(strftime('%f', 'now'), 4) AS INTEGER) AS ms) AS clock,
+         (SELECT CAST(
+          x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'
+            || x'202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f'
+            || x'404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f'
+            || x'606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f'
+            || x'808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f'
+            || x'a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf'
+            || x'c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedf'
+            || x'e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff'
+            AS BLOB) AS bytes) AS hex
+   WHERE true
+  ON CONFLICT DO NOTHING;
+END;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
@@ -908,6 +965,7 @@ SELECT :version, :title, :compatible, {now}
 -- ==== Drop ====
 -- Removes all tables and views.
 DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
