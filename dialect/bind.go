@@ -1,7 +1,5 @@
 package dialect
 
-import "github.com/jmoiron/sqlx"
-
 // Args are the values of a statement by the names it uses.
 type Args map[string]any
 
@@ -53,7 +51,7 @@ type PlaceholderStyle int
 
 // The styles that drivers use.
 const (
-	Question PlaceholderStyle = sqlx.QUESTION // ?
-	Dollar   PlaceholderStyle = sqlx.DOLLAR   // $1
-	Colon    PlaceholderStyle = sqlx.NAMED    // :arg1
+	Question PlaceholderStyle = iota // ?
+	Dollar                           // $1
+	Colon                            // :arg1
 )

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -110,8 +109,8 @@ func target(d any) any {
 	switch to := d.(type) {
 	case *uuid.UUID:
 		return (*id)(to)
-	case sqlrun.TextOrNull:
-		return (*textOrNull)(to.To)
+	case *string:
+		return (*textOrNull)(to)
 	}
 	return d
 }
@@ -125,6 +124,7 @@ func (to *id) ScanUUID(v pgtype.UUID) error {
 	return nil
 }
 
+// textOrNull reads null as the empty text.
 type textOrNull string
 
 // ScanText is called by pgx.

@@ -11,6 +11,11 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
+// bindTypes are the styles of placeholders as sqlx names them.
+var bindTypes = [...]int{
+	dialect.Question: sqlx.QUESTION, dialect.Dollar: sqlx.DOLLAR, dialect.Colon: sqlx.NAMED,
+}
+
 // binder turns texts with :names into a driver's placeholders. Texts are compiled once.
 type binder struct {
 	style  dialect.PlaceholderStyle
@@ -43,7 +48,7 @@ func (b *binder) compile(text string) compiled {
 	if err != nil {
 		c.err = fmt.Errorf("dialect: statement cannot be compiled: %w: %s", err, sent)
 	}
-	c.text, c.sent = q, sqlx.Rebind(int(b.style), q)
+	c.text, c.sent = q, sqlx.Rebind(bindTypes[b.style], q)
 	for _, v := range values {
 		c.names = append(c.names, v.(string))
 	}
@@ -102,7 +107,7 @@ func (b *binder) bindRow(text string, args dialect.Args, row int) (string, []any
 		return c.sent, values, err
 	}
 	written, values, err := b.appendText(nil, values, c, args, row)
-	return sqlx.Rebind(int(b.style), string(written)), values, err
+	return sqlx.Rebind(bindTypes[b.style], string(written)), values, err
 }
 
 // bindBatch gives the driver's text and its arguments for rows from to to of a batch.
@@ -144,7 +149,7 @@ func (b *binder) bindBatch(batch dialect.Batch, args dialect.Args, from, to int)
 	if err == nil {
 		text, values, err = b.appendText(text, values, tail, args, -1)
 	}
-	return sqlx.Rebind(int(b.style), string(text)), values, err
+	return sqlx.Rebind(bindTypes[b.style], string(text)), values, err
 }
 
 // appendText appends the text of c with the values that the dialect writes into it, and the others to values.

@@ -1,6 +1,7 @@
 package sqlrun
 
 import (
+	"database/sql"
 	"fmt"
 	"reflect"
 	"strings"
@@ -26,6 +27,7 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, std := rows.(*sql.Rows) // others read null as the empty text by themselves; see dialect.Rows
 	var row, empty T
 	fields := make([]any, len(columns))
 	for i, name := range columns { // an engine may show plain names in capitals
@@ -36,8 +38,8 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 			return nil, fmt.Errorf("dialect: a statement returns the column %q, which %T does not have", columns[i], row)
 		}
 		fields[i] = reflect.ValueOf(&row).Elem().FieldByIndex(path).Addr().Interface()
-		if text, ok := fields[i].(*string); ok {
-			fields[i] = TextOrNull{To: text}
+		if text, ok := fields[i].(*string); ok && std {
+			fields[i] = textOrNull{text}
 		}
 	}
 	var out []T

@@ -29,15 +29,15 @@ type KVRow struct {
 	Now     int64  `db:"now"`
 }
 
-// TextOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a
+// textOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a
 // *string.
-type TextOrNull struct{ To *string }
+type textOrNull struct{ to *string }
 
 // Scan is called by database/sql.
-func (t TextOrNull) Scan(v any) error {
+func (t textOrNull) Scan(v any) error {
 	var s sql.NullString
 	err := s.Scan(v)
-	*t.To = s.String
+	*t.to = s.String
 	return err
 }
 
