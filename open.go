@@ -60,7 +60,11 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema(%q): %s has no schemas; use WithPrefix",
 			ErrOption, cfg.names.Schema, server.Product)}
 	}
-	st := store.New(sqlrun.NewSession(d, pool, server, cfg.names), store.Options{
+	session := sqlrun.NewSession(d, pool, server, cfg.names)
+	if err := session.Statements.CheckOwn(); err != nil {
+		return nil, openError(d, dsn, err)
+	}
+	st := store.New(session, store.Options{
 		Logger: cfg.logger, Scrub: cfg.scrub, Strategy: cfg.strategy,
 		MaxPayload: cmp.Or(cfg.maxPayload, server.MaxPayload), MaxCheckoutBytes: cfg.maxCheckoutBytes,
 	})

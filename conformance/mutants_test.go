@@ -171,13 +171,7 @@ func must(text *string, pattern, new string) {
 }
 
 // mustIn is must for an entry of a map.
-func mustIn[K comparable](m map[K]string, key K, pattern, new string) {
-	text := m[key]
-	must(&text, pattern, new)
-	m[key] = text
-}
-
-func mustInBatch[K comparable](m map[K]dialect.Batch, key K, pattern, new string) {
+func mustIn(m map[string]dialect.Batch, key, pattern, new string) {
 	b := m[key]
 	must(&b.SQL, pattern, new)
 	m[key] = b
@@ -199,7 +193,7 @@ func mutants() []mutant {
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")
-				mustInBatch(st.Batches, "complete one", ` AND \+fence = :fence`, "")
+				mustIn(st.Own, "complete one", ` AND \+fence = :fence`, "")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -211,32 +205,32 @@ func mutants() []mutant {
 		{name: "remove-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Remove.SQL, theFence, "")
-				mustInBatch(st.Batches, "remove one", ` AND \+fence = :fence`, "")
+				mustIn(st.Own, "remove one", ` AND \+fence = :fence`, "")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"}},
 		{name: "settle-without-state",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theState, "")
-				mustInBatch(st.Batches, "complete one", ` AND \+state = 1`, "")
+				mustIn(st.Own, "complete one", ` AND \+state = 1`, "")
 			},
 			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
 		{name: "overlapping-leases",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Checkout, "expired", leaseOver, "")
-				mustInBatch(st.CheckoutBatch, "take over", leaseOver, "")
-				mustIn(st.Checkout, "any", leaseOver, "")
+				mustIn(st.Own, "expired", leaseOver, "")
+				mustIn(st.Own, "take over", leaseOver, "")
+				mustIn(st.Own, "any", leaseOver, "")
 			},
 			caught: []string{"Lease/ExtendKeepsOthersOut"},
 			races:  []string{"Contention/ManyQueues"}},
 		{name: "lease-half-as-long",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Checkout, "take", `:lease`, ":lease / 2")
+				mustIn(st.Own, "take", `:lease`, ":lease / 2")
 			},
 			caught: []string{"Lease/UntilIsNotLaterThanTheDatabase"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
 		{name: "fence-stands-still",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take over", `fence = fence \+ 1`, "fence = fence")
+				mustIn(st.Own, "take over", `fence = fence \+ 1`, "fence = fence")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -279,12 +273,12 @@ func mutants() []mutant {
 			caught: []string{"Checkout/NewTokenEachTime"}},
 		{name: "attempts-not-counted",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take over", `THEN 1 ELSE 0`, "THEN 0 ELSE 0")
+				mustIn(st.Own, "take over", `THEN 1 ELSE 0`, "THEN 0 ELSE 0")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
 		{name: "exhausted-attempts-go-on",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustInBatch(st.CheckoutBatch, "take over", "attempt >= max_attempts AND", "attempt > 30000 AND")
+				mustIn(st.Own, "take over", "attempt >= max_attempts AND", "attempt > 30000 AND")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired-exhausted"}},
 		{name: "duplicates-allowed",
@@ -300,8 +294,8 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, "INSERT INTO", "INSERT OR REPLACE INTO")
 				must(&st.Insert.SQL, "ON CONFLICT DO NOTHING\n", "")
-				mustInBatch(st.Batches, "insert one", "INSERT INTO", "INSERT OR REPLACE INTO")
-				mustInBatch(st.Batches, "insert one", "ON CONFLICT DO NOTHING", "")
+				mustIn(st.Own, "insert one", "INSERT INTO", "INSERT OR REPLACE INTO")
+				mustIn(st.Own, "insert one", "ON CONFLICT DO NOTHING", "")
 			},
 			caught: []string{"Enqueue/DuplicateReference"},
 			races:  []string{"Contention/DuplicateEnqueueRace"}},
@@ -309,15 +303,15 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, anyClock+` \+ d\.column7`, clock+" + 3600000000 + d.column7")
 				for _, name := range []string{"insert one", "insert one new", "insert uniform"} {
-					mustInBatch(st.Batches, name, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
+					mustIn(st.Own, name, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
 				}
 			},
 			caught: []string{"Checkout/AtMostN", "Enqueue/Minimal"}},
 		{name: "due-an-hour-early",
 			edit: func(st *dialect.Statements, n dialect.Names) {
 				early := "due <= " + clock + " + 3600000000"
-				mustIn(st.Checkout, "any", `due <= `+anyClock, early)
-				mustIn(st.Checkout, "ready", `due <= `+anyClock, early)
+				mustIn(st.Own, "any", `due <= `+anyClock, early)
+				mustIn(st.Own, "ready", `due <= `+anyClock, early)
 			},
 			caught: []string{"Enqueue/DelayedUntilDue", "Checkout/FutureIsNotTaken"}},
 		{name: "result-not-kept",
@@ -328,7 +322,7 @@ func mutants() []mutant {
 		{name: "empty-becomes-nil",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Payload, `length\(payload\) AS payload_size`, "NULL AS payload_size")
-				mustIn(st.Checkout, "ready", `length\(t\.payload\) AS payload_size`, "NULL AS payload_size")
+				mustIn(st.Own, "ready", `length\(t\.payload\) AS payload_size`, "NULL AS payload_size")
 			},
 			caught: []string{"RoundTrip/EmptyIsNotNil"}},
 		{name: "purge-takes-all",
@@ -346,7 +340,7 @@ func mutants() []mutant {
 				each := `(?s)FROM \(\s+SELECT \* FROM \(\s+SELECT rowid.*\n\s+LIMIT \+:limit\)`
 				all := "FROM (SELECT rowid FROM " +
 					n.Table("task") + " WHERE queue = :queue AND due <= {now} ORDER BY due, id LIMIT +:limit)"
-				mustIn(st.Checkout, "ready", each, strings.Replace(all, "{now}", clock, 1))
+				mustIn(st.Own, "ready", each, strings.Replace(all, "{now}", clock, 1))
 			},
 			caught: []string{"Checkout/PriorityFirst", "Contention/NoStarvation"}},
 	}...)

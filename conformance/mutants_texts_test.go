@@ -4,6 +4,9 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
+// ownRun are laws that run the dialect's own statements, whose values only the dialect knows before.
+var ownRun = map[string]string{"one": "Lease/SettlingTwiceIsLeaseLost", "uniform": "Lease/ManyCompletedTogether"}
+
 // textMutants have one text that the core could not bind, each in another place.
 func textMutants() []mutant {
 	var out []mutant
@@ -12,14 +15,18 @@ func textMutants() []mutant {
 		"settle":     func(st *dialect.Statements, more string) { st.Settle.SQL += more },
 		"settle-row": func(st *dialect.Statements, more string) { st.Settle.Row += more },
 		"movable":    func(st *dialect.Statements, more string) { st.Movable.SQL += more },
-		"one":        func(st *dialect.Statements, more string) { addTo(st.Batches, "complete one", more) },
-		"uniform":    func(st *dialect.Statements, more string) { addTo(st.Batches, "complete uniform", more) },
+		"one":        func(st *dialect.Statements, more string) { addTo(st.Own, "complete one", more) },
+		"uniform":    func(st *dialect.Statements, more string) { addTo(st.Own, "complete uniform", more) },
 	} {
 		for more, defect := range map[string]string{"unknown-value": ":tenant", "question-mark": "?", "list": "{rows}"} {
 			if more == "list" && (place == "held" || place == "settle-row") {
 				continue // these are no batch, and no text by itself
 			}
-			out = append(out, mutant{name: place + "-with-" + more, caught: []string{"Schema/StatementsComplete"},
+			law := "Schema/StatementsComplete"
+			if run := ownRun[place]; run != "" && more == "unknown-value" {
+				law = run
+			}
+			out = append(out, mutant{name: place + "-with-" + more, caught: []string{law},
 				edit: func(st *dialect.Statements, _ dialect.Names) { add(st, " "+defect) }})
 		}
 	}

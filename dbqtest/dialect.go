@@ -57,10 +57,6 @@ func (d movable) Statements(n dialect.Names) dialect.Statements {
 			*f = move(*f)
 		case *dialect.Batch:
 			*f = moveBatch(*f)
-		case *map[string]string:
-			for k, text := range *f {
-				(*f)[k] = move(text)
-			}
 		case *map[string]dialect.Batch:
 			for k, b := range *f {
 				(*f)[k] = moveBatch(b)

@@ -72,7 +72,7 @@ type Changed struct {
 // Without it, the core runs the operation's batch, which must return the rows that it changed.
 type BatchRunner interface {
 	// RunBatch does op to n rows, in as many statements as it takes. Some of args are columns. What the batch of op
-	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Batches.
+	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Own.
 	RunBatch(ctx context.Context, s *Session, c Conn, op Op, args Args, n int) (Changed, error)
 	// NeedsTx reports whether RunBatch must be in a transaction for these rows, as when it changes them by more than one
 	// statement, or when Server.ExplicitTx is set. Otherwise the statement may commit by itself.

@@ -134,9 +134,7 @@ type Statements struct {
 	// Purgeable, that has locked the rows before.
 	Archive Batch
 
-	// Checkout holds the statements of the dialect's own Checkout by name, so that they are printed and reviewed with the
-	// rest.
-	Checkout map[string]string
-	// CheckoutBatch holds those that take several rows, and Batches the statements of a BatchRunner.
-	CheckoutBatch, Batches map[string]Batch
+	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They
+	// are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
+	Own map[string]Batch
 }

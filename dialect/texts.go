@@ -29,8 +29,8 @@ import (
 //	-- held
 //	state = {PROCESSING};
 //
-// A name is that of a field; of a field and a word, as in "Remove row" for Batch.Row; or of a key, as in "Checkout
-// ready", "CheckoutBatch take" and "Batches remove one". One that begins with a small letter is a
+// A name is that of a field, or of a field and a word, as in "Remove row" for Batch.Row. "Text ready" and "Batch take"
+// are statements of Own, a plain one and a batch. A name that begins with a small letter is a
 // fragment: {held} in a text stands for it, its lines begin in the column of the hole. A line "-- with lock = FOR
 // UPDATE" among a text's comments fills {lock} in the fragments that it uses; a line with nothing but an empty hole is
 // left out. {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A
@@ -44,8 +44,7 @@ import (
 func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 	r := textReader{texts: map[string]sqlText{}}
 	r.read(files)
-	var st Statements
-	st.Checkout, st.CheckoutBatch, st.Batches = map[string]string{}, map[string]Batch{}, map[string]Batch{}
+	st := Statements{Own: map[string]Batch{}}
 	for _, name := range slices.Sorted(maps.Keys(r.texts)) {
 		if name[0] < 'A' || name[0] > 'Z' || strings.HasSuffix(name, " row") {
 			continue
@@ -81,15 +80,17 @@ func column(text string) int { return len(text) - 1 - strings.LastIndex(text, "\
 // set puts a text into its field.
 func (r *textReader) set(st *Statements, name string, b Batch) {
 	name, key, _ := strings.Cut(name, " ")
-	switch field := reflect.ValueOf(st).Elem().FieldByName(name); {
+	field := reflect.ValueOf(st).Elem().FieldByName(name)
+	_, twice := st.Own[key]
+	switch {
+	case twice:
+		panic("dialect: two statements are called " + key)
+	case name == "Text":
+		st.Own[key] = Batch{SQL: b.SQL}
+	case name == "Batch":
+		st.Own[key] = b
 	case !field.IsValid():
 		panic("dialect: no statement is called " + name)
-	case name == "Checkout":
-		st.Checkout[key] = b.SQL
-	case name == "CheckoutBatch":
-		st.CheckoutBatch[key] = b
-	case name == "Batches":
-		st.Batches[key] = b
 	case field.Kind() == reflect.String:
 		field.SetString(b.SQL)
 	default:

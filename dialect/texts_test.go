@@ -29,7 +29,7 @@ UPDATE {task} SET state = {COMPLETED}, due = NULL
 -- Remove row
 :id;
 
--- Batches remove one
+-- Batch remove one
 DELETE FROM {task};
 
 -- Settle
@@ -64,18 +64,18 @@ BEGIN
 END;
 /
 `)},
-	"sql/checkout.sql": {Data: []byte(`-- Checkout ready
+	"sql/checkout.sql": {Data: []byte(`-- Text ready
 -- Finds due tasks.
 -- with lock = FOR UPDATE SKIP LOCKED
 SELECT 1
 {search};
 
--- Checkout alone
+-- Text alone
 -- with lock =
 SELECT 2
 {search};
 
--- CheckoutBatch take
+-- Batch take
 UPDATE {task};
 
 -- search
@@ -110,21 +110,21 @@ func TestReadStatements(t *testing.T) {
 		{st.Peek.SQL, "SELECT 1\n WHERE (1 = 0\n        {rows})"},
 		{st.Peek.Row, "OR id = :id"},
 		{st.Peek.Sep, "\n        "},
-		{st.Checkout["ready"], "-- Finds due tasks.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
-		{st.Checkout["alone"], "SELECT 2\nFROM (" + all + ")"},
-		{st.CheckoutBatch["take"].SQL, "UPDATE q_task"},
+		{st.Own["ready"].SQL, "-- Finds due tasks.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
+		{st.Own["alone"].SQL, "SELECT 2\nFROM (" + all + ")"},
+		{st.Own["take"].SQL, "UPDATE q_task"},
 		{st.Movable.SQL, "SELECT 1 WHERE {guard}"}, // the core fills it in
 		{st.Move.SQL, "UPDATE q_task SET {set} WHERE id IN ({rows}) AND {guard}"},
 		{st.Move.Row, ":id"},
 		{st.Purge.SQL, "DELETE WHERE {guard}"},
-		{st.Batches["remove one"].SQL, "DELETE FROM q_task"},
+		{st.Own["remove one"].SQL, "DELETE FROM q_task"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
 	}
-	if st.Settle.Max != 500 || st.CheckoutBatch["take"].Max != 500 {
-		t.Error("batches have no bound")
+	if st.Settle.Max != 500 || st.Own["take"].Max != 500 || st.Own["ready"].Max != 0 {
+		t.Error("batches have no bound, or a plain text has one")
 	}
 }
 
@@ -135,6 +135,7 @@ func TestReadStatementsRefusesWhatItCannotPlace(t *testing.T) {
 		"no SQL":        "-- Get\n;\n",
 		"unknown field": "-- Gte\nSELECT 1;\n",
 		"twice":         "-- Next\nSELECT 1;\n\n-- Next\nSELECT 2;\n",
+		"own twice":     "-- Text a\nSELECT 1;\n\n-- Batch a\nSELECT 2;\n",
 		"circle":        "-- Next\n{a};\n\n-- a\n({a});\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func checkoutComplete(t *test) {
 func checkoutLarge(t *test) {
 	q := t.open().Queue("q")
 	n := 1000
-	for _, b := range t.statements().CheckoutBatch {
+	for _, b := range t.statements().Own {
 		n = max(n, min(2*b.Max+1, 4000))
 	}
 	want := t.enqueueMany(q, n, nil)

@@ -21,7 +21,7 @@ func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	b, own := s.Statements.Batch(op), s.Statements.Batches
+	b, own := s.Statements.Batch(op), s.Statements.Own
 	switch op {
 	case dialect.Insert:
 		return insert(ctx, s, c, args, n)
@@ -51,7 +51,7 @@ func insert(
 			}
 			uniform["now"] = rows[0].Now
 		}
-		return batch.Add(ctx, s, c, s.Statements.Batches["insert uniform"], uniform, n)
+		return batch.Add(ctx, s, c, s.Statements.Own["insert uniform"], uniform, n)
 	}
 	var before []dialect.Row
 	if n > 1 {
@@ -64,5 +64,5 @@ func insert(
 	if err != nil || touched == 0 || touched == int64(n) { // what is there, somebody else has put there
 		return dialect.Changed{All: touched == int64(n)}, err
 	}
-	return batch.Added(ctx, s, c, s.Statements.Batches["inserted"], args, n, before)
+	return batch.Added(ctx, s, c, s.Statements.Own["inserted"], args, n, before)
 }

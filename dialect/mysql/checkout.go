@@ -36,7 +36,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		if len(due) == 0 && !c.anyExpired(ctx) {
 			break
 		}
-		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
+		lock := dialect.Lock{Take: s.Statements.Own["queue lock"].SQL, Free: s.Statements.Own["queue free"].SQL,
 			Args: dialect.Args{"name": "checkout " + s.Names.Prefix + " " + r.Queue}}
 		err = s.LockedTx(ctx, lock, func(ctx context.Context, conn dialect.Conn) error {
 			return c.parts(ctx, conn, due, c.skipLocked)
@@ -67,7 +67,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 		return dialect.Lock{}
 	}
 	return dialect.Lock{
-		Take: c.s.Statements.Checkout["turn"], Free: c.s.Statements.Checkout["turn over"], Early: true,
+		Take: c.s.Statements.Own["turn"].SQL, Free: c.s.Statements.Own["turn over"].SQL, Early: true,
 		Args: dialect.Args{"name": "turn " + c.s.Names.Prefix + " " + c.r.Queue},
 	}
 }
@@ -137,13 +137,13 @@ func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, 
 	if small.Were() {
 		name = "ready"
 	}
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout[name], c.readyArgs(priority, limit))
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, c.readyArgs(priority, limit))
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	small.Found(rows, whole.Share())
 	rows = c.budget.Fit(rows)
-	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.CheckoutBatch["payloads"], rows)
+	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.Own["payloads"], rows)
 }
 
 // seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first
@@ -154,7 +154,7 @@ func (c *checkout) seenReady(round int) finder {
 		if round > 0 {
 			args["limit"] = limit * scan.Windows
 		}
-		seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see ready"], args)
+		seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
 ) ([]dialect.Row, error) {
 	by := func(name string, from, to int) ([]dialect.Row, error) {
-		return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], batch.Keys(seen[from:to]), to-from)
+		return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], batch.Keys(seen[from:to]), to-from)
 	}
 	if c.s.Server.Product != tidb {
 		return by(name, 0, len(seen))
@@ -252,6 +252,6 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
 		"known_started": c.r.KnownStarted()}
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, len(ids))
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, len(ids))
 	return err
 }

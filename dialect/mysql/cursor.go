@@ -44,7 +44,7 @@ func (c *checkout) begin(ctx context.Context) (due []int, err error) {
 }
 
 func (c *checkout) due(ctx context.Context, since []int64) ([]dialect.Row, error) {
-	return c.s.Read(ctx, c.s.Statements.Checkout["due"], sinceArgs(c.r.Queue, since))
+	return c.s.Read(ctx, c.s.Statements.Own["due"].SQL, sinceArgs(c.r.Queue, since))
 }
 
 // sinceArgs are a queue and where to begin in each priority.
@@ -96,13 +96,13 @@ func (c *checkout) manyTaken() (bool, error) {
 func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, err error) {
 	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
 	if c.r.Strategy == dialect.CAS {
-		return query(c.s.Statements.Checkout["see expired"], args)
+		return query(c.s.Statements.Own["see expired"].SQL, args)
 	}
-	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
+	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	if seen, err = query(c.s.Statements.Checkout["see expired"], args); err == nil {
+	if seen, err = query(c.s.Statements.Own["see expired"].SQL, args); err == nil {
 		err = scan.ExpiredCursorOf(c.s, c.r.Queue).Scanned(time.Since(began), len(seen), c.manyTaken)
 	}
 	return seen, err
@@ -112,7 +112,7 @@ func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, 
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
-	return scan.NextFrom(s, s.Statements.Checkout["oldest"], queue, query, bind, func(took time.Duration) (bool, error) {
+	return scan.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, func(took time.Duration) (bool, error) {
 		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
 		return c.deadDue(ctx)()
 	})

@@ -160,7 +160,7 @@ func namedLock(t *testing.T, s *sqlrun.Session) error {
 	b, err := sqlrun.ConnOf(own(t, s))
 	must(t, err)
 	args := dialect.Args{"name": s.Names.Schema}
-	take, free := s.Statements.Checkout["queue lock"], s.Statements.Checkout["queue free"]
+	take, free := s.Statements.Own["queue lock"].SQL, s.Statements.Own["queue free"].SQL
 	take = strings.Replace(take, ", 30)", ", 0)", 1)
 	_, err = s.Exec(t.Context(), a, take, args)
 	must(t, err)

@@ -29,7 +29,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		args := dialect.Args{"name": "a lock of " + t.Name()}
 		locks := map[string]string{named.Statements.MigrationLock: named.Statements.MigrationUnlock}
 		for take, free := range map[string]string{"queue lock": "queue free", "turn": "turn over"} {
-			locks[named.Statements.Checkout[take]] = named.Statements.Checkout[free]
+			locks[named.Statements.Own[take].SQL] = named.Statements.Own[free].SQL
 		}
 		type answer struct {
 			Holder *int64 `db:"holder"`

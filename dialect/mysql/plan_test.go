@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/internal/scan"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
@@ -74,17 +75,15 @@ func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 
 func planEach(t *testing.T, s *sqlrun.Session) {
 	st := s.Statements
-	plain := maps.Clone(st.Checkout)
+	plain, batches := dialecttest.Own(st.Statements)
 	for _, name := range []string{"queue lock", "queue free", "turn", "turn over"} {
 		delete(plain, name)
 	}
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["id behind"] = st.IDBehind
-	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["unlocked"], batches["drop leases"], batches["start"] = st.Unlocked, st.DropLeases, st.Start
-	maps.Copy(batches, st.Batches)
 	delete(batches, "insert uniform") // it reads nothing
 	delete(batches, "win")            // it reads nothing but its list
 

@@ -14,7 +14,7 @@ func (Dialect) NeedsTx(*dialect.Session, dialect.Op, dialect.Args, int) bool { r
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	b, own := s.Statements.Batch(op), s.Statements.Batches
+	b, own := s.Statements.Batch(op), s.Statements.Own
 	switch op {
 	case dialect.Insert:
 		return insert(ctx, s, c, args, n)
@@ -44,7 +44,7 @@ func insert(
 		if _, err := s.ExecBatch(ctx, c, s.Statements.Insert, part, len(rows)); err != nil {
 			return out, err
 		}
-		added, err := batch.Added(ctx, s, c, s.Statements.Batches["inserted"], part, len(rows), before)
+		added, err := batch.Added(ctx, s, c, s.Statements.Own["inserted"], part, len(rows), before)
 		if err != nil {
 			return out, err
 		}

@@ -22,7 +22,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	case dialect.SkipLocked:
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.Tx(ctx, c.within(ready)) })
 	case dialect.Advisory:
-		lock := dialect.Lock{Take: s.Statements.Checkout["queue lock"], Free: s.Statements.Checkout["queue free"],
+		lock := dialect.Lock{Take: s.Statements.Own["queue lock"].SQL, Free: s.Statements.Own["queue free"].SQL,
 			Args: dialect.Args{"queue": r.Queue}}
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.LockedTx(ctx, lock, c.within(ready)) })
 	case dialect.CAS:
@@ -61,7 +61,7 @@ type part func(ctx context.Context, conn dialect.Conn) error
 
 // due returns the priorities that have a due task, without locks, so that an idle poll is one statement, or two.
 func (c *checkout) due(ctx context.Context) ([]int, error) {
-	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["due"], dialect.Args{"queue": c.r.Queue})
+	rows, err := c.s.Read(ctx, c.s.Statements.Own["due"].SQL, dialect.Args{"queue": c.r.Queue})
 	out := make([]int, len(rows))
 	for i, row := range rows {
 		out[i] = row.Priority
@@ -77,7 +77,7 @@ func (c *checkout) args(priority, limit int) dialect.Args {
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.s.Read(ctx, c.s.Statements.Checkout["see expired"], c.args(0, 1))
+	rows, err := c.s.Read(ctx, c.s.Statements.Own["see expired"].SQL, c.args(0, 1))
 	return err != nil || len(rows) > 0
 }
 
@@ -125,7 +125,7 @@ func (c *checkout) within(ready part) part {
 
 // block locks and leases the next tasks that nobody else has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
-	_, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["ready"], c.args(0, c.budget.Rows))
+	_, err := c.s.Exec(ctx, conn, c.s.Statements.Own["ready"].SQL, c.args(0, c.budget.Rows))
 	return err
 }
 
@@ -142,7 +142,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 			if round > 0 {
 				args["limit"] = limit * scan.Windows
 			}
-			seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see ready"], args)
+			seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
 			if err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ func (c *checkout) update(due []int) part {
 			if c.budget.Exhausted() {
 				return nil
 			}
-			n, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["update"], c.args(p, c.budget.Rows))
+			n, err := c.s.Exec(ctx, conn, c.s.Statements.Own["update"].SQL, c.args(p, c.budget.Rows))
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func (c *checkout) update(due []int) part {
 
 // expired takes over expired leases, and moves tasks whose attempts are exhausted to POISON.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["see expired"], c.args(0, c.budget.Rows))
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see expired"].SQL, c.args(0, c.budget.Rows))
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (c *checkout) lock(
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	return c.s.QueryBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], batch.Keys(seen), len(seen))
+	return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], batch.Keys(seen), len(seen))
 }
 
 // write changes rows by primary key, if their fences are still the same.
@@ -250,6 +250,6 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	args["lease"] = slices.Repeat(dialect.Col[int64]{c.r.Lease.Microseconds()}, n)
 	args["holder"] = slices.Repeat(dialect.Col[string]{c.r.Holder}, n)
 	args["known_started"] = slices.Repeat(dialect.Col[int64]{c.r.KnownStarted()}, n)
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.CheckoutBatch[name], args, n)
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, n)
 	return err
 }

@@ -36,12 +36,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	for _, b := range []*dialect.Batch{&st.Insert, &st.Extend, &st.Record} {
 		b.Max = maxTasks
 	}
-	for _, own := range []map[string]dialect.Batch{st.Batches, st.CheckoutBatch} {
-		for name, b := range own {
-			if strings.HasPrefix(b.Sep, "\n") { // a block or a condition for each row
-				b.Max = maxTasks
-				own[name] = b
-			}
+	for name, b := range st.Own {
+		if strings.HasPrefix(b.Sep, "\n") { // a block or a condition for each row
+			b.Max = maxTasks
+			st.Own[name] = b
 		}
 	}
 	return st

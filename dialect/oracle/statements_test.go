@@ -124,8 +124,9 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	} {
 		bound(name, text, one)
 	}
-	for _, name := range slices.Sorted(maps.Keys(st.Checkout)) {
-		bound("Checkout "+name, st.Checkout[name], one)
+	texts, batches := dialecttest.Own(st.Statements)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		bound("Own "+name, texts[name], one)
 	}
 	batch("Insert", st.Insert)
 	batch("Settle", st.Settle)
@@ -144,11 +145,8 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 		batch("Move "+string(row.Event), st.Move[row.Event])
 		batch("Movable "+string(row.Event), st.Movable[row.Event])
 	}
-	for _, name := range slices.Sorted(maps.Keys(st.Batches)) {
-		batch("Batches "+name, st.Batches[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(st.CheckoutBatch)) {
-		batch("CheckoutBatch "+name, st.CheckoutBatch[name])
+	for _, name := range slices.Sorted(maps.Keys(batches)) {
+		batch("Own "+name, batches[name])
 	}
 	raw("Drop", st.Drop...)
 	return out
@@ -240,9 +238,9 @@ func TestArrayBinds(t *testing.T) {
 		"Remove":     st.Remove,
 		"Start":      st.Start,
 		"DropLeases": st.DropLeases,
-		"take":       st.CheckoutBatch["take"],
-		"take over":  st.CheckoutBatch["take over"],
-		"poison":     st.CheckoutBatch["poison"],
+		"take":       st.Own["take"],
+		"take over":  st.Own["take over"],
+		"poison":     st.Own["poison"],
 	}
 	for e, b := range st.Move {
 		batches[string(e)] = b

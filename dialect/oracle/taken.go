@@ -36,7 +36,7 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 	if c.sized {
 		share = math.MaxInt64
 	}
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Checkout["taken"],
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Own["taken"].SQL,
 		dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder, "share": share})
 	for i := range rows {
 		if size := rows[i].PayloadSize; size != nil && *size > share {

@@ -84,7 +84,7 @@ func (c *checkout) args(limit int) dialect.Args {
 func (c *checkout) statement(ctx context.Context, name string) ([]dialect.Row, error) {
 	take := func(name string, args dialect.Args) (rows []dialect.Row, err error) {
 		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Checkout[name], args))
+			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, args))
 			return err
 		})
 		if err != nil {
@@ -118,13 +118,13 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		lock := dialect.Args{"queue": c.r.Queue}
-		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Checkout["queue lock"], lock); err != nil {
+		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Own["queue lock"].SQL, lock); err != nil {
 			return err
 		}
 		return c.parts(ctx, func(ctx context.Context, name string) ([]dialect.Row, error) {
 			query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
 			take := func(name string, args dialect.Args) ([]dialect.Row, error) {
-				return c.took(query(c.s.Statements.Checkout[name], args))
+				return c.took(query(c.s.Statements.Own[name].SQL, args))
 			}
 			if name == "ready" {
 				return c.fromCursor(query, take)
@@ -139,14 +139,14 @@ func (c *checkout) advisory(ctx context.Context) error {
 func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
 	limit := c.budget.Rows
 	for round := range scan.Rounds {
-		seen, err := c.s.Read(ctx, c.s.Statements.Checkout["see "+name], c.args(limit*scan.Windows))
+		seen, err := c.s.Read(ctx, c.s.Statements.Own["see "+name].SQL, c.args(limit*scan.Windows))
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
 		seen = c.budget.Fit(scan.Window(seen, round, limit))
 		args := c.args(limit)
 		maps.Copy(args, batch.Keys(seen))
-		take, by := c.s.Statements.CheckoutBatch["take "+name], c.s.Do
+		take, by := c.s.Statements.Own["take "+name], c.s.Do
 		if len(seen) > take.Max { // more than one statement
 			by = c.s.Tx
 		}

@@ -41,7 +41,7 @@ func (c *checkout) expired(query scan.Query, take taker) ([]dialect.Row, error) 
 	cursor := scan.ExpiredCursorOf(c.s, c.r.Queue)
 	args := c.args(c.budget.Rows)
 	var err error
-	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Checkout["oldest"], c.r.Queue, query); err != nil {
+	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -55,7 +55,7 @@ func (c *checkout) expired(query scan.Query, take taker) ([]dialect.Row, error) 
 // dead reads the server's statistics.
 func dead(s *dialect.Session, query scan.Query) scan.DeadTuples {
 	return func() (bool, error) {
-		rows, err := query(s.Statements.Checkout["dead"], dialect.Args{"dead": manyDead})
+		rows, err := query(s.Statements.Own["dead"].SQL, dialect.Args{"dead": manyDead})
 		return len(rows) > 0, err
 	}
 }

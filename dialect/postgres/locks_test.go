@@ -23,7 +23,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		args := dialect.Args{"name": named.Names.Prefix, "queue": "work"}
 		for name, take := range map[string]func(sqlrun.Texts) string{
 			"migration": func(st sqlrun.Texts) string { return st.MigrationLock },
-			"checkout":  func(st sqlrun.Texts) string { return st.Checkout["queue lock"] },
+			"checkout":  func(st sqlrun.Texts) string { return st.Own["queue lock"].SQL },
 		} {
 			err := byPath.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
 				if _, err := byPath.Exec(ctx, c, take(byPath.Statements), args); err != nil {

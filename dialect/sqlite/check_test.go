@@ -15,7 +15,7 @@ import (
 func TestASingleRowIsWrittenWithoutATable(t *testing.T) {
 	t.Parallel()
 	s := planSession(t)
-	own := s.Statements.Batches
+	own := s.Statements.Own
 	for _, name := range []string{"insert one", "insert one new", "complete one", "remove one"} {
 		text := own[name].SQL
 		names := regexp.MustCompile(`:[a-z_]+`)

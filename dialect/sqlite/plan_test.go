@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
@@ -68,18 +69,13 @@ var due = map[string]bool{"any": true, "ready": true, "take": true}
 
 func checkPlans(t *testing.T, s *sqlrun.Session) {
 	st := s.Statements
-	plain := maps.Clone(st.Checkout)
+	plain, batches := dialecttest.Own(st.Statements)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["id behind"] = st.IDBehind
-	batches := maps.Clone(st.CheckoutBatch)
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["start"] = st.Start
-	for name, b := range st.Batches {
-		if !strings.HasPrefix(name, "insert") {
-			batches[name] = b
-		}
-	}
+	maps.DeleteFunc(batches, func(name string, _ dialect.Batch) bool { return strings.HasPrefix(name, "insert") })
 
 	id := uuid.Must(uuid.NewV7())
 	one := dialect.Args{

@@ -119,7 +119,7 @@ type taker func(
 func takeExpired(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
 ) error {
-	seen, err := s.Query(ctx, c, s.Statements.Checkout["expired"], args)
+	seen, err := s.Query(ctx, c, s.Statements.Own["expired"].SQL, args)
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
@@ -128,7 +128,7 @@ func takeExpired(
 		ids[i], fences[i] = r.ID, r.Fence
 	}
 	args["id"], args["fence"] = ids, fences
-	rows, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take over"], args, len(ids))
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take over"], args, len(ids))
 	if err != nil {
 		return err
 	}
@@ -138,13 +138,13 @@ func takeExpired(
 func takeReady(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
 ) error {
-	rows, err := s.Query(ctx, c, s.Statements.Checkout["ready"], args)
+	rows, err := s.Query(ctx, c, s.Statements.Own["ready"].SQL, args)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
 	rows = b.Fit(rows)
-	if err := batch.FillPayloads(ctx, s, c, s.Statements.CheckoutBatch["payloads"], rows); err != nil {
+	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil {
 		return err
 	}
 	if len(rows) == 0 {
@@ -163,7 +163,7 @@ func takeReady(
 			continue
 		}
 		args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
-		n, err := s.Exec(ctx, c, s.Statements.Checkout["take"], args)
+		n, err := s.Exec(ctx, c, s.Statements.Own["take"].SQL, args)
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func takeReady(
 
 // nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
-	rows, err := s.Read(ctx, s.Statements.Checkout["any"], dialect.Args{"queue": r.Queue})
+	rows, err := s.Read(ctx, s.Statements.Own["any"].SQL, dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err
 }
 

@@ -19,10 +19,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Style = dialect.Question
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Newest = []state.State{state.Completed}
-	for name, b := range st.Batches {
-		if b.Row == "" { // SQLite takes no arrays: it is for a single row
+	for name, b := range st.Own {
+		if b.Max > 0 && b.Row == "" { // SQLite takes no arrays: it is for a single row
 			b.Max = 1
-			st.Batches[name] = b
+			st.Own[name] = b
 		}
 	}
 	return st

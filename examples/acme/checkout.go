@@ -23,7 +23,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 				break
 			}
 			args["limit"] = budget.Rows
-			found, err := s.Query(ctx, c, s.Statements.Checkout["find "+which], args)
+			found, err := s.Query(ctx, c, s.Statements.Own["find "+which].SQL, args)
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 				ids[i] = row.ID
 			}
 			args["id"] = ids
-			taken, err := s.QueryBatch(ctx, c, s.Statements.CheckoutBatch["take "+which], args, len(ids))
+			taken, err := s.QueryBatch(ctx, c, s.Statements.Own["take "+which], args, len(ids))
 			if err != nil {
 				return err
 			}

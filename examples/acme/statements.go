@@ -79,15 +79,13 @@ SELECT id, fence, queue, attempt + (state = 0), CASE state WHEN 0 THEN 'released
     ON t.id = d.column1 WHERE taken IS NOT NULL AND state <> 1
 ON CONFLICT DO NOTHING`, `(:id, :error)`),
 
-		Checkout: map[string]string{
-			"find ready": t(`SELECT id, due AS was_due, length(payload) AS payload_size FROM {task}
- WHERE queue = :queue AND due <= {now} AND {unpaused} ORDER BY priority, due, id LIMIT :limit`),
+		Own: map[string]dialect.Batch{
+			"find ready": {SQL: t(`SELECT id, due AS was_due, length(payload) AS payload_size FROM {task}
+ WHERE queue = :queue AND due <= {now} AND {unpaused} ORDER BY priority, due, id LIMIT :limit`)},
 			// What this very call took in an earlier try is not up for a second time.
-			"find expired": t(`SELECT id, lease_until AS was_due, length(payload) AS payload_size, holder AS was_holder,
+			"find expired": {SQL: t(`SELECT id, lease_until AS was_due, length(payload) AS payload_size, holder AS was_holder,
   updated AS was_taken, attempt AS was_attempt, lease_until AS was_until FROM {task} WHERE queue = :queue AND state = 1
-  AND lease_until <= {now} AND holder <> :holder AND {unpaused} ORDER BY lease_until, id LIMIT :limit`),
-		},
-		CheckoutBatch: map[string]dialect.Batch{
+  AND lease_until <= {now} AND holder <> :holder AND {unpaused} ORDER BY lease_until, id LIMIT :limit`)},
 			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
   known_started = :known_started, attempt = attempt + 1, fence = fence + 1, taken = {now}, updated = {now}
  WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),

@@ -143,7 +143,11 @@ func (p *printer) field(name, comment string, v reflect.Value) {
 			p.text(name, comment, f...)
 		}
 	case dialect.Batch:
-		p.batch(name, comment, f)
+		if f.SQL != "" && f.Max == 0 { // a plain text of Own
+			p.text(name, comment, f.SQL)
+		} else {
+			p.batch(name, comment, f)
+		}
 	default:
 		if v.Kind() != reflect.Map {
 			p.err = fmt.Errorf("the field %s of Statements is a %T, which gen cannot print", name, f)

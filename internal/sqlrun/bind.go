@@ -32,6 +32,9 @@ type compiled struct {
 	err   error
 }
 
+// errNoText is returned when a dialect runs what Statements.Own does not have.
+var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Own misspelt?")
+
 // compile replaces each :name by ?. sqlx does the parsing; giving it each name as its own value brings the names back
 // in their order.
 func (b *binder) compile(text string) compiled {
@@ -97,6 +100,9 @@ func (b *binder) bind(text string, args dialect.Args) (string, []any, error) {
 
 // bindRow is bind for a plain statement whose columns have the values of one row.
 func (b *binder) bindRow(text string, args dialect.Args, row int) (string, []any, error) {
+	if text == "" {
+		return "", nil, errNoText
+	}
 	c := b.compile(text)
 	if c.err != nil {
 		return "", nil, c.err
@@ -112,8 +118,8 @@ func (b *binder) bindRow(text string, args dialect.Args, row int) (string, []any
 
 // bindBatch gives the driver's text and its arguments for rows from to to of a batch.
 func (b *binder) bindBatch(batch dialect.Batch, args dialect.Args, from, to int) (string, []any, error) {
-	if batch.SQL == "" { // a dialect asked its maps for a name that they do not have
-		return "", nil, errors.New("dialect: a batch is run that has no text: is its name misspelt?")
+	if batch.SQL == "" {
+		return "", nil, errNoText
 	}
 	if batch.Row == "" && batch.Max == 1 {
 		return b.bindRow(batch.SQL, args, from)

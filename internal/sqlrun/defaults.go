@@ -11,12 +11,10 @@ import (
 var optional = []string{
 	"Begin", "Dual", "MigrationLock", "MigrationUnlock", "DropTable", "DropView", "Purgeable", "NotDue", "DueNow",
 	"NoLease", "DropLeases", "ExpireLeases", "Unlocked", "Exhausted", "InState", "Notify", "CountNewest", "Newest",
-	"Batches",
 }
 
 // MayBeEmpty reports whether the core does without the field of dialect.Statements of this name. Every other one must
-// be filled, by the dialect or by a default; what a dialect puts into Checkout, CheckoutBatch and Batches is its own
-// business.
+// be filled, by the dialect or by a default.
 func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // stored are the columns of a task that the archive has, too.

@@ -2,6 +2,8 @@ package sqlrun
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -123,6 +125,28 @@ SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
 	}
 	out.setMoves(t)
 	return out
+}
+
+// CheckOwn returns a mistake in the dialect's own statements, which would otherwise become visible when one is run.
+func (t *Texts) CheckOwn() error {
+	for _, name := range slices.Sorted(maps.Keys(t.Own)) {
+		b := t.Own[name]
+		rows, mistake := strings.Count(b.SQL, "{rows}"), ""
+		switch {
+		case b.SQL == "":
+			mistake = "no text"
+		case b.Row == "" && rows > 0:
+			mistake = "{rows}, but no Row"
+		case b.Row != "" && rows != 1:
+			mistake = "a Row, but not {rows} once"
+		case b.Row != "" && b.Max < 1:
+			mistake = "a Row, but no Max"
+		}
+		if mistake != "" {
+			return fmt.Errorf("dialect: the statement %q of Statements.Own has %s", name, mistake)
+		}
+	}
+	return nil
 }
 
 // created finds what a statement of a migration makes.

@@ -55,15 +55,15 @@ func TakeOver(
 	return again, exhausted, nil
 }
 
-// win returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's statements of
-// checkout "win", which writes the next fence into each row's renewal, and "won", which finds the rows where it did.
+// win returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's own
+// statements "win", which writes the next fence into each row's renewal, and "won", which finds the rows where it did.
 func win(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked []dialect.Row, lease time.Duration,
 ) ([]dialect.Row, error) {
 	if len(locked) == 0 {
 		return nil, nil
 	}
-	args, texts := Keys(locked), s.Statements.CheckoutBatch
+	args, texts := Keys(locked), s.Statements.Own
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
 	won, err := Then(ctx, s, c, texts["win"], texts["won"], args, len(locked))
 	return Among(locked, won.Rows), err

@@ -25,7 +25,7 @@ func TestTakeOver(t *testing.T) {
 	for _, failing := range []string{"", "win", "won", "poison"} {
 		r := &recorder{rows: map[string][]dialect.Row{"won": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
 		s := &dialect.Session{Runner: r}
-		s.Statements.CheckoutBatch = map[string]dialect.Batch{"win": {SQL: "win"}, "won": {SQL: "won"}}
+		s.Statements.Own = map[string]dialect.Batch{"win": {SQL: "win", Max: 1}, "won": {SQL: "won", Max: 1}}
 		again, exhausted, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
 			func(exhausted []dialect.Row) error {
 				if len(exhausted) != 1 || exhausted[0].Fence != 3 {

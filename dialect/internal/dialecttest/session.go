@@ -68,6 +68,19 @@ func OwnSchema(t *testing.T, d dialect.Dialect, open Open, dsn, drop string) *sq
 	return s
 }
 
+// Own returns a dialect's own statements by name: the plain texts, and the batches.
+func Own(st dialect.Statements) (texts map[string]string, batches map[string]dialect.Batch) {
+	texts, batches = map[string]string{}, map[string]dialect.Batch{}
+	for name, b := range st.Own {
+		if b.Max > 0 {
+			batches[name] = b
+		} else {
+			texts[name] = b.SQL
+		}
+	}
+	return texts, batches
+}
+
 // Schema returns the statements that create a session's tables.
 func Schema(s *sqlrun.Session) []string {
 	var texts []string

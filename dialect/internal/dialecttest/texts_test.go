@@ -133,11 +133,11 @@ func (r runner) field(name string, v reflect.Value) {
 			r.query(name+" "+in.String(), sqlrun.ListText(r.s.Statements.List, v[in], false), r.read)
 			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Statements.ListArchive, "{where}", v[in], 1), r.read)
 		}
-	case map[string]string:
-		r.checkout(name, v)
 	case map[string]dialect.Batch:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			r.batch(name+" "+key, v[key])
+		texts, batches := Own(r.s.Statements.Statements)
+		r.own(name, texts)
+		for _, key := range slices.Sorted(maps.Keys(batches)) {
+			r.batch(name+" "+key, batches[key])
 		}
 	default:
 		r.t.Errorf("%s is a %T, which this test cannot run", name, v)
@@ -178,8 +178,8 @@ func (r runner) text(name, text string) {
 	}
 }
 
-// checkout runs what the dialect's own Checkout does.
-func (r runner) checkout(name string, texts map[string]string) {
+// own runs a dialect's own texts.
+func (r runner) own(name string, texts map[string]string) {
 	r.t.Helper()
 	frees := map[string]bool{}
 	for take, free := range r.locks {

@@ -1,4 +1,4 @@
--- Checkout due
+-- Text due
 -- Runs in each poll, on the reading pool. Index: task_lane, once for each priority.
 SELECT d.priority
   FROM (
@@ -25,7 +25,7 @@ CASE
      ORDER BY due_at LIMIT 1)
 END;
 
--- Checkout ready
+-- Text ready
 -- Strategies skip-locked and advisory, while the queue's payloads are small. Runs once for each priority that has a
 -- due task. Index: task_lane, one ordered range: a search ordered by priority and due time would lock what it walks
 -- over.
@@ -35,7 +35,7 @@ SELECT {columns},
 {search_ready}
    FOR UPDATE SKIP LOCKED;
 
--- Checkout ready sizes
+-- Text ready sizes
 -- The same for a queue that may have large payloads: the server reads every column that a statement names, also where
 -- CASE leaves it out.
 SELECT {columns},
@@ -43,7 +43,7 @@ SELECT {columns},
 {search_ready}
    FOR UPDATE SKIP LOCKED;
 
--- Checkout see ready
+-- Text see ready
 -- Strategy cas, instead of "Checkout ready". Index: task_lane.
 SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 {search_ready};
@@ -58,7 +58,7 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
  ORDER BY t.due_at, t.id
  LIMIT :limit;
 
--- Checkout see expired
+-- Text see expired
 -- Every strategy: it locks afterwards, by the primary key. Index: task_lane, from the oldest lease on.
 SELECT t.id, t.fence, t.priority, t.payload_size,
        {renewed} AS was_until
@@ -72,7 +72,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
    AND {unpaused}
  LIMIT :limit;
 
--- Checkout oldest
+-- Text oldest
 -- Runs before "Checkout see expired", now and then. Index: task_lane, once for each priority. It queries the row's
 -- updated, so that MySQL does not walk the whole index of a table that seems small.
 SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
@@ -84,47 +84,47 @@ SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
   WHERE queue = :queue AND lane = {working} AND priority = {p} AND due_at >= :oldest - {ages}
   ORDER BY due_at LIMIT 1);
 
--- Checkout queue lock
+-- Text queue lock
 -- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most.
 -- with seconds = 30
 {take_lock};
 
--- Checkout queue free
+-- Text queue free
 -- Strategy advisory. Runs after the transaction of a checkout.
 {free_lock};
 
--- Checkout turn
+-- Text turn
 -- Strategy skip-locked. Runs before the transaction of a checkout of 100 tasks or more that will find some.
 DO GET_LOCK({lock_name}, 1);
 
--- Checkout turn over
+-- Text turn over
 -- Strategy skip-locked. Runs before the commit of such a checkout.
 {free_lock};
 
--- CheckoutBatch payloads
+-- Batch payloads
 -- Runs when tasks of a checkout have large payloads. Index: the primary key.
 SELECT id, payload
   FROM {task} FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
--- CheckoutBatch payloads row
+-- Batch payloads row
 :id;
 
--- CheckoutBatch lock ready
+-- Batch lock ready
 -- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
 -- with lock = FOR UPDATE SKIP LOCKED
 {lock_ready};
 
--- CheckoutBatch lock ready row
+-- Batch lock ready row
 {pair};
 
--- CheckoutBatch try lock ready
+-- Batch try lock ready
 -- On TiDB instead of "CheckoutBatch lock ready".
 -- with lock = FOR UPDATE NOWAIT
 {lock_ready};
 
--- CheckoutBatch try lock ready row
+-- Batch try lock ready row
 {pair};
 
 -- lock_ready
@@ -133,20 +133,20 @@ SELECT {columns},
   FROM {listed} AND t.lane = {waiting} AND t.due_at <= {now}
    {lock};
 
--- CheckoutBatch lock expired
+-- Batch lock expired
 -- Runs after "Checkout see expired". Index: the primary key.
 -- with lock = FOR UPDATE SKIP LOCKED
 {lock_expired};
 
--- CheckoutBatch lock expired row
+-- Batch lock expired row
 {pair};
 
--- CheckoutBatch try lock expired
+-- Batch try lock expired
 -- On TiDB instead of "CheckoutBatch lock expired".
 -- with lock = FOR UPDATE NOWAIT
 {lock_expired};
 
--- CheckoutBatch try lock expired row
+-- Batch try lock expired row
 {pair};
 
 -- lock_expired
@@ -155,7 +155,7 @@ SELECT {columns},
   FROM {held}
    {lock};
 
--- CheckoutBatch take
+-- Batch take
 -- Runs for locked tasks that were due. Index: the primary key.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET state = {PROCESSING},
@@ -169,10 +169,10 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        updated = :now
  WHERE id IN ({rows});
 
--- CheckoutBatch take row
+-- Batch take row
 :id;
 
--- CheckoutBatch take over
+-- Batch take over
 -- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The servers assign
 -- from left to right: each value comes after what is computed from it.
 UPDATE {task} FORCE INDEX (PRIMARY)
@@ -187,14 +187,14 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        updated = :now
  WHERE id IN ({rows});
 
--- CheckoutBatch take over row
+-- Batch take over row
 :id;
 
 -- padded_holder
 -- A row has room for the name of its holder from its start, so that it keeps its size.
 CONCAT(:holder, SPACE(64 - LENGTH(:holder)));
 
--- CheckoutBatch poison
+-- Batch poison
 -- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET state = {POISON},
@@ -206,7 +206,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        result = {exhausted_result}
  WHERE id IN ({rows});
 
--- CheckoutBatch poison row
+-- Batch poison row
 :id;
 
 -- exhausted_result

@@ -15,14 +15,14 @@ SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
 -- Extend row
 {pair};
 
--- Batches extended
+-- Batch extended
 -- Runs after Extend. Indexes: the primary keys of tasks and leases.
 SELECT t.id, t.fence
   FROM {held}
        STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)
        ON l.id = t.id AND l.fence = t.fence;
 
--- Batches extended row
+-- Batch extended row
 {pair};
 
 -- Start
@@ -34,12 +34,12 @@ UPDATE {listed}
 -- Start row
 {pair};
 
--- Batches known_started
+-- Batch known_started
 -- Runs after Start. Index: the primary key.
 SELECT t.id, t.fence
   FROM {held} AND t.known_started = 1;
 
--- Batches known_started row
+-- Batch known_started row
 {pair};
 
 -- DropLeases
@@ -68,7 +68,7 @@ COALESCE(
     WHERE l.id = t.id AND l.fence = t.fence),
   t.lease_end);
 
--- CheckoutBatch win
+-- Batch win
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover
 -- both write the lease's row, and so find each other, also on different nodes of a cluster: a takeover puts the next
 -- fence there, if no renewal under the task's fence is valid, and a renewal gives up when it meets a higher fence.
@@ -84,18 +84,18 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
          {won} OR {lease}.fence = d.fence + 1,
          :now + :lease, {lease}.keep_until);
 
--- CheckoutBatch win row
+-- Batch win row
 {pair};
 
 -- won
 {lease}.fence < d.fence OR {lease}.lease_until <= :now;
 
--- CheckoutBatch won
+-- Batch won
 -- Runs after "CheckoutBatch win". Index: the primary key of leases.
 SELECT l.id
   FROM ({rows}) AS d
        STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)
        ON l.id = d.id AND l.fence = d.fence + 1;
 
--- CheckoutBatch won row
+-- Batch won row
 {pair};

@@ -22,7 +22,7 @@ UPDATE {held}
 SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at,
 CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY) AS result;
 
--- Batches lock settle
+-- Batch lock settle
 -- Runs before Settle, which cannot return what it changes. Index: the primary key.
 SELECT t.id, t.fence,
        CASE
@@ -32,13 +32,13 @@ SELECT t.id, t.fence,
   FROM {held}
    FOR UPDATE;
 
--- Batches lock settle row
+-- Batch lock settle row
 SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again;
 
 -- spent_now
 d.state = {ERROR} AND t.attempt >= t.max_attempts;
 
--- Batches complete uniform
+-- Batch complete uniform
 -- Runs for tasks of one checkout that completed without a result. Index: the primary key. A list of ids takes half
 -- the time of a list of SELECTs.
 UPDATE {task} FORCE INDEX (PRIMARY)
@@ -49,10 +49,10 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        result = NULL
  {where_under_one};
 
--- Batches complete uniform row
+-- Batch complete uniform row
 :id;
 
--- Batches lock uniform
+-- Batch lock uniform
 -- Runs when "Batches complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
 SELECT id
   FROM {task} FORCE INDEX (PRIMARY)
@@ -60,7 +60,7 @@ SELECT id
  ORDER BY id
    FOR UPDATE;
 
--- Batches lock uniform row
+-- Batch lock uniform row
 :id;
 
 -- where_under_one
@@ -76,13 +76,13 @@ DELETE t
 -- Remove row
 {pair};
 
--- Batches lock remove
+-- Batch lock remove
 -- Runs when Remove removed fewer tasks than it was given, and was undone. Index: the primary key.
 SELECT t.id, t.fence
   FROM {held}
    FOR UPDATE;
 
--- Batches lock remove row
+-- Batch lock remove row
 {pair};
 
 -- Unlocked

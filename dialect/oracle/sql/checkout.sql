@@ -1,4 +1,4 @@
--- Checkout due
+-- Text due
 -- Runs in each poll, on the reading pool. Index: task_ready, once for each priority. The searches of a checkout name
 -- their index: statistics that were gathered while a queue was empty or full would choose another plan, which reads and
 -- locks more. See "INDEX Hint" in the SQL Language Reference.
@@ -15,7 +15,7 @@ SELECT {p} AS priority
             AND t.due <= {now})
    AND {unpaused};
 
--- Checkout ready
+-- Text ready
 -- Strategies skip-locked and advisory. Index: task_ready, once for each priority.
 -- Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST
 -- cannot be locked (SQL Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would
@@ -82,13 +82,13 @@ known_started = :known_started,
 taken = {now},
 updated = {now};
 
--- Checkout see ready
+-- Text see ready
 -- Strategy cas, once for each priority that has a due task; and the others after they met a large payload. Index:
 -- task_ready, one ordered range.
 SELECT /*+ INDEX(t {prefix}task_ready) */ t.id, t.fence, t.payload_size
 {search_ready};
 
--- Checkout update
+-- Text update
 -- Strategy update, once for each priority that has a due task. Index: task_ready, one ordered range. It may wait for
 -- another's rows, and then finds that they are no longer due.
 UPDATE {task}
@@ -106,7 +106,7 @@ UPDATE {task}
  ORDER BY t.due, t.ready_id
  FETCH FIRST :limit ROWS ONLY;
 
--- Checkout see expired
+-- Text see expired
 -- Every strategy: it locks afterwards, by the primary key. Index: task_busy.
 SELECT /*+ INDEX(t {prefix}task_busy) */ t.id, t.fence, t.payload_size,
        {renewed} AS was_until
@@ -117,7 +117,7 @@ SELECT /*+ INDEX(t {prefix}task_busy) */ t.id, t.fence, t.payload_size,
    AND {unpaused}
  FETCH FIRST :limit ROWS ONLY;
 
--- Checkout taken
+-- Text taken
 -- Runs at the end of the transaction of a checkout: whatever leases tasks marks them with the checkout's own holder, so
 -- that nothing has to come back out of a block. Index: task_busy.
 SELECT {columns},
@@ -127,7 +127,7 @@ SELECT {columns},
  WHERE t.busy_queue = :queue
    AND t.holder = :holder;
 
--- Checkout queue lock
+-- Text queue lock
 -- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most. The lock is the
 -- session's, and outlives a commit. 0 is success, 4 that the session has it.
 -- with what = 'checkout ' || :queue
@@ -141,7 +141,7 @@ BEGIN
 END;
 /
 
--- Checkout queue free
+-- Text queue free
 -- Strategy advisory. Runs after the transaction of a checkout.
 -- with what = 'checkout ' || :queue
 DECLARE
@@ -154,7 +154,7 @@ BEGIN
 END;
 /
 
--- CheckoutBatch lock ready
+-- Batch lock ready
 -- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
@@ -163,10 +163,10 @@ SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
    AND t.due <= {now}
    FOR UPDATE SKIP LOCKED;
 
--- CheckoutBatch lock ready row
+-- Batch lock ready row
 {pair};
 
--- CheckoutBatch take
+-- Batch take
 -- Runs for locked tasks that were due, as arrays. Index: the primary key.
 UPDATE {task}
    SET {leased_now}
@@ -174,7 +174,7 @@ UPDATE {task}
    AND fence = :fence
    AND due <= {now};
 
--- CheckoutBatch lock expired
+-- Batch lock expired
 -- Runs after "Checkout see expired". Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */
        {columns},
@@ -184,10 +184,10 @@ SELECT /*+ INDEX(t {prefix}task_pk) */
    AND t.state = {PROCESSING}
    FOR UPDATE SKIP LOCKED;
 
--- CheckoutBatch lock expired row
+-- Batch lock expired row
 {pair};
 
--- CheckoutBatch take over
+-- Batch take over
 -- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
 -- has no due time to be sorted by.
 UPDATE {task}
@@ -202,7 +202,7 @@ UPDATE {task}
        updated = {now}
  {where_held};
 
--- CheckoutBatch poison
+-- Batch poison
 -- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
 UPDATE {task}
    SET state = {POISON},

@@ -17,12 +17,12 @@ EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
 
--- Batches inserted
+-- Batch inserted
 -- Runs after each block of an enqueue. Index: the primary key.
 SELECT id
   FROM {task}
  WHERE 1 = 0
     {rows};
 
--- Batches inserted row
+-- Batch inserted row
 OR id = :id;

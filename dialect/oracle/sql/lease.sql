@@ -24,7 +24,7 @@ EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
 
--- Batches extended
+-- Batch extended
 -- Runs after Extend. Indexes: the primary keys of tasks and leases.
 SELECT t.id, t.fence
   FROM {task} t, {lease} l
@@ -34,7 +34,7 @@ SELECT t.id, t.fence
    AND (1 = 0
         {rows});
 
--- Batches extended row
+-- Batch extended row
 OR t.id = :id AND t.fence = :fence;
 
 -- Start
@@ -62,14 +62,14 @@ COALESCE(
   (SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence),
   t.lease_until);
 
--- CheckoutBatch win
+-- Batch win
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
 -- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
 -- fence is valid, and a renewal gives up when it meets a higher fence. Each writes the row that is there now, whatever
 -- its queries have seen.
 {block_at_one_time};
 
--- CheckoutBatch win row
+-- Batch win row
 BEGIN
   UPDATE {lease}
      SET fence = :fence + 1,
@@ -85,12 +85,12 @@ EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
 
--- CheckoutBatch won
+-- Batch won
 -- Runs after "CheckoutBatch win". Index: the primary key of leases.
 SELECT l.id
   FROM {lease} l
  WHERE 1 = 0
     {rows};
 
--- CheckoutBatch won row
+-- Batch won row
 OR l.id = :id AND l.fence = :fence + 1;

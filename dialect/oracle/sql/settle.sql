@@ -35,7 +35,7 @@ UPDATE {task}
 DELETE FROM {task}
  {where_held};
 
--- Batches lock
+-- Batch lock
 -- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
 -- ids, so that two batches do not wait for each other in a circle.
 {settled}
@@ -43,14 +43,14 @@ DELETE FROM {task}
  ORDER BY t.id
    FOR UPDATE;
 
--- Batches lock row
+-- Batch lock row
 {pair};
 
--- Batches settled
+-- Batch settled
 -- Runs after Settle. Index: the primary key.
 {settled};
 
--- Batches settled row
+-- Batch settled row
 {pair};
 
 -- settled

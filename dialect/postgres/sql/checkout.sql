@@ -1,4 +1,4 @@
--- Checkout ready
+-- Text ready
 -- Strategies skip-locked and advisory: runs at each poll of a worker. There is one ordered descent of the index
 -- task_ready for each priority, in order, until there are enough: ordering by priority and due time at once would
 -- walk every future row of the better priorities before PostgreSQL 18. The search says where each row is (ctid), and
@@ -16,7 +16,7 @@ pick AS MATERIALIZED (
   {search_ready})
 {take};
 
--- Checkout ready within
+-- Text ready within
 -- Strategies skip-locked and advisory: runs after "ready" or instead of it while payloads of the queue are large. A
 -- running sum, which makes the statement cost a few percent more, ends the list where the bytes are used up; cut
 -- reports that tasks were left. Index: task_ready.
@@ -32,7 +32,7 @@ pick AS MATERIALIZED (
           (SELECT NOT bool_and({fits})
              FROM pick) AS cut;
 
--- Checkout expired
+-- Text expired
 -- Strategies skip-locked and advisory: runs at polls that found nothing due, and now and then. Index: task_busy, from
 -- :oldest on. A LIMIT bounds the rows that it locks, and pick those whose payloads fit.
 -- with found = t.id, t.fence, t.ctid AS place
@@ -55,20 +55,20 @@ SELECT done.*,
        (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut
   FROM done;
 
--- Checkout queue lock
+-- Text queue lock
 -- Runs first in the transaction of a checkout, which frees it. The lock's name has the table's
 -- number, which is the same whether a client names its schema or the search path does.
 SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq checkout ' || CAST(CAST('{task}' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
--- Checkout see ready
+-- Text see ready
 -- Runs at each poll; "take ready" follows. Index: task_ready.
 -- with found = x.id, x.fence, x.size AS payload_size
 -- with lock =
 WITH {clock}
 {search_ready};
 
--- Checkout see expired
+-- Text see expired
 -- Runs at polls that found nothing due; "take expired" follows. Index: task_busy.
 -- with found = t.id, t.fence
 -- with size_name = payload_size
@@ -76,7 +76,7 @@ WITH {clock}
 WITH {clock}
 {search_expired};
 
--- CheckoutBatch take ready
+-- Batch take ready
 -- Runs after "see ready". Index: the primary key.
 -- with still = coalesce(t.due <= (SELECT now FROM clock), false)
 -- with source = pick, clock
@@ -86,7 +86,7 @@ WITH {clock},
 {pick_given}
 {take};
 
--- CheckoutBatch take expired
+-- Batch take expired
 -- Runs after "see expired". Index: the primary key.
 -- with still = t.state + 0 = {PROCESSING}
 -- with source = won, clock
@@ -101,12 +101,12 @@ done AS MATERIALIZED (
 SELECT done.*
   FROM done;
 
--- Checkout dead
+-- Text dead
 -- Runs after a slow scan. It reads the server's statistics.
 SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint);
 
--- Checkout oldest
+-- Text oldest
 -- Runs after slow scans for expired leases, which begin there from then on. Index: task_busy.
 WITH {clock}
 SELECT least(clock.now - CAST(:late AS bigint),

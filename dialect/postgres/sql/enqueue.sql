@@ -15,7 +15,7 @@ SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, {C
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- Batches insert uniform
+-- Batch insert uniform
 -- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
 -- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
 WITH {clock}

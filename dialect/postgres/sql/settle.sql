@@ -24,7 +24,7 @@ UPDATE {task} t
    AND t.state + 0 = {PROCESSING}
 RETURNING t.id, t.fence, t.state;
 
--- Batches complete uniform
+-- Batch complete uniform
 -- Runs instead of Settle for attempts under one fence: most tasks complete in their first. Index: the primary key.
 UPDATE {task} t
    SET state = {COMPLETED},
@@ -45,7 +45,7 @@ DELETE FROM {task} t
    AND t.state + 0 = {PROCESSING}
 RETURNING t.id, t.fence;
 
--- Batches remove uniform
+-- Batch remove uniform
 -- Runs instead of Remove for attempts under one fence. Index: the primary key.
 DELETE FROM {task} t
 {under_one_fence};

@@ -1,4 +1,4 @@
--- Checkout any
+-- Text any
 -- Runs in each poll, before the transaction. Indexes: task_ready once for each priority, and task_busy.
 SELECT {now} AS now
  WHERE (EXISTS (
@@ -10,7 +10,7 @@ SELECT {now} AS now
 -- due_at_priority
 SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now};
 
--- Checkout ready
+-- Text ready
 -- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, the first one first,
 -- which stops at the limit. One search ordered by priority and due time would walk every future row of the better
 -- priorities. The plus before the limit keeps one plan for all of its values: for a bare variable, SQLite would prepare
@@ -28,7 +28,7 @@ SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_at
 SELECT * FROM (
   SELECT rowid FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT +:limit);
 
--- Checkout take
+-- Text take
 -- Runs once for each priority that "Checkout ready" returned rows of, in the same transaction. Index: task_ready, up to
 -- the last of these rows. No others come in between, because this is the only writer, at the same moment. If this
 -- statement returned the rows, each would be copied once more, and a list of their ids would be bound and looked up. OR
@@ -53,7 +53,7 @@ UPDATE OR FAIL {task}
 -- below 58, from where on SQLite writes a text's length in two bytes.
 printf('%-48s', :holder);
 
--- Checkout expired
+-- Text expired
 -- Runs in the transaction of a checkout, before "CheckoutBatch take over". Index: task_busy.
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
        attempt AS was_attempt, lease_until AS was_until
@@ -64,16 +64,16 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
    AND holder <> :holder
  LIMIT :limit;
 
--- CheckoutBatch payloads
+-- Batch payloads
 -- Runs when tasks of a checkout have payloads larger than their share of its budget. Index: task_id.
 SELECT t.id, t.payload
   FROM (VALUES {rows}) AS d
   JOIN {task} AS t ON t.id = +d.column1;
 
--- CheckoutBatch payloads row
+-- Batch payloads row
 (:id);
 
--- CheckoutBatch take over
+-- Batch take over
 -- Runs for the tasks that "Checkout expired" returned. Index: task_id.
 UPDATE {task}
    SET state = CASE
@@ -110,7 +110,7 @@ UPDATE {task}
    AND lease_until <= {now}
 RETURNING {columns};
 
--- CheckoutBatch take over row
+-- Batch take over row
 (:id, :fence);
 
 -- exhausted_result

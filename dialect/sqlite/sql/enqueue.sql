@@ -12,7 +12,7 @@ RETURNING id;
 -- Insert row
 (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused);
 
--- Batches insert one
+-- Batch insert one
 -- Runs for a single task. Indexes: as for Insert.
 INSERT INTO {task} (
   {inserted}, fence)
@@ -21,7 +21,7 @@ VALUES (
   coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * {first_fence})
 ON CONFLICT DO NOTHING;
 
--- Batches insert uniform
+-- Batch insert uniform
 -- Runs for a bulk enqueue whose values can be bound once, not for each row.
 INSERT INTO {task} (
   {inserted})
@@ -29,10 +29,10 @@ SELECT d.column1, :queue, NULL, :kind, {CREATED}, :priority, :max_attempts,
        coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
   FROM (VALUES {rows}) AS d;
 
--- Batches insert uniform row
+-- Batch insert uniform row
 (:id, :payload);
 
--- Batches insert one new
+-- Batch insert one new
 -- Runs for a single task without a reference, whose id is new.
 INSERT INTO {task} (
   {inserted})

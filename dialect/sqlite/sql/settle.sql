@@ -22,7 +22,7 @@ RETURNING id, fence, state;
 -- Settle row
 (:id, :fence, :state, :at, :after, :uncount, :result);
 
--- Batches complete uniform
+-- Batch complete uniform
 -- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
 -- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
 -- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
@@ -31,10 +31,10 @@ UPDATE {task}
  WHERE id IN ({rows})
    {and_under_one};
 
--- Batches complete uniform row
+-- Batch complete uniform row
 :id;
 
--- Batches complete one
+-- Batch complete one
 -- Runs for a single task. Index: task_id.
 UPDATE {task}
    SET {completed}
@@ -53,29 +53,29 @@ RETURNING id, fence;
 -- Remove row
 (:id, :fence);
 
--- Batches remove one
+-- Batch remove one
 -- Runs for a single task. Index: task_id.
 DELETE FROM {task}
  WHERE id = :id
    {and_under_one};
 
--- Batches remove uniform
+-- Batch remove uniform
 -- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
 DELETE FROM {task}
  WHERE id IN ({rows})
    {and_under_one};
 
--- Batches remove uniform row
+-- Batch remove uniform row
 :id;
 
--- Batches lock uniform
+-- Batch lock uniform
 -- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
 SELECT id
   FROM {task}
  WHERE id IN ({rows})
    {and_under_one};
 
--- Batches lock uniform row
+-- Batch lock uniform row
 :id;
 
 -- completed

@@ -1,0 +1,49 @@
+package dialecttest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// A misspelt name would become visible when the statement is first run, which may be long after the client opened.
+func TestOwnStatementsAreRunByTheirNames(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, e engine) {
+		literals := literalsOf(t, "../../"+e.dialect.Name(), "../batch")
+		for name := range e.dialect.Statements(dialect.Names{Prefix: "dbq_"}).Own {
+			first, last, _ := strings.Cut(name, " ")
+			if !literals[name] && !(literals[first+" "] && literals[last]) { // as in "take "+which
+				t.Errorf("no code runs the statement %q", name)
+			}
+		}
+	})
+}
+
+// literalsOf are the texts in the code of some folders that may be names of statements.
+func literalsOf(t *testing.T, folders ...string) map[string]bool {
+	t.Helper()
+	literal, out := regexp.MustCompile(`"([a-z_ ]+)"`), map[string]bool{}
+	for _, folder := range folders {
+		files, err := filepath.Glob(folder + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			code, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range literal.FindAllStringSubmatch(string(code), -1) {
+				out[m[1]] = true
+			}
+		}
+	}
+	return out
+}
