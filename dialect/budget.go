@@ -37,8 +37,8 @@ func (r CheckoutRequest) Budget() Budget {
 // Share is how large payloads may be for as many as Rows of them to fit.
 func (b *Budget) Share() int64 { return max(b.Bytes-b.Used, 0) / int64(max(b.Rows, 1)) }
 
-// Exhausted reports whether nothing more can be leased.
-func (b *Budget) Exhausted() bool { return b.Rows <= 0 || b.Cut }
+// Full reports whether nothing more can be leased.
+func (b *Budget) Full() bool { return b.Rows <= 0 || b.Cut }
 
 // Fit returns the first of rows, in order, that fit, and notes when some do not. It takes nothing from the budget,
 // since others may take what fits first.

@@ -50,13 +50,13 @@ func TestBudgetAdd(t *testing.T) {
 	}
 	rows := sized(4, 3)
 	b.Add(rows)
-	if b.Rows != 1 || b.Used != 7 || b.Cut || b.Exhausted() || b.Share() != 3 {
+	if b.Rows != 1 || b.Used != 7 || b.Cut || b.Full() || b.Share() != 3 {
 		t.Errorf("after 2 of 3 rows and 7 of 10 bytes: %+v", b)
 	}
 	left := sized(5)
 	left[0].Cut = true
 	b.Add(left)
-	if !b.Cut || !b.Exhausted() || b.Share() != 0 {
+	if !b.Cut || !b.Full() || b.Share() != 0 {
 		t.Errorf("after a row that left others: %+v", b)
 	}
 	if !slices.ContainsFunc(b.Leased(), func(r Row) bool { return r.Cut }) {

@@ -79,7 +79,7 @@ type Server struct {
 	// each statement that follows commits by itself, and COMMIT succeeds.
 	RollsBack bool
 	// LongLockWaits says that a statement may wait longer than a second for a row that another transaction has locked,
-	// whatever :lock_wait is: batches that settle then ask for Statements.Unlocked first.
+	// whatever :lock_wait is: batches that settle then ask for Statements.LockFree first.
 	LongLockWaits bool
 	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
 	Notifies bool

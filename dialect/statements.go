@@ -56,9 +56,9 @@ type Statements struct {
 	// the session's bound applies. A dialect that cannot do so sets a bound of about a second for the sessions that its
 	// Open makes, or sets Server.LongLockWaits.
 	Settle Batch
-	// Unlocked locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
+	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
 	// transaction does not lock single rows.
-	Unlocked Batch
+	LockFree Batch
 	// Remove deletes rows that are PROCESSING under a fence: :id :fence. It returns their id and fence.
 	Remove Batch
 	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence. It returns their

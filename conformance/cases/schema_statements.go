@@ -20,7 +20,7 @@ var documentedValues = map[string]string{
 	"Insert":   "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size now",
 	"Settle":   "id fence state at after uncount result result_size lock_wait",
 	"Remove":   "id fence lock_wait",
-	"Unlocked": "id",
+	"LockFree": "id",
 	"Extend":   "id fence lease",
 	"Start":    "id fence", "DropLeases": "id fence", "ExpireLeases": "age limit",
 	"Movable": "id", "Move": "id", "Purge": "id", "Purgeable": "id", "NotDue": "", "DueNow": "", "NoLease": "",

@@ -97,7 +97,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 	c.found, c.budget = nil, c.r.Budget()
 	ready := func() error {
 		for _, p := range due {
-			if c.budget.Exhausted() {
+			if c.budget.Full() {
 				return nil
 			}
 			began := time.Now()

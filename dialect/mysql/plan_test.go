@@ -47,7 +47,7 @@ var ways = map[string]string{
 	"won": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
-	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "unlocked": "PRIMARY",
+	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
 	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY",
 }
 
@@ -83,7 +83,7 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["id behind"] = st.IDBehind
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
-	batches["unlocked"], batches["drop leases"], batches["start"] = st.Unlocked, st.DropLeases, st.Start
+	batches["lock free"], batches["drop leases"], batches["start"] = st.LockFree, st.DropLeases, st.Start
 	delete(batches, "insert uniform") // it reads nothing
 	delete(batches, "win")            // it reads nothing but its list
 

@@ -100,7 +100,7 @@ func (c *checkout) within(ready part) part {
 				return err
 			}
 		}
-		if !c.budget.Exhausted() {
+		if !c.budget.Full() {
 			if err := ready(ctx, conn); err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {
 			limit := c.budget.Rows
-			if c.budget.Exhausted() {
+			if c.budget.Full() {
 				return nil
 			}
 			args := c.args(p, limit)
@@ -167,7 +167,7 @@ func (c *checkout) update(due []int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.claimed = len(due)
 		for _, p := range due {
-			if c.budget.Exhausted() {
+			if c.budget.Full() {
 				return nil
 			}
 			n, err := c.s.Exec(ctx, conn, c.s.Statements.Own["update"].SQL, c.args(p, c.budget.Rows))

@@ -131,7 +131,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("Insert", st.Insert)
 	batch("Settle", st.Settle)
 	batch("Remove", st.Remove)
-	batch("Unlocked", st.Unlocked)
+	batch("LockFree", st.LockFree)
 	batch("Extend", st.Extend)
 	batch("Start", st.Start)
 	batch("DropLeases", st.DropLeases)

@@ -52,7 +52,7 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 	}
 	c.budget = c.r.Budget()
 	for _, name := range order {
-		if c.budget.Exhausted() || (len(c.budget.Leased()) > 0 || c.pastStart) && !c.r.Expired {
+		if c.budget.Full() || (len(c.budget.Leased()) > 0 || c.pastStart) && !c.r.Expired {
 			break
 		}
 		rows, err := find(ctx, name)

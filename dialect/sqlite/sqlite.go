@@ -90,7 +90,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder,
 			"known_started": r.KnownStarted()}
 		add := func(take taker) {
-			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Exhausted() {
+			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Full() {
 				err = take(ctx, s, c, args, &budget)
 			}
 		}

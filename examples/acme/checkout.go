@@ -19,7 +19,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		"known_started": r.KnownStarted()}
 	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
 		for _, which := range order {
-			if budget.Exhausted() {
+			if budget.Full() {
 				break
 			}
 			args["limit"] = budget.Rows

@@ -23,7 +23,7 @@ const (
 // write settles, in as few round trips as the try allows.
 func (b *settleBatch) write(ctx context.Context) error {
 	s, again, waited := b.s, false, false
-	maySkip := s.Statements.Unlocked.SQL != "" && !b.wait
+	maySkip := s.Statements.LockFree.SQL != "" && !b.wait
 	return s.Repeat(ctx, func() (bool, error) {
 		// After a lost answer it waits: the row may be locked by what this very call has sent before.
 		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
@@ -58,7 +58,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	}
 	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
 	ids = slices.Compact(ids)
-	rows, err := s.QueryBatch(ctx, conn, s.Statements.Unlocked, dialect.Args{"id": ids}, len(ids))
+	rows, err := s.QueryBatch(ctx, conn, s.Statements.LockFree, dialect.Args{"id": ids}, len(ids))
 	if err != nil || len(rows) == len(ids) {
 		return b.steps, err
 	}

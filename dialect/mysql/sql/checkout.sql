@@ -44,7 +44,7 @@ SELECT {columns},
    FOR UPDATE SKIP LOCKED;
 
 -- Text see ready
--- Strategy cas, instead of "Checkout ready". Index: task_lane.
+-- Strategy cas, instead of "ready". Index: task_lane.
 SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 {search_ready};
 
@@ -73,7 +73,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
  LIMIT :limit;
 
 -- Text oldest
--- Runs before "Checkout see expired", now and then. Index: task_lane, once for each priority. It queries the row's
+-- Runs before "see expired", now and then. Index: task_lane, once for each priority. It queries the row's
 -- updated, so that MySQL does not walk the whole index of a table that seems small.
 SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
   FROM (
@@ -111,7 +111,7 @@ SELECT id, payload
 :id;
 
 -- Batch lock ready
--- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
 -- with lock = FOR UPDATE SKIP LOCKED
 {lock_ready};
@@ -120,7 +120,7 @@ SELECT id, payload
 {pair};
 
 -- Batch try lock ready
--- On TiDB instead of "CheckoutBatch lock ready".
+-- On TiDB instead of "lock ready".
 -- with lock = FOR UPDATE NOWAIT
 {lock_ready};
 
@@ -134,7 +134,7 @@ SELECT {columns},
    {lock};
 
 -- Batch lock expired
--- Runs after "Checkout see expired". Index: the primary key.
+-- Runs after "see expired". Index: the primary key.
 -- with lock = FOR UPDATE SKIP LOCKED
 {lock_expired};
 
@@ -142,7 +142,7 @@ SELECT {columns},
 {pair};
 
 -- Batch try lock expired
--- On TiDB instead of "CheckoutBatch lock expired".
+-- On TiDB instead of "lock expired".
 -- with lock = FOR UPDATE NOWAIT
 {lock_expired};
 

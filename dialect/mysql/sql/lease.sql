@@ -91,7 +91,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
 {lease}.fence < d.fence OR {lease}.lease_until <= :now;
 
 -- Batch won
--- Runs after "CheckoutBatch win". Index: the primary key of leases.
+-- Runs after "win". Index: the primary key of leases.
 SELECT l.id
   FROM ({rows}) AS d
        STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)

@@ -1,13 +1,13 @@
 -- Settle
--- Runs for each batch of settlements, after "Batches lock settle". Index: the primary key. The servers assign from
+-- Runs for each batch of settlements, after "lock settle". Index: the primary key. The servers assign from
 -- left to right and later expressions see the new values: state comes after what is computed from it.
 UPDATE {held}
    SET t.due_at = CASE
-         WHEN {spent_now} THEN -1
+         WHEN {exhausted_now} THEN -1
          ELSE coalesce(d.run_at, {now} + d.run_after, -1)
        END,
        t.state = CASE
-         WHEN {spent_now} AND coalesce(d.run_at, d.run_after) IS NOT NULL
+         WHEN {exhausted_now} AND coalesce(d.run_at, d.run_after) IS NOT NULL
          THEN {POISON}
          ELSE d.state
        END,
@@ -26,7 +26,7 @@ CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY
 -- Runs before Settle, which cannot return what it changes. Index: the primary key.
 SELECT t.id, t.fence,
        CASE
-         WHEN {spent_now} AND d.again IS NOT NULL THEN {POISON}
+         WHEN {exhausted_now} AND d.again IS NOT NULL THEN {POISON}
          ELSE d.state
        END AS state
   FROM {held}
@@ -35,7 +35,7 @@ SELECT t.id, t.fence,
 -- Batch lock settle row
 SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again;
 
--- spent_now
+-- exhausted_now
 d.state = {ERROR} AND t.attempt >= t.max_attempts;
 
 -- Batch complete uniform
@@ -53,7 +53,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 :id;
 
 -- Batch lock uniform
--- Runs when "Batches complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
+-- Runs when "complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
 SELECT id
   FROM {task} FORCE INDEX (PRIMARY)
  {where_under_one}
@@ -85,7 +85,7 @@ SELECT t.id, t.fence
 -- Batch lock remove row
 {pair};
 
--- Unlocked
+-- LockFree
 -- Runs when a batch of settlements met a locked task. Index: the primary key. It queries the fence, too: MySQL would
 -- walk all of a small table's primary key where it need not read rows.
 SELECT id
@@ -95,5 +95,5 @@ SELECT id
  ORDER BY id
    FOR UPDATE SKIP LOCKED;
 
--- Unlocked row
+-- LockFree row
 :id;

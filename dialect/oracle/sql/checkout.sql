@@ -155,7 +155,7 @@ END;
 /
 
 -- Batch lock ready
--- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
 -- Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
   FROM {task} t
@@ -175,7 +175,7 @@ UPDATE {task}
    AND due <= {now};
 
 -- Batch lock expired
--- Runs after "Checkout see expired". Index: the primary key.
+-- Runs after "see expired". Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */
        {columns},
        t.known_started, t.payload_size, {now} AS now

@@ -38,7 +38,7 @@ SELECT t.id, t.fence
 OR t.id = :id AND t.fence = :fence;
 
 -- Start
--- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "Batches lock". Index: the
+-- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "lock". Index: the
 -- primary key.
 UPDATE {task}
    SET known_started = 1
@@ -86,7 +86,7 @@ END;
 /
 
 -- Batch won
--- Runs after "CheckoutBatch win". Index: the primary key of leases.
+-- Runs after "win". Index: the primary key of leases.
 SELECT l.id
   FROM {lease} l
  WHERE 1 = 0

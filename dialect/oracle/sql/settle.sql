@@ -1,13 +1,13 @@
 -- Settle
--- Runs for each batch of settlements, as arrays, after "Batches lock". Index: the primary key. Each expression sees the
+-- Runs for each batch of settlements, as arrays, after "lock". Index: the primary key. Each expression sees the
 -- row as it was.
 UPDATE {task}
    SET due = CASE
-         WHEN {spent_now} THEN NULL
+         WHEN {exhausted_now} THEN NULL
          ELSE COALESCE(:at, {now} + :after)
        END,
        state = CASE
-         WHEN {spent_now} AND COALESCE(:at, :after) IS NOT NULL
+         WHEN {exhausted_now} AND COALESCE(:at, :after) IS NOT NULL
          THEN {POISON}
          ELSE :state
        END,
@@ -24,14 +24,14 @@ UPDATE {task}
        END
  {where_held};
 
--- spent_now
+-- exhausted_now
 :state = {ERROR} AND attempt >= max_attempts;
 
 -- keeps_result
 :state = {CREATED} AND :result_size IS NULL;
 
 -- Remove
--- Runs for queues that keep no finished tasks, as arrays, after "Batches lock". Index: the primary key.
+-- Runs for queues that keep no finished tasks, as arrays, after "lock". Index: the primary key.
 DELETE FROM {task}
  {where_held};
 
@@ -58,12 +58,12 @@ SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state
   FROM {task} t
  WHERE (t.id, t.fence) IN ({rows});
 
--- Unlocked
+-- LockFree
 -- Runs when a batch of settlements met a locked task. Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id
   FROM {task} t
  WHERE t.id IN ({rows})
    FOR UPDATE SKIP LOCKED;
 
--- Unlocked row
+-- LockFree row
 :id;

@@ -50,7 +50,7 @@ RETURNING t.id, t.fence;
 DELETE FROM {task} t
 {under_one_fence};
 
--- Unlocked
+-- LockFree
 -- Runs when a batch had to wait too long for a locked row, to settle the others. Index: the primary key.
 SELECT t.id
   FROM {task} t

@@ -14,7 +14,7 @@ SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now};
 -- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, the first one first,
 -- which stops at the limit. One search ordered by priority and due time would walk every future row of the better
 -- priorities. The plus before the limit keeps one plan for all of its values: for a bare variable, SQLite would prepare
--- the statement anew for each. The rows are returned as "Checkout take" will leave them.
+-- the statement anew for each. The rows are returned as "take" will leave them.
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
@@ -29,7 +29,7 @@ SELECT * FROM (
   SELECT rowid FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT +:limit);
 
 -- Text take
--- Runs once for each priority that "Checkout ready" returned rows of, in the same transaction. Index: task_ready, up to
+-- Runs once for each priority that "ready" returned rows of, in the same transaction. Index: task_ready, up to
 -- the last of these rows. No others come in between, because this is the only writer, at the same moment. If this
 -- statement returned the rows, each would be copied once more, and a list of their ids would be bound and looked up. OR
 -- FAIL needs no journal for the statement alone: when it fails, the whole transaction is rolled back.
@@ -54,7 +54,7 @@ UPDATE OR FAIL {task}
 printf('%-48s', :holder);
 
 -- Text expired
--- Runs in the transaction of a checkout, before "CheckoutBatch take over". Index: task_busy.
+-- Runs in the transaction of a checkout, before "take over". Index: task_busy.
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
        attempt AS was_attempt, lease_until AS was_until
   FROM {task}
@@ -74,7 +74,7 @@ SELECT t.id, t.payload
 (:id);
 
 -- Batch take over
--- Runs for the tasks that "Checkout expired" returned. Index: task_id.
+-- Runs for the tasks that "expired" returned. Index: task_id.
 UPDATE {task}
    SET state = CASE
          WHEN {exhausted} THEN {POISON}
