@@ -143,7 +143,8 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 	if class == dialect.Ambiguous { // Open only reads
 		class = dialect.Unavailable
 	}
-	return &Error{Op: "open", Class: class, Err: redact.Scrub(errs.WithSentinel(class, err), dsn)}
+	err = redact.Scrub(errs.WithSentinel(class, err), dsn)
+	return &Error{Op: "open", Class: class, Err: missingImport(dsn, err)}
 }
 
 // Close ends the client: later calls return ErrClosed. Pools that Open made are closed; a pool given to New is not.

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +55,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		return nil, openError(d, dsn, err)
 	}
 	if drv, err := dialect.Lookup(dsn); dsn != "" && err == nil {
-		if err := drv.CheckProduct(dsn, server); err != nil {
+		if err := checkProduct(drv, dsn, server); err != nil {
 			return nil, openError(d, dsn, err)
 		}
 	}
@@ -86,12 +89,58 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	return c, nil
 }
 
+// homes are the packages of dbq's own dialects by their schemes, for the hint about a missing import.
+var homes = map[string]string{
+	"postgres": "postgres", "postgresql": "postgres", "cockroachdb": "postgres",
+	"mysql": "mysql", "mariadb": "mysql", "tidb": "mysql",
+	"oracle": "oracle", "sqlite": "sqlite",
+}
+
+// missingImport replaces ErrUnknownScheme by one that names the import, for a scheme of dbq's own dialects.
+func missingImport(dsn string, err error) error {
+	scheme, _, _ := strings.Cut(dsn, ":")
+	scheme = strings.ToLower(scheme)
+	if home := homes[scheme]; home != "" && errors.Is(err, ErrUnknownScheme) {
+		return fmt.Errorf("%w %q: add import _ %q", ErrUnknownScheme, scheme, "github.com/dbq-go/dbq/dialect/"+home)
+	}
+	return err
+}
+
+// checkProduct refuses, with ErrDSN, a server that is another product than the DSN's scheme promises.
+func checkProduct(d dialect.Driver, dsn string, s dialect.Server) error {
+	scheme, _, _ := strings.Cut(dsn, ":")
+	want := d.Products[strings.ToLower(scheme)]
+	if want == "" || want == s.Product {
+		return nil
+	}
+	for _, right := range d.Schemes {
+		if d.Products[right] == s.Product {
+			return fmt.Errorf("%w: the server is %s %s, not %s: check the address, or write %s: instead of %s: before it",
+				ErrDSN, s.Product, s.Version, want, right, scheme)
+		}
+	}
+	return fmt.Errorf("%w: the server is %s %s, not %s: check the address", ErrDSN, s.Product, s.Version, want)
+}
+
+// noteOf is the Note of the driver that a DSN or, where that is "", a dialect goes by; "" is none.
+func noteOf(d dialect.Dialect, dsn string) string {
+	if drv, err := dialect.Lookup(dsn); err == nil {
+		return drv.Note
+	}
+	for _, scheme := range dialect.Schemes() {
+		if drv, err := dialect.Lookup(scheme); err == nil && reflect.TypeOf(drv.Dialect) == reflect.TypeOf(d) {
+			return drv.Note
+		}
+	}
+	return ""
+}
+
 // notes are the notes that this process has logged. Each is logged once.
 var notes sync.Map
 
 // logNote logs what a person should know before relying on a dialect's databases.
 func logNote(logger *slog.Logger, d dialect.Dialect, dsn string) {
-	note := dialect.NoteOf(d, dsn)
+	note := noteOf(d, dsn)
 	if note == "" {
 		return
 	}

@@ -90,7 +90,7 @@ func TestANoteIsLoggedOnce(t *testing.T) {
 	if got := strings.Count(out.String(), note); got != 1 {
 		t.Errorf("it is there %d times: %s", got, out.String())
 	}
-	if got := dialect.NoteOf(sqlite.Dialect{}, "sqlite:x"); got != "" {
+	if got := noteOf(sqlite.Dialect{}, "sqlite:x"); got != "" {
 		t.Errorf("SQLite's note is %q", got)
 	}
 }

@@ -160,7 +160,7 @@ func newConfig(dsn string, opts []Option) (config, error) {
 		maxCheckoutBytes: DefaultMaxCheckoutBytes,
 	}
 	if dsn != "" {
-		c.target = dialect.TargetOf(dsn)
+		c.target = redact.TargetOf(dsn)
 	}
 	for _, opt := range opts {
 		if err := opt(&c); err != nil {

@@ -2,8 +2,7 @@
 //
 // A dialect is small and stateless. It reports what a server can do, supplies the statements that differ between
 // engines, leases tasks, and classifies errors; the core of dbq binds, runs and retries. No dialect imports dbq, so a
-// dialect can live in any repository. This package names engines only by the schemes of dbq's own dialects, to suggest
-// the missing import and to redact DSNs. The conformance suite tests whether a dialect keeps dbq's promises:
+// dialect can live in any repository. The conformance suite tests whether a dialect keeps dbq's promises:
 // conformance.Run.
 //
 // To write one, implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
@@ -134,7 +133,7 @@ type CheckoutRequest struct {
 	StartsAtOnce bool          // the caller starts each task at once; see KnownStarted
 }
 
-// A Driver ties DSN schemes to a Dialect. All fields but Products and Note are required.
+// A Driver ties DSN schemes to a Dialect. Schemes, Dialect and Open are required.
 type Driver struct {
 	Schemes []string
 	Dialect Dialect
@@ -144,6 +143,12 @@ type Driver struct {
 	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
 	// options that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)
+	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is secret
+	// but the values of parameters such as password.
+	File bool
+	// Target returns what is shown of a DSN whose parameters may name the host or the database. It gets the DSN without its
+	// user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database are shown.
+	Target func(DSN) Target
 	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is
 	// empty for most.
 	Note string

@@ -3,15 +3,14 @@ package dialect
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 )
 
 var (
-	// ErrUnknownScheme is returned by Open and Lookup for a DSN whose scheme no imported dialect has. Its text names the
-	// schemes that are there and, for a scheme dbq knows, the import that is missing.
+	// ErrUnknownScheme is returned by Lookup for a DSN whose scheme no imported dialect has. Its text names the schemes
+	// that are there.
 	ErrUnknownScheme = errors.New("unknown DSN scheme")
 	// ErrDSN is returned by Open for a DSN that is malformed or that the dialect refuses. Its text says what to change.
 	ErrDSN = errors.New("unusable DSN")
@@ -19,13 +18,6 @@ var (
 	// has a setting that the dialect cannot work with. Its text says what to change.
 	ErrServer = errors.New("unusable server")
 )
-
-// homes are the packages of dbq's own dialects, for the hint about a missing import.
-var homes = map[string]string{
-	"postgres": "postgres", "postgresql": "postgres", "cockroachdb": "postgres",
-	"mysql": "mysql", "mariadb": "mysql", "tidb": "mysql",
-	"oracle": "oracle", "sqlite": "sqlite",
-}
 
 var registry struct {
 	sync.RWMutex
@@ -73,45 +65,13 @@ func Lookup(dsn string) (Driver, error) {
 	if ok {
 		return d, nil
 	}
-	if !isScheme(scheme) || homes[scheme] == "" && !strings.HasPrefix(rest, "//") {
+	if !isScheme(scheme) || !strings.HasPrefix(rest, "//") {
 		// What stands before the colon may be a user name, a password or a path: do not print it.
 		return Driver{}, fmt.Errorf("%w: the DSN does not begin with one; use one of %s, followed by a colon",
 			ErrUnknownScheme, strings.Join(Schemes(), ", "))
 	}
-	if home, known := homes[scheme]; known {
-		return Driver{}, fmt.Errorf("%w %q: add import _ %q", ErrUnknownScheme, scheme, "github.com/dbq-go/dbq/dialect/"+home)
-	}
 	return Driver{}, fmt.Errorf("%w %q: use one of %s (a dialect is registered by importing it)",
 		ErrUnknownScheme, scheme, strings.Join(Schemes(), ", "))
-}
-
-// NoteOf is the Note of the driver that a DSN or, where that is "", a dialect goes by; "" is none.
-func NoteOf(d Dialect, dsn string) string {
-	if drv, err := Lookup(dsn); err == nil {
-		return drv.Note
-	}
-	for _, scheme := range Schemes() {
-		if drv, err := Lookup(scheme); err == nil && reflect.TypeOf(drv.Dialect) == reflect.TypeOf(d) {
-			return drv.Note
-		}
-	}
-	return ""
-}
-
-// CheckProduct refuses, with ErrDSN, a server that is another product than the DSN's scheme promises.
-func (d Driver) CheckProduct(dsn string, s Server) error {
-	scheme, _, _ := strings.Cut(dsn, ":")
-	want := d.Products[strings.ToLower(scheme)]
-	if want == "" || want == s.Product {
-		return nil
-	}
-	for _, right := range d.Schemes {
-		if d.Products[right] == s.Product {
-			return fmt.Errorf("%w: the server is %s %s, not %s: check the address, or write %s: instead of %s: before it",
-				ErrDSN, s.Product, s.Version, want, right, scheme)
-		}
-	}
-	return fmt.Errorf("%w: the server is %s %s, not %s: check the address", ErrDSN, s.Product, s.Version, want)
 }
 
 func isScheme(s string) bool {

@@ -76,13 +76,10 @@ func TestMissNamesTheCureAndHidesTheSecret(t *testing.T) {
 	t.Parallel()
 	register(t, Driver{Schemes: []string{"miss"}, Dialect: fake{}, Open: openNothing})
 	for _, c := range []struct{ dsn, want string }{
-		{"postgres://app:hush@h/d", `import _ "github.com/dbq-go/dbq/dialect/postgres"`},
-		{"PostgreSQL://app:hush@h/d", `import _ "github.com/dbq-go/dbq/dialect/postgres"`},
-		{"mariadb://app:hush@h/d", `import _ "github.com/dbq-go/dbq/dialect/mysql"`},
-		{"oracle://app:hush@h/d", `import _ "github.com/dbq-go/dbq/dialect/oracle"`},
-		{"sqlite:hush.db", `import _ "github.com/dbq-go/dbq/dialect/sqlite"`},
 		{"mongodb://app:hush@h/d", "use one of "},
-		{"hush", "use one of "},
+		{"MongoDB://app:hush@h/d", "use one of "},
+		{"hush.db:app", "does not begin with one"},
+		{"hush", "does not begin with one"},
 		{"", "does not begin with one"},
 		{"hu_sh.db", "does not begin with one"},
 		{"/var/lib/hush.db", "does not begin with one"},
@@ -94,7 +91,7 @@ func TestMissNamesTheCureAndHidesTheSecret(t *testing.T) {
 			t.Errorf("Lookup(%q): got %v, want %q", c.dsn, err, c.want)
 			continue
 		}
-		if strings.Contains(err.Error(), "hush") && c.dsn != "hush" {
+		if strings.Contains(err.Error(), "hush") {
 			t.Errorf("Lookup(%q) shows the secret: %v", c.dsn, err)
 		}
 		if strings.Contains(c.want, "use one of") && !strings.Contains(err.Error(), "miss") {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
-	"unicode"
 )
 
 // Target is where a DSN leads. It is all of a DSN that dbq prints: it has no user, password or option, so nothing in it
@@ -14,60 +12,19 @@ import (
 type Target struct {
 	Scheme   string // in lower case, such as "postgres"
 	Hosts    string // host, host:port, or several of these with commas between; empty for a file and a local socket
-	Database string // a database, a service, or SQLite's file
+	Database string // a database, a service, or a file
 }
 
 var _ encoding.TextMarshaler = Target{}
 
-// TargetOf returns where a DSN leads: as much of it as can be told apart from what may be secret, for a DSN that is not
-// understood nothing at all.
-func TargetOf(dsn string) Target {
-	if scheme, rest, _ := strings.Cut(dsn, ":"); strings.ToLower(scheme) == "sqlite" {
-		path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
-		if misplacedUser(rest) {
-			path = ""
-		}
-		return Target{Scheme: "sqlite", Database: path}
-	}
-	if d, err := ParseDSN(dsn); err == nil {
-		return d.withParams()
-	}
-	if scheme, _ := schemeOf(dsn); homes[scheme] != "" {
-		return Target{Scheme: scheme}
-	}
-	return Target{}
-}
-
-// withParams is the target with what parameters say of it, as PostgreSQL's may: ?host=one&port=5432&dbname=app.
-func (d DSN) withParams() Target {
-	t := d.Target
-	if host := d.Params.Get("host"); t.Hosts == "" && host != "" {
-		if port := d.Params.Get("port"); port != "" {
-			host += ":" + port
-		}
-		if validHosts(host) {
-			t.Hosts = host
-		}
-	}
-	if name := d.Params.Get("dbname"); name != "" && !strings.ContainsFunc(name, unicode.IsControl) {
-		t.Database = name
-	}
-	return t
-}
-
-// misplacedUser reports whether a SQLite DSN has what looks like a user before a host: it was meant for a server. A
-// relative path with an @ in it can be written without the slashes.
-func misplacedUser(rest string) bool {
-	return strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") && strings.Contains(rest, "@")
-}
-
 // String formats the target as a DSN without secrets, such as postgres://db.example:5432/app or sqlite:queue.db.
 func (t Target) String() string {
+	drv, _ := Lookup(t.Scheme)
 	switch {
 	case t == Target{}:
 		return "unknown database"
-	case t.Scheme == "sqlite":
-		return "sqlite:" + t.Database
+	case drv.File:
+		return t.Scheme + ":" + t.Database
 	case t.Hosts == "" && t.Database == "":
 		return t.Scheme
 	}

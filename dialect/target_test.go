@@ -8,36 +8,6 @@ import (
 	"testing"
 )
 
-func TestTargetOf(t *testing.T) {
-	t.Parallel()
-	for dsn, want := range map[string]string{
-		"":                                       "unknown database",
-		"hush":                                   "unknown database",
-		"app:hush@tcp(h)/d":                      "unknown database",
-		"sqlite:queue.db":                        "sqlite:queue.db",
-		"sqlite:///var/lib/q.db?busy_timeout=1s": "sqlite:/var/lib/q.db",
-		"sqlite:queue@home.db":                   "sqlite:queue@home.db",
-		"sqlite://app:x@h/d":                     "sqlite:",
-		"postgres://db.example:5432/app":         "postgres://db.example:5432/app",
-		"postgres://app@db.example:5432/app":     "postgres://db.example:5432/app",
-		"postgres://app:x@one:1,two:2/app":       "postgres://one:1,two:2/app",
-		"mysql://app@srv:x@127.0.0.1:3306/db":    "mysql://127.0.0.1:3306/db",
-		"mysql://app:x@[::1]:3306/d%2Fe":         "mysql://[::1]:3306/d%2Fe",
-		"MariaDB://h/d?tls=true":                 "mariadb://h/d",
-		"postgres:///app?host=h&port=5433":       "postgres://h:5433/app",
-		"postgres:///app?host=/tmp&dbname=b":     "postgres:///b",
-		"postgres://h/d?application_name=a@b":    "postgres://h/d",
-		"postgres://app/x:hush@h/d":              "postgres",
-		"postgres://app:hush%zz@h/d":             "postgres",
-		"oracle://app:x@(DESCRIPTION=(HOST=h))":  "oracle",
-		"host=db password=hush":                  "unknown database",
-	} {
-		if got := TargetOf(dsn).String(); got != want {
-			t.Errorf("TargetOf(%q) is %q, want %q", dsn, got, want)
-		}
-	}
-}
-
 func TestParseDSN(t *testing.T) {
 	t.Parallel()
 	d, err := ParseDSN("MySQL://app@srv:p%40s:s'@one:3306,[::1]/shop?tls=true&name=a@b")

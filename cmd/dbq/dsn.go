@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/redact"
 )
 
 const defaultDSN = "sqlite:dbq.db"
@@ -104,7 +105,7 @@ func newTarget(dsn string) (target, error) {
 
 // sqliteFile is the file that a SQLite DSN names, "" for other DSNs and for a database in memory.
 func sqliteFile(dsn string) string {
-	if t := dialect.TargetOf(dsn); t.Scheme == "sqlite" && t.Database != ":memory:" {
+	if t := redact.TargetOf(dsn); t.Scheme == "sqlite" && t.Database != ":memory:" {
 		return t.Database
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +30,7 @@ func newMigrate(a *app) *cobra.Command {
 			return err
 		}
 		a.caution(t.note)
-		name := dialect.TargetOf(t.dsn)
+		name := redact.TargetOf(t.dsn)
 		text := fmt.Sprintf("upgraded dbq's tables in %s from version %d to %d", name, from, to)
 		switch from {
 		case to:

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/redact"
 )
 
 // secret is in the passwords of DSNs here, and must be in nothing that dbq says.
@@ -77,7 +77,7 @@ func errorsPassword(t *test) {
 				t.Errorf("the error of %s carries the password: %q in %+v", what, text, err)
 			}
 		}
-		if text := dialect.TargetOf(dsn).String(); strings.Contains(text, secret) {
+		if text := redact.TargetOf(dsn).String(); strings.Contains(text, secret) {
 			t.Errorf("the target of %s shows the password: %s", what, text)
 		}
 	}

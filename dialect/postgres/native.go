@@ -93,7 +93,7 @@ func (r *pgxRows) Scan(dest ...any) error {
 	if r.into == nil {
 		r.into = make([]any, len(dest))
 		for i, d := range dest {
-			r.into[i] = target(d)
+			r.into[i] = scanned(d)
 		}
 	}
 	return r.Rows.Scan(r.into...)
@@ -104,8 +104,8 @@ func (r *pgxRows) Close() error {
 	return r.Err()
 }
 
-// target is the value that pgx scans into without a text in between.
-func target(d any) any {
+// scanned is the value that pgx scans into without a text in between.
+func scanned(d any) any {
 	switch to := d.(type) {
 	case *uuid.UUID:
 		return (*id)(to)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -78,6 +79,19 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return cfg, conns, !d.Params.Has("default_query_exec_mode"), nil
+}
+
+// target is where a DSN leads, also by the parameters of libpq, as in ?host=one&port=5432&dbname=app.
+func target(d dialect.DSN) dialect.Target {
+	t := d.Target
+	if host, port := d.Params.Get("host"), d.Params.Get("port"); t.Hosts == "" && host != "" {
+		t.Hosts = host
+		if port != "" {
+			t.Hosts += ":" + port
+		}
+	}
+	t.Database = cmp.Or(d.Params.Get("dbname"), t.Database)
+	return t
 }
 
 // mistake returns pgx's complaint about a DSN without the DSN itself.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -46,6 +47,20 @@ func TestPasswordReachesTheDriver(t *testing.T) {
 		cfg, _, _, err := config(dsn)
 		if err != nil || cfg.Password != want || cfg.Database != "d" {
 			t.Errorf("%s: %v, password %q, want %q", dsn, err, cfg.Password, want)
+		}
+	}
+}
+
+func TestTargetReadsParameters(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"postgres://app:hush@h:1/d":                              "postgres://h:1/d",
+		"postgres:///d?host=h&port=5433&password=hush":           "postgres://h:5433/d",
+		"cockroachdb:///d?host=/tmp&dbname=b&user=hush":          "cockroachdb:///b",
+		"postgres://h/d?host=i&dbname=b&application_name=hush@b": "postgres://h/b",
+	} {
+		if got := redact.TargetOf(dsn).String(); got != want {
+			t.Errorf("%s: got %s, want %s", dsn, got, want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 func init() {
 	dialect.Register(dialect.Driver{
-		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open,
+		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open, Target: target,
 	})
 }
 

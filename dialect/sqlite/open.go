@@ -142,7 +142,7 @@ func one(db *sql.DB) {
 // split reads a DSN into the file's path, the driver's parameters, and how long a write waits for another process's.
 func split(dsn string) (path string, query url.Values, busy time.Duration, err error) {
 	rest := strings.TrimPrefix(dsn, "sqlite:")
-	if dialect.TargetOf(dsn).Database == "" && strings.Contains(rest, "@") {
+	if strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") && strings.Contains(rest, "@") {
 		return "", nil, 0, fmt.Errorf("%w: SQLite has no users and hosts: write sqlite:FILE, without slashes before it",
 			dialect.ErrDSN)
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 func init() {
-	dialect.Register(dialect.Driver{Schemes: []string{"sqlite"}, Dialect: Dialect{}, Open: Open})
+	dialect.Register(dialect.Driver{Schemes: []string{"sqlite"}, Dialect: Dialect{}, Open: Open, File: true})
 }
 
 // Dialect speaks to SQLite.

@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	dialect.Register(dialect.Driver{Schemes: []string{"acme"}, Dialect: Dialect{}, Open: Open})
+	dialect.Register(dialect.Driver{Schemes: []string{"acme"}, Dialect: Dialect{}, Open: Open, File: true})
 }
 
 // Open opens the file of "acme:FILE". There is one connection that writes, since SQLite has one writer; readers do not

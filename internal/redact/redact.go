@@ -1,4 +1,4 @@
-// Package redact hides what is secret in a DSN from errors.
+// Package redact hides what is secret in a DSN, and shows where the DSN leads.
 package redact
 
 import (
@@ -50,6 +50,7 @@ func secretsIn(dsn string) []string {
 		}
 	}
 	rest := strings.TrimPrefix(dsn, schemeBefore.FindString(dsn))
+	drv, _ := dialect.Lookup(dsn)
 	d, err := dialect.ParseDSN(dsn)
 	switch {
 	case err == nil:
@@ -65,7 +66,7 @@ func secretsIn(dsn string) []string {
 				}
 			}
 		}
-	case dialect.TargetOf(dsn).Scheme != "sqlite" || dialect.TargetOf(dsn).Database == "":
+	case !drv.File || TargetOf(dsn).Database == "":
 		// Nobody knows which piece of it is the secret one, or what a parser makes of it.
 		before, _, isDescription := strings.Cut(rest, "@(") // Oracle's user:password@(DESCRIPTION=...)
 		if !isDescription {
@@ -119,7 +120,7 @@ func NewScrubber(dsn string) func(error) error {
 		return func(err error) error { return err }
 	}
 	hide := append([]string{dsn}, secretsIn(dsn)...)
-	target := dialect.TargetOf(dsn).String()
+	target := TargetOf(dsn).String()
 	return func(err error) error {
 		var plain interface{ ShowsNoDSN() }
 		if err == nil || errors.As(err, &plain) { // its example may look like a secret

@@ -75,7 +75,7 @@ func TestTargetShowsNoPassword(t *testing.T) {
 		for odd, secret := range secrets {
 			dsn := fmt.Sprintf(format, secret)
 			d, err := dialect.ParseDSN(dsn)
-			target := dialect.TargetOf(dsn)
+			target := TargetOf(dsn)
 			text, jsonErr := json.Marshal(map[string]any{"target": target, "dsn": d})
 			if jsonErr != nil {
 				t.Fatal(jsonErr)
@@ -197,7 +197,7 @@ func FuzzTargetShowsNoPassword(f *testing.F) {
 		}
 		dsn := before + odd + secret + after
 		d, err := dialect.ParseDSN(dsn)
-		if text := fmt.Sprintf("%v %+v %v", dialect.TargetOf(dsn), d, err); strings.Contains(text, secret) {
+		if text := fmt.Sprintf("%v %+v %v", TargetOf(dsn), d, err); strings.Contains(text, secret) {
 			t.Errorf("%q: %s", dsn, text)
 		}
 	})
