@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -76,8 +77,8 @@ func TestWrapPutsTheSentinelOfTheClassInFront(t *testing.T) {
 	}{
 		{missing, ErrNotMigrated, dialect.Missing},
 		{io.ErrUnexpectedEOF, ErrMayHaveHappened, dialect.Ambiguous},
-		{&dialect.TxError{Err: io.ErrUnexpectedEOF}, ErrUnavailable, dialect.Unavailable},
-		{&dialect.TxError{Committing: true, Err: context.Canceled}, ErrMayHaveHappened, dialect.Ambiguous},
+		{&sqlrun.TxError{Err: io.ErrUnexpectedEOF}, ErrUnavailable, dialect.Unavailable},
+		{&sqlrun.TxError{Committing: true, Err: context.Canceled}, ErrMayHaveHappened, dialect.Ambiguous},
 		{errors.New("anything"), nil, dialect.Unknown},
 	} {
 		err := c.wrap("test", "q", uuid.Nil, w.err)

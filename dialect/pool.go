@@ -19,15 +19,18 @@ type Pool struct {
 	// for most.
 	Caution string
 	// Patience limits how long the client's statements wait for the connection of a pool that has only one; then they
-	// fail with ErrWriterBusy. Zero means that they wait until their contexts end.
+	// fail. Zero means that they wait until their contexts end.
 	Patience time.Duration
 	// Begin begins a transaction of Write, if its sessions need less than Statements.Begin.
 	Begin []string
-	// Share runs an autocommitted statement, possibly in one commit with those of other callers. It returns ok = false if
-	// the caller must run the statement on Write. Each caller gets its own result, after the commit is durable. Errors are
-	// those of Session.Autocommit. Share may be nil.
-	Share func(ctx context.Context, query string, args []any) (touched int64, ok bool, err error)
+	// Share runs an autocommitted statement, possibly in one commit with those of other callers, on a connection of Write
+	// that writer returns. It returns ok = false if the caller must run the statement on Write. Each caller gets its own
+	// result, after the commit is durable. Errors are the driver's, ctx's or writer's. Share may be nil.
+	Share func(ctx context.Context, writer Writer, query string, args []any) (touched int64, ok bool, err error)
 }
+
+// A Writer returns a connection of Pool.Write, for which it waits no longer than Pool.Patience. The caller closes it.
+type Writer func(ctx context.Context) (*sql.Conn, error)
 
 // idleTime is how long a connection waits to be used again.
 const idleTime = 5 * time.Minute

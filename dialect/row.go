@@ -48,15 +48,6 @@ type Row struct {
 	ResultSize  *int64 `db:"result_size"`
 }
 
-// SizeOf is the length of a payload or a result as :payload_size and :result_size have it: null for none.
-func SizeOf(b []byte) *int64 {
-	if b == nil {
-		return nil
-	}
-	n := int64(len(b))
-	return &n
-}
-
 // HandOutOrder compares rows of a checkout by priority, then by when they became due, then by id.
 func HandOutOrder(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))

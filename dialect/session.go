@@ -29,8 +29,8 @@ type Runner interface {
 	// set. Elsewhere each statement commits by itself. Autocommit is Do without a transaction in any case.
 	Do(ctx context.Context, f func(ctx context.Context, c Conn) error) error
 	Autocommit(ctx context.Context, f func(ctx context.Context, c Conn) error) error
-	// Tx runs f in a transaction, which begins by Statements.Begin, and commits when f returns nil. Its errors are
-	// TxErrors. When ctx ends, f's statements are cancelled and rolled back; ctx never cancels the COMMIT itself.
+	// Tx runs f in a transaction, which begins by Statements.Begin, and commits when f returns nil. When ctx ends, f's
+	// statements are cancelled and rolled back; ctx never cancels the COMMIT itself.
 	Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) error
 	// LockedTx is Tx under a lock of its connection, taken before the transaction begins.
 	LockedTx(ctx context.Context, lock Lock, f func(ctx context.Context, c Conn) error) error

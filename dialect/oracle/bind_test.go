@@ -72,7 +72,9 @@ func TestEmptyIsToldFromNull(t *testing.T) {
 		payloads := dialect.Col[[]byte]{nil, {}, []byte("abc")}
 		col := make(dialect.Col[*int64], len(payloads))
 		for i, p := range payloads {
-			col[i] = dialect.SizeOf(p)
+			if p != nil {
+				col[i] = new(int64(len(p)))
+			}
 		}
 		args := dialect.Args{name: payloads, name + "_size": col}
 		var r recorder

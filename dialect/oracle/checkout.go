@@ -243,7 +243,9 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	args := batch.Keys(rows)
 	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i, row := range rows {
-		result[i], size[i] = row.Result, dialect.SizeOf(row.Result)
+		if result[i] = row.Result; row.Result != nil {
+			size[i] = new(int64(len(row.Result)))
+		}
 	}
 	args["result"], args["result_size"] = result, size
 	// The driver wants each value as an array.

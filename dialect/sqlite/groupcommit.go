@@ -26,8 +26,6 @@ const (
 // Each caller gets the result that it would have got alone: if anything in the transaction fails, it is rolled back,
 // and every caller runs its own statement.
 type groupCommit struct {
-	pool dialect.Pool
-
 	mu      sync.Mutex
 	led     bool      // a leader has the connection, or waits for it
 	grouped bool      // the last leader's transaction had more than one statement
@@ -36,6 +34,7 @@ type groupCommit struct {
 
 // change is a caller's statement. The lock of groupCommit guards its last three fields.
 type change struct {
+	writer  dialect.Writer
 	text    string
 	args    []driver.NamedValue
 	size    int // of its values
@@ -48,11 +47,13 @@ type change struct {
 }
 
 // share implements Share of a dialect.Pool.
-func (g *groupCommit) share(ctx context.Context, text string, args []any) (touched int64, ok bool, err error) {
+func (g *groupCommit) share(
+	ctx context.Context, writer dialect.Writer, text string, args []any,
+) (touched int64, ok bool, err error) {
 	if !changesFew(text) || !repeated(text) {
 		return 0, false, nil
 	}
-	c, err := newChange(text, args)
+	c, err := newChange(writer, text, args)
 	if err != nil {
 		return 0, true, err
 	}
@@ -61,7 +62,7 @@ func (g *groupCommit) share(ctx context.Context, text string, args []any) (touch
 		err = g.lead(ctx, c)
 	}
 	if c.undone {
-		err = g.run(ctx, func(on *conn) error { return on.change(ctx, c) })
+		err = c.run(ctx, func(on *conn) error { return on.change(ctx, c) })
 	}
 	if err != nil {
 		return 0, true, err
@@ -69,8 +70,8 @@ func (g *groupCommit) share(ctx context.Context, text string, args []any) (touch
 	return c.touched, true, nil
 }
 
-func newChange(text string, args []any) (*change, error) {
-	c := &change{text: text, args: make([]driver.NamedValue, len(args))}
+func newChange(writer dialect.Writer, text string, args []any) (*change, error) {
+	c := &change{writer: writer, text: text, args: make([]driver.NamedValue, len(args))}
 	for i, arg := range args {
 		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
 		if err != nil {
@@ -103,7 +104,7 @@ func (g *groupCommit) join(ctx context.Context, c *change) (leads bool, err erro
 			g.waiting = slices.DeleteFunc(g.waiting, func(w *change) bool { return w == c })
 			if err != nil {
 				g.wakeNext() // in case this caller had been woken to lead
-				return false, &dialect.TxError{Err: err}
+				return false, err
 			}
 			g.led = true
 			return true, nil
@@ -142,7 +143,7 @@ func (g *groupCommit) lead(ctx context.Context, c *change) error {
 		g.led = false
 		g.wakeNext()
 	}()
-	return g.run(ctx, func(on *conn) error {
+	return c.run(ctx, func(on *conn) error {
 		if g.expectsOthers() {
 			return g.commit(ctx, on, c)
 		}
@@ -159,10 +160,10 @@ func (g *groupCommit) expectsOthers() bool {
 
 // run runs f on the writing connection. A context that ends needs no grace period here: a short statement is not
 // interrupted, and one that waits for another process's lock has done nothing.
-func (g *groupCommit) run(ctx context.Context, f func(on *conn) error) error {
-	one, err := g.pool.Writer(ctx)
+func (c *change) run(ctx context.Context, f func(on *conn) error) error {
+	one, err := c.writer(ctx)
 	if err != nil {
-		return &dialect.TxError{Err: err}
+		return err
 	}
 	defer one.Close()
 	return one.Raw(func(on any) error { return f(on.(*conn)) })

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -33,7 +32,7 @@ func newGroup(t *testing.T) *groupFixture {
 	t.Parallel()
 	s := &groupFixture{t: t, path: filepath.Join(t.TempDir(), "shared.db")}
 	s.pool = openFile(t, s.path, "")
-	s.group = &groupCommit{pool: s.pool}
+	s.group = new(groupCommit)
 	s.exec("CREATE TABLE t (id TEXT PRIMARY KEY, size INTEGER) STRICT")
 	one, err := s.pool.Write.Conn(t.Context())
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *groupFixture) call(ctx context.Context, a *answers, ids ...string) {
 		before := s.joined()
 		s.callers.Go(func() {
 			args := []any{id, strings.Repeat("x", sizeIn(id))}
-			touched, ok, err := s.group.share(ctx, "INSERT INTO t VALUES (?, length(?))", args)
+			touched, ok, err := s.group.share(ctx, s.pool.Write.Conn, "INSERT INTO t VALUES (?, length(?))", args)
 			if err == nil && (touched != 1 || !ok) {
 				err = fmt.Errorf("touched %d rows, %t", touched, ok)
 			}
@@ -191,7 +190,7 @@ func newAnswers() *answers { return &answers{all: map[string]error{}} }
 
 // callAlone inserts an id and waits for the result.
 func (s *groupFixture) callAlone(a *answers, id string) {
-	_, _, err := s.group.share(s.t.Context(), "INSERT INTO t VALUES (?, 0)", []any{id})
+	_, _, err := s.group.share(s.t.Context(), s.pool.Write.Conn, "INSERT INTO t VALUES (?, 0)", []any{id})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all[id] = err
@@ -207,10 +206,4 @@ func (s *groupFixture) onConn(f func(on *conn)) {
 	if err := one.Raw(func(on any) error { f(on.(*conn)); return nil }); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// isCommitting reports whether the change may have been committed in spite of the error.
-func isCommitting(err error) bool {
-	var tx *dialect.TxError
-	return errors.As(err, &tx) && tx.Committing
 }

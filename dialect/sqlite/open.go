@@ -103,9 +103,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
-	pool := dialect.Pool{Write: write, Read: read, Patience: max(busy, leastPatience)}
-	pool.Share = (&groupCommit{pool: pool}).share
-	return pool, nil
+	return dialect.Pool{Write: write, Read: read, Patience: max(busy, leastPatience), Share: new(groupCommit).share}, nil
 }
 
 // openError says why a file cannot be opened, where SQLite's own words do not.

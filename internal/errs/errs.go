@@ -26,7 +26,7 @@ var (
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrUnavailable     = errors.New("the database cannot be reached")
-	ErrWriterBusy      = dialect.ErrWriterBusy
+	ErrWriterBusy      = sqlrun.ErrWriterBusy
 	ErrConflict        = errors.New("too many conflicts with other transactions")
 	ErrMayHaveHappened = errors.New("the change may have happened")
 	ErrDenied          = errors.New("the database refused access")

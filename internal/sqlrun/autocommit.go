@@ -25,7 +25,7 @@ func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c di
 	defer stop()
 	err = f(inner, s.on(conn))
 	if err != nil && inner.Err() != nil { // it was cut off in the middle
-		err = &dialect.TxError{Committing: true, Err: err}
+		err = &TxError{Committing: true, Err: err}
 	}
 	return err
 }
@@ -40,7 +40,7 @@ type sharing struct {
 func (c *sharing) Exec(ctx context.Context, query string, args ...any) (touched int64, err error) {
 	ctx, stop := c.next(ctx)
 	defer stop()
-	touched, ok, err := c.s.Pool.Share(ctx, query, args)
+	touched, ok, err := c.s.Pool.Share(ctx, c.s.writer, query, args)
 	if !ok {
 		err = c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) (err error) {
 			touched, err = on.Exec(ctx, query, args...)

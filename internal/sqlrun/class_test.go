@@ -31,9 +31,9 @@ func TestCommitDecidesWhatALostConnectionMeans(t *testing.T) {
 			want dialect.Class
 		}{
 			{c.err, c.plain},
-			{&dialect.TxError{Err: c.err}, c.inTx},
-			{&dialect.TxError{Committing: true, Err: c.err}, c.committing},
-			{wrapped(&dialect.TxError{Committing: true, Err: wrapped(c.err)}), c.committing},
+			{&TxError{Err: c.err}, c.inTx},
+			{&TxError{Committing: true, Err: c.err}, c.committing},
+			{wrapped(&TxError{Committing: true, Err: wrapped(c.err)}), c.committing},
 		} {
 			if class := s.Class(got.err); class != got.want {
 				t.Errorf("%v: got %v, want %v", got.err, class, got.want)

@@ -196,14 +196,14 @@ func keptFor(ctx context.Context, db *sql.DB) *reserve {
 func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err error) {
 	r := keptFor(ctx, s.Pool.Write)
 	if r == nil {
-		if conn, err = s.Pool.Writer(ctx); err != nil {
-			return nil, nil, &dialect.TxError{Err: err}
+		if conn, err = s.writer(ctx); err != nil {
+			return nil, nil, err
 		}
 		return conn, func() { _ = conn.Close() }, nil
 	}
 	k, err := r.take(ctx)
 	if err != nil {
-		return nil, nil, &dialect.TxError{Err: err}
+		return nil, nil, &TxError{Err: err}
 	}
 	return k.conn, func() { r.put(k) }, nil
 }
@@ -222,7 +222,7 @@ func (s *Session) Reading(ctx context.Context, f func(c dialect.Conn) error) (er
 		err = f(stdConn{conn})
 	}
 	if err != nil {
-		return &dialect.TxError{Err: err}
+		return &TxError{Err: err}
 	}
 	return nil
 }

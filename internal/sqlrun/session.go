@@ -194,7 +194,7 @@ func (s *Session) LockedTx(
 	if lock.Take != "" {
 		if _, err = s.Exec(ctx, stdConn{conn}, lock.Take, lock.Args); err != nil {
 			discard(conn) // it may or may not have the lock
-			return &dialect.TxError{Err: err}
+			return &TxError{Err: err}
 		}
 		defer func() {
 			if lock.Take != "" {
@@ -209,7 +209,7 @@ func (s *Session) LockedTx(
 	tx, err := begin(ctx, conn)
 	if err != nil {
 		discard(conn) // it may or may not be in a transaction
-		return &dialect.TxError{Err: err}
+		return &TxError{Err: err}
 	}
 	finished := false
 	defer func() {
@@ -224,11 +224,11 @@ func (s *Session) LockedTx(
 		}
 	}
 	if err != nil {
-		return &dialect.TxError{Err: err}
+		return &TxError{Err: err}
 	}
 	finished = true
 	if err = tx.end(ctx, tx.commit); err != nil {
-		return &dialect.TxError{Committing: true, Err: err}
+		return &TxError{Committing: true, Err: err}
 	}
 	return nil
 }
@@ -253,11 +253,11 @@ func (s *Session) Class(err error) dialect.Class {
 	if err == nil {
 		return dialect.Unknown
 	}
-	if errors.Is(err, dialect.ErrWriterBusy) {
+	if errors.Is(err, ErrWriterBusy) {
 		return dialect.Unavailable
 	}
 	class := s.Dialect.Classify(err)
-	var tx *dialect.TxError
+	var tx *TxError
 	if errors.As(err, &tx) {
 		switch {
 		case tx.Committing && (class == dialect.Unavailable || ended(err)):

@@ -108,7 +108,7 @@ func (s *Store) recordLast(ctx context.Context, conn dialect.Conn, ids []uuid.UU
 	}
 	size := make(dialect.Col[*int64], len(ids))
 	for i, e := range errors {
-		size[i] = dialect.SizeOf(e)
+		size[i] = sizeOf(e)
 	}
 	_, err := s.ExecBatch(ctx, conn, s.Statements.RecordLast, dialect.Args{"id": dialect.Col[uuid.UUID](ids),
 		"error": dialect.Col[[]byte](errors), "error_size": size}, len(ids))
@@ -140,4 +140,13 @@ func (s *Store) recordMoved(ctx context.Context, conn dialect.Conn, op Operation
 		}
 	}
 	return nil
+}
+
+// sizeOf is the length of a payload or a result as :payload_size and :result_size have it: null for none.
+func sizeOf(b []byte) *int64 {
+	if b == nil {
+		return nil
+	}
+	n := int64(len(b))
+	return &n
 }

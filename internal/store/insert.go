@@ -258,7 +258,7 @@ func (b *insertBatch) args(rows []InsertRow, now *int64) dialect.Args {
 			reused[i] = 1
 		}
 		id[i], kind[i], headers[i], payload[i] = r.ID, r.Kind, r.Headers, r.Payload
-		size[i] = dialect.SizeOf(r.Payload)
+		size[i] = sizeOf(r.Payload)
 		priority[i], attempts[i], delay[i] = int64(r.Priority), int64(r.MaxAttempts), r.Delay.Microseconds()
 		if r.Reference != "" {
 			ref[i] = &r.Reference

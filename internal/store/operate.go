@@ -125,7 +125,7 @@ func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation,
 			text = append(append(text, '\n'), r.Result...)
 		}
 		result[i] = limits.CutResult(text)
-		size[i] = dialect.SizeOf(result[i])
+		size[i] = sizeOf(result[i])
 	}
 	args := dialect.Args{"id": id, "result": result, "result_size": size}
 	_, err := s.ExecBatch(ctx, conn, s.Statements.SetResult, args, n)

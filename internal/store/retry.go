@@ -88,7 +88,7 @@ func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		var pause time.Duration
 		class := s.Class(err)
 		switch {
-		case errors.Is(err, dialect.ErrWriterBusy): // it has waited long enough
+		case errors.Is(err, errs.ErrWriterBusy): // it has waited long enough
 			return MaybeHappened(maybe, err)
 		case class == dialect.Conflict && conflicts < ConflictTries:
 			pause = ConflictPause(conflicts)

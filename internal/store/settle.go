@@ -243,7 +243,7 @@ func (b *settleBatch) updateArgs(index []int) dialect.Args {
 		x := &b.ss[i]
 		t, _ := state.Find(x.Event, state.Holder)
 		to[k], result[k] = int64(t.To), limits.CutResult(x.Result)
-		size[k] = dialect.SizeOf(result[k])
+		size[k] = sizeOf(result[k])
 		if t.Attempts == state.Uncount {
 			uncount[k] = 1
 		}

@@ -44,7 +44,7 @@ func (s *Store) SetResultTx(ctx context.Context, tx any, l LeaseKey, result []by
 	_, err = s.ExecBatch(ctx, conn, s.Statements.SetResult, dialect.Args{
 		"id":          dialect.Col[uuid.UUID]{l.Task},
 		"result":      dialect.Col[[]byte]{cut},
-		"result_size": dialect.Col[*int64]{dialect.SizeOf(cut)},
+		"result_size": dialect.Col[*int64]{sizeOf(cut)},
 	}, 1)
 	return err
 }

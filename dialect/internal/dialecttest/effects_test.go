@@ -136,7 +136,7 @@ func newTasks(ids dialect.Col[uuid.UUID]) dialect.Args {
 		"priority": column(n, int64(5)), "max_attempts": column(n, int64(9)),
 		"at": column[*int64](n, nil), "delay": column(n, int64(0)), "headers": column[*string](n, nil),
 		"now": (*int64)(nil), "reused": column(n, int64(0)), "clock": int64(0),
-		"payload": column(n, payload), "payload_size": column(n, dialect.SizeOf(payload)),
+		"payload": column(n, payload), "payload_size": column(n, sizeOf(payload)),
 	}
 }
 

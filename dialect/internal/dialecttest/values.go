@@ -33,7 +33,7 @@ func Two() dialect.Args {
 		"reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},
 		"priority": dialect.Col[int64]{0, 9}, "max_attempts": dialect.Col[int64]{1, 2}, "delay": dialect.Col[int64]{0, 1},
 		"headers": dialect.Col[*string]{nil, nil}, "now": int64(1),
-		"payload": dialect.Col[[]byte]{nil, payload}, "payload_size": dialect.Col[*int64]{nil, dialect.SizeOf(payload)},
+		"payload": dialect.Col[[]byte]{nil, payload}, "payload_size": dialect.Col[*int64]{nil, sizeOf(payload)},
 		"attempt": dialect.Col[int64]{1, 2}, "outcome": dialect.Col[string]{"completed", "failed"},
 		"taken": dialect.Col[int64]{1, 2}, "ended": dialect.Col[int64]{2, 3},
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
@@ -63,4 +63,13 @@ func bound(batch string, args dialect.Args) dialect.Args {
 		}
 	}
 	return args
+}
+
+// sizeOf is the length of a payload or a result as :payload_size and :result_size have it: null for none.
+func sizeOf(b []byte) *int64 {
+	if b == nil {
+		return nil
+	}
+	n := int64(len(b))
+	return &n
 }
