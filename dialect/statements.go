@@ -79,10 +79,9 @@ type Statements struct {
 	// fence, holder, taken, updated and result as they are, and the database's clock as now. Move changes the rows. Purge
 	// removes them and returns their ids; if it cannot return them, Purgeable locks the rows and returns their ids first.
 	Movable, Move, Purge, Purgeable Batch
-	// NotDue, DueNow and NoLease are what {set} assigns to a task that is not to be handed out, to a task that is due at
-	// once, and to a task without a lease whose row does not say how its last attempt ended. If they are empty they are
-	// "due = NULL", "due = {now}" and "lease_until = NULL, taken = NULL".
-	NotDue, DueNow, NoLease string
+	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
+	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL". It may be empty.
+	Assignments []string
 	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
 	// :result_size. It returns nothing.
 	SetResult Batch

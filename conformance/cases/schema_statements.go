@@ -23,7 +23,7 @@ var documentedValues = map[string]string{
 	"LockFree": "id",
 	"Extend":   "id fence lease",
 	"Start":    "id fence", "DropLeases": "id fence", "ExpireLeases": "age limit",
-	"Movable": "id", "Move": "id", "Purge": "id", "Purgeable": "id", "NotDue": "", "DueNow": "", "NoLease": "",
+	"Movable": "id", "Move": "id", "Purge": "id", "Purgeable": "id", "Assignments": "",
 	"SetResult": "id result result_size", "Held": "queue holder", "Exhausted": "queue holder",
 	"RecordLast":     "id error error_size",
 	"Record":         "id fence queue attempt outcome taken ended worker error",

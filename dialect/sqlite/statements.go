@@ -18,6 +18,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question
 	st.Begin = []string{"BEGIN IMMEDIATE"}
+	st.Assignments = []string{"taken = NULL", "taken_at = -1"}
 	st.Newest = []state.State{state.Completed}
 	for name, b := range st.Own {
 		if b.Max > 0 && b.Row == "" { // SQLite takes no arrays: it is for a single row

@@ -113,8 +113,8 @@ type printer struct {
 }
 
 // parts are the fields of Statements that are no statements but stand in others.
-var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropView", "NotDue", "DueNow", "NoLease",
-	"Purge", "Purgeable"}
+var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropView", "Assignments", "Purge",
+	"Purgeable"}
 
 // statements writes every other field, so that none can be forgotten.
 func (p *printer) statements(st sqlrun.Texts) {

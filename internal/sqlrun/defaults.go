@@ -9,8 +9,8 @@ import (
 
 // optional are the fields of dialect.Statements that stay empty in a dialect which needs no such statement.
 var optional = []string{
-	"Begin", "Dual", "MigrationLock", "MigrationUnlock", "DropTable", "DropView", "Purgeable", "NotDue", "DueNow",
-	"NoLease", "DropLeases", "ExpireLeases", "LockFree", "Exhausted", "InState", "Notify", "CountNewest", "Newest",
+	"Begin", "Dual", "MigrationLock", "MigrationUnlock", "DropTable", "DropView", "Purgeable", "Assignments",
+	"DropLeases", "ExpireLeases", "LockFree", "Exhausted", "InState", "Notify", "CountNewest", "Newest",
 }
 
 // MayBeEmpty reports whether the core does without the field of dialect.Statements of this name. Every other one must

@@ -1,7 +1,6 @@
 package sqlrun
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -29,20 +28,19 @@ func (t *Texts) setMoves(fill func(string) string) {
 
 // assigned returns the assignments of a transition, one column in a line.
 func assigned(row state.Transition, st dialect.Statements) string {
-	set := []string{"state = " + state.Literals(row.To)}
+	due := "due = NULL"
 	if row.Due == state.DueNow {
-		set = append(set, cmp.Or(st.DueNow, "due = {now}"))
-	} else {
-		set = append(set, cmp.Or(st.NotDue, "due = NULL"))
+		due = "due = {now}"
 	}
+	set := []string{"state = " + state.Literals(row.To), due}
 	if row.Fence {
 		set = append(set, "fence = fence + 1")
 	}
 	if row.Attempts == state.Reset {
 		set = append(set, "attempt = 0", "lapses = 0")
 	}
-	set = append(set, cmp.Or(st.NoLease, "lease_until = NULL,\ntaken = NULL"), "updated = {now}")
-	return strings.Join(set, ",\n")
+	set = append(set, "lease_until = NULL", "taken = NULL", "updated = {now}")
+	return strings.NewReplacer(st.Assignments...).Replace(strings.Join(set, ",\n"))
 }
 
 // fillHole replaces a hole of a text by lines, which begin in the column of the hole.

@@ -37,9 +37,7 @@ var elsewhere = map[string]string{
 	"DropTable":       "it is a part of Drop",
 	"DropView":        "it is a part of Drop",
 	"Newest":          "it is no text",
-	"NotDue":          "it is a part of Move",
-	"DueNow":          "it is a part of Move",
-	"NoLease":         "it is a part of Move",
+	"Assignments":     "they are parts of Move",
 	"Purge":           "it is a part of Move",
 	"Purgeable":       "it is a part of Movable",
 }

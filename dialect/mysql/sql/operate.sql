@@ -44,16 +44,6 @@ DELETE t
 WHERE id IN ({rows})
   AND {guard};
 
--- NotDue
-due_at = -1;
-
--- DueNow
-due_at = {now};
-
--- NoLease
-lease_end = -1,
-taken_at = -1;
-
 -- SetResult
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
 UPDATE ({rows}) AS d

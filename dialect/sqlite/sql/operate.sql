@@ -34,10 +34,6 @@ WHERE {task}.rowid IN (
     JOIN {task} AS t ON t.id = +d.column1)
   AND {guard};
 
--- NoLease
-lease_until = NULL,
-taken_at = -1;
-
 -- SetResult
 -- Runs after Move, in its transaction, when the operator gives a reason. Index: task_id.
 UPDATE {task}
