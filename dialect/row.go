@@ -48,6 +48,15 @@ type Row struct {
 	ResultSize  *int64 `db:"result_size"`
 }
 
+// IDs is the column :id of rows.
+func IDs(rows []Row) Col[uuid.UUID] {
+	ids := make(Col[uuid.UUID], len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	return ids
+}
+
 // HandOutOrder compares rows of a checkout by priority, then by when they became due, then by id.
 func HandOutOrder(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))

@@ -11,9 +11,10 @@ import (
 // States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
 // a statement returns are found by name.
 //
-// A field may be empty if its comment says so. Held, IDBehind, NextQueue, Count, Peek, ExpireAttempts, Archive and
-// SetResult have defaults: the core writes them in plain SQL from the columns of Row. A dialect supplies its own if its
-// columns have other names, or if the engine needs other words to use an index.
+// A field may be empty if its comment says so. Archive, Count, CountUpTo, ExpireAttempts, Held, IDBehind, Move, Next,
+// NextQueue, Peek and SetResult have defaults: the core writes them in plain SQL from the columns of Row. A dialect
+// supplies its own if its columns have other names, or if the engine needs other words to use an index. The defaults of
+// CountUpTo and Next cost more the more tasks a queue has.
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins

@@ -123,12 +123,12 @@ func takeExpired(
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
-	ids, fences := make(dialect.Col[uuid.UUID], len(seen)), make(dialect.Col[int64], len(seen))
+	fences := make(dialect.Col[int64], len(seen))
 	for i, r := range seen {
-		ids[i], fences[i] = r.ID, r.Fence
+		fences[i] = r.Fence
 	}
-	args["id"], args["fence"] = ids, fences
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take over"], args, len(ids))
+	args["id"], args["fence"] = dialect.IDs(seen), fences
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take over"], args, len(seen))
 	if err != nil {
 		return err
 	}

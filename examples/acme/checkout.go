@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/google/uuid"
 )
 
 // Checkout finds and leases tasks in one transaction, which waits for every other writer, so nothing can change between
@@ -28,12 +27,8 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 				return err
 			}
 			found = budget.Fit(found) // the first of them whose payloads fit
-			ids := make(dialect.Col[uuid.UUID], len(found))
-			for i, row := range found {
-				ids[i] = row.ID
-			}
-			args["id"] = ids
-			taken, err := s.QueryBatch(ctx, c, s.Statements.Own["take "+which], args, len(ids))
+			args["id"] = dialect.IDs(found)
+			taken, err := s.QueryBatch(ctx, c, s.Statements.Own["take "+which], args, len(found))
 			if err != nil {
 				return err
 			}

@@ -55,17 +55,9 @@ FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fen
 		Remove: batch(`DELETE FROM {task}`+leased, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease`+leased, `(:id, :fence)`),
 		Start:  batch(`UPDATE {task} SET known_started = 1`+leased, `(:id, :fence)`),
-		// An operator's events; what they change, and which rows, comes from dbq's state table.
+		// An operator's events; which rows they change comes from dbq's state table.
 		Movable: batch(`SELECT {columns} FROM {task} WHERE id IN (VALUES {rows}) AND {guard} ORDER BY id`, `(:id)`),
-		Move:    batch(`UPDATE {task} SET {set} WHERE id IN (VALUES {rows}) AND {guard}`, `(:id)`),
 		Purge:   batch(`DELETE FROM {task} WHERE id IN (VALUES {rows}) AND {guard} RETURNING id`, `(:id)`),
-
-		Next: t(`SELECT min(due) AS due, {now} AS now FROM (SELECT min(due) AS due FROM {task} WHERE queue = :queue
-  UNION ALL SELECT min(lease_until) FROM {task} WHERE queue = :queue AND state = 1) WHERE {unpaused}`),
-		// It counts all tasks: right, and slow where there are many.
-		CountUpTo: t(`SELECT state, min(count(*), :limit) AS tasks, min(count(*) - count(due), :limit) AS parked,
-  min(count(*) FILTER (WHERE due <= {now}), :limit) AS due, {now} - min(due) FILTER (WHERE due <= {now}) AS oldest,
-  count(*) >= :limit AS cut FROM {task} WHERE queue = :queue GROUP BY state`),
 
 		Record: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows} ON CONFLICT DO NOTHING`,

@@ -54,6 +54,24 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
   FROM {task}
  GROUP BY queue, state`)
+	atMost := func(n string) string { return "CASE WHEN " + n + " < :limit THEN " + n + " ELSE :limit END AS " + n }
+	text(&st.CountUpTo, `SELECT state, oldest, CASE WHEN tasks < :limit THEN 0 ELSE 1 END AS cut,
+       `+atMost("tasks")+`,
+       `+atMost("parked")+`,
+       `+atMost("due")+`
+  FROM (
+    SELECT state, count(*) AS tasks, count(*) - count(due) AS parked,
+           count(CASE WHEN due <= {now} THEN 1 END) AS due,
+           {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
+      FROM {task}
+     WHERE queue = :queue
+     GROUP BY state) c`)
+	text(&st.Next, `SELECT min(due) AS due, {now} AS now
+  FROM (
+    SELECT min(due) AS due FROM {task} WHERE queue = :queue
+    UNION ALL
+    SELECT min(lease_until) AS due FROM {task} WHERE queue = :queue AND state = 1) d
+ WHERE {unpaused}`)
 	text(&st.ExpireAttempts, `DELETE FROM {attempt}
  WHERE (task, fence) IN (
    SELECT task, fence
@@ -64,6 +82,10 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
 	byID(&st.Peek, `SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM {task} t
  WHERE t.id IN ({rows})`)
+	byID(&st.Move, `UPDATE {task}
+   SET {set}
+ WHERE id IN ({rows})
+   AND {guard}`)
 	byID(&st.Archive, `INSERT INTO {archive} (
        {stored}, archived)
 SELECT {stored}, {now}
