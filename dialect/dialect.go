@@ -146,8 +146,8 @@ type Driver struct {
 	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is secret
 	// but the values of parameters such as password.
 	File bool
-	// Target returns what is shown of a DSN whose parameters may name the host or the database. It gets the DSN without its
-	// user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database are shown.
+	// Target returns what is shown of a DSN whose parameters may name the host or the database. It gets the DSN without
+	// its user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database are shown.
 	Target func(DSN) Target
 	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is
 	// empty for most.

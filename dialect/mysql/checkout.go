@@ -245,10 +245,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	if len(rows) == 0 {
 		return nil
 	}
-	ids := make(dialect.Col[uuid.UUID], len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
+	ids := dialect.IDs(rows)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
 		"known_started": c.r.KnownStarted()}

@@ -1,7 +1,8 @@
 package sqlrun
 
-// A TxError is an error inside a transaction that Session.Tx ran, or of a connection that could not be had. Committing is set once COMMIT was sent: a connection
-// that is lost before means that nothing happened, and one that is lost after that it may have happened.
+// A TxError is an error inside a transaction that Session.Tx ran, or of a connection that could not be acquired.
+// Committing is set once COMMIT was sent: a connection that is lost before means that nothing happened, and one that
+// is lost after that it may have happened.
 type TxError struct {
 	Committing bool
 	Err        error
