@@ -13,7 +13,9 @@ import (
 // register makes a driver known that is never opened.
 func register(d dialect.Driver) {
 	d.Dialect = struct{ dialect.Dialect }{}
-	d.Open = func(context.Context, string) (dialect.Pool, error) { return dialect.Pool{}, errors.New("it opens nothing") }
+	d.Open = func(context.Context, string) (dialect.Pool, error) {
+		return dialect.Pool{}, errors.New("it opens nothing")
+	}
 	dialect.Register(d)
 }
 
@@ -62,7 +64,7 @@ func TestTargetOf(t *testing.T) {
 		"MariaDB://h/d?tls=true":                 "mariadb://h/d",
 		"postgres:///app?host=h&port=5433":       "postgres://h:5433/app",
 		"postgres:///app?host=/tmp&dbname=b":     "postgres:///b",
-		"postgres:///app?host=a,b&dbname=b%0Ac":   "postgres://a,b/app",
+		"postgres:///app?host=a,b&dbname=b%0Ac":  "postgres://a,b/app",
 		"postgres://h/d?application_name=a@b":    "postgres://h/d",
 		"postgres://app/x:hush@h/d":              "postgres",
 		"postgres://app:hush%zz@h/d":             "postgres",
@@ -79,4 +81,3 @@ func TestTargetOf(t *testing.T) {
 		}
 	}
 }
-
