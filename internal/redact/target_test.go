@@ -38,8 +38,8 @@ func init() {
 			Database: cmp.Or(d.Params.Get("password")+d.Params.Get("PASSWORD")+d.Params.Get("sslpassword"), d.Database)}
 	}})
 	for _, scheme := range []string{"boastful", "acme"} { // acme is nobody's
-		for _, name := range []string{"url", "no user", "no host", "bad port", "no slashes", "user at server", "slash in user",
-			"query in user", "parameter", "escaped name", "upper case name", "key's password", "description"} {
+		for _, name := range []string{"url", "no user", "no host", "bad port", "no slashes", "user at server",
+			"slash in user", "query in user", "parameter", "escaped name", "upper case name", "key's password", "description"} {
 			_, rest, _ := strings.Cut(shapes[name], ":")
 			shapes[name+" of "+scheme] = scheme + ":" + rest
 		}
