@@ -238,7 +238,7 @@ VALUES {rows};
 
 -- ==== Settle ====
 -- Ends attempts (complete, fail, poison, release) whose fences are still valid.
--- Runs for each batch of settlements, after "Batches lock settle". Index: the primary key. The servers assign from
+-- Runs for each batch of settlements, after "lock settle". Index: the primary key. The servers assign from
 -- left to right and later expressions see the new values: state comes after what is computed from it.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at,
@@ -260,7 +260,7 @@ UPDATE ({rows}) AS d
        t.updated = {now},
        t.result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END;
 
--- ==== Unlocked ====
+-- ==== LockFree ====
 -- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
 -- Runs when a batch of settlements met a locked task. Index: the primary key. It queries the fence, too: MySQL would
 -- walk all of a small table's primary key where it need not read rows.
@@ -660,7 +660,23 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
    FOR UPDATE;
 
--- ==== Checkout due ====
+-- ==== Own complete uniform ====
+-- Settle for tasks under one fence that complete without a result.
+-- Runs for tasks of one checkout that completed without a result. Index: the primary key. A list of ids takes half
+-- the time of a list of SELECTs.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 2 /* COMPLETED */,
+       due_at = -1,
+       lease_end = -1,
+       updated = {now},
+       result = NULL
+ WHERE id IN ({rows})
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== Own due ====
 -- Reports which priorities have a due task, without locks. Idle workers poll with it.
 -- Runs in each poll, on the reading pool. Index: task_lane, once for each priority.
 SELECT d.priority
@@ -787,9 +803,119 @@ SELECT d.priority
            END <= {now}) AS d
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- ==== Checkout oldest ====
+-- ==== Own extended ====
+-- Reads which leases Extend has renewed.
+-- Runs after Extend. Indexes: the primary keys of tasks and leases.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+SELECT t.id, t.fence
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
+       STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY)
+       ON l.id = t.id AND l.fence = t.fence;
+
+-- ==== Own insert uniform ====
+-- Insert for new rows without a reference that share all but their ids and payloads.
+-- Runs for a bulk enqueue of new tasks that share most values, after a query for the time: it takes the server 8
+-- microseconds to read three times the text of the clock, for each row of a list.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :payload_size,
+--   :headers, :payload)
+INSERT INTO dbq_task (
+  id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload_size, headers, payload)
+VALUES {rows};
+
+-- ==== Own inserted ====
+-- Reads which rows of Insert are there afterwards.
+-- Runs after an insert that added some of its tasks and not all: it returns those that are there. Index: the primary
+-- key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows});
+
+-- ==== Own known_started ====
+-- Reads which attempts Start has marked.
+-- Runs after Start. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+SELECT t.id, t.fence
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.known_started = 1;
+
+-- ==== Own lock expired ====
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
+-- Runs after "see expired". Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.payload, t.known_started, {now} AS now
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== Own lock ready ====
+-- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
+-- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.payload, t.due_at AS was_due, {now} AS now
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 /* waiting */ AND t.due_at <= {now}
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== Own lock remove ====
+-- Locks and returns the rows of Remove, if it found fewer than it was given and was undone.
+-- Runs when Remove removed fewer tasks than it was given, and was undone. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
+SELECT t.id, t.fence
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
+   FOR UPDATE;
+
+-- ==== Own lock settle ====
+-- Locks the rows that Settle will change, and returns them with the states that they will have.
+-- Runs before Settle, which cannot return what it changes. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
+SELECT t.id, t.fence,
+       CASE
+         WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
+         ELSE d.state
+       END AS state
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
+   FOR UPDATE;
+
+-- ==== Own lock uniform ====
+-- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
+-- undone.
+-- Runs when "complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== Own oldest ====
 -- Reports when the oldest task in PROCESSING was taken: scans for expired leases begin there.
--- Runs before "Checkout see expired", now and then. Index: task_lane, once for each priority. It queries the row's
+-- Runs before "see expired", now and then. Index: task_lane, once for each priority. It queries the row's
 -- updated, so that MySQL does not walk the whole index of a table that seems small.
 SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
   FROM (
@@ -824,12 +950,36 @@ SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
       WHERE queue = :queue AND lane = 9 /* PROCESSING */ AND priority = 9 AND due_at >= :oldest - 4611686018427387904
       ORDER BY due_at LIMIT 1)) AS x;
 
--- ==== Checkout queue free ====
+-- ==== Own payloads ====
+-- Reads the large payloads of the tasks that fit.
+-- Runs when tasks of a checkout have large payloads. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, payload
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows});
+
+-- ==== Own poison ====
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
+-- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 4 /* POISON */,
+       due_at = -1,
+       fence = fence + 1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = :now,
+       result = CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder)
+ WHERE id IN ({rows});
+
+-- ==== Own queue free ====
 -- Strategy advisory: gives the queue's lock back, after the commit.
 -- Strategy advisory. Runs after the transaction of a checkout.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
--- ==== Checkout queue lock ====
+-- ==== Own queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
 -- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most.
 SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 30)
@@ -837,7 +987,7 @@ SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60),
          ELSE (SELECT 1 UNION SELECT 2)
        END;
 
--- ==== Checkout ready ====
+-- ==== Own ready ====
 -- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 -- Strategies skip-locked and advisory, while the queue's payloads are small. Runs once for each priority that has a
 -- due task. Index: task_lane, one ordered range: a search ordered by priority and due time would lock what it walks
@@ -856,7 +1006,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
 
--- ==== Checkout ready sizes ====
+-- ==== Own ready sizes ====
 -- The same for a queue that may have large payloads: it locks tasks without reading the payloads.
 -- The same for a queue that may have large payloads: the server reads every column that a statement names, also where
 -- CASE leaves it out.
@@ -873,7 +1023,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
 
--- ==== Checkout see expired ====
+-- ==== Own see expired ====
 -- Reads candidates to take over, without locks.
 -- Every strategy: it locks afterwards, by the primary key. Index: task_lane, from the oldest lease on.
 SELECT t.id, t.fence, t.priority, t.payload_size,
@@ -894,9 +1044,9 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
  LIMIT :limit;
 
--- ==== Checkout see ready ====
+-- ==== Own see ready ====
 -- Strategy cas: reads candidates without locks.
--- Strategy cas, instead of "Checkout ready". Index: task_lane.
+-- Strategy cas, instead of "ready". Index: task_lane.
 SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue
@@ -907,68 +1057,7 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
  ORDER BY t.due_at, t.id
  LIMIT :limit;
 
--- ==== Checkout turn ====
--- Strategy skip-locked: a large checkout waits for others of its queue, a second at most.
--- Strategy skip-locked. Runs before the transaction of a checkout of 100 tasks or more that will find some.
-DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
-
--- ==== Checkout turn over ====
--- Strategy skip-locked: lets the next one begin, before the commit.
--- Strategy skip-locked. Runs before the commit of such a checkout.
-DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
-
--- ==== CheckoutBatch lock expired ====
--- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
--- Runs after "Checkout see expired". Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
-       t.payload, t.known_started, {now} AS now
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
-   FOR UPDATE SKIP LOCKED;
-
--- ==== CheckoutBatch lock ready ====
--- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
--- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
--- Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
-       t.payload, t.due_at AS was_due, {now} AS now
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 /* waiting */ AND t.due_at <= {now}
-   FOR UPDATE SKIP LOCKED;
-
--- ==== CheckoutBatch payloads ====
--- Reads the large payloads of the tasks that fit.
--- Runs when tasks of a checkout have large payloads. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT id, payload
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows});
-
--- ==== CheckoutBatch poison ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
--- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 4 /* POISON */,
-       due_at = -1,
-       fence = fence + 1,
-       lease_end = -1,
-       taken_at = -1,
-       updated = :now,
-       result = CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder)
- WHERE id IN ({rows});
-
--- ==== CheckoutBatch take ====
+-- ==== Own take ====
 -- Leases the tasks that were found.
 -- Runs for locked tasks that were due. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -985,7 +1074,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
        updated = :now
  WHERE id IN ({rows});
 
--- ==== CheckoutBatch take over ====
+-- ==== Own take over ====
 -- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
 -- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The servers assign
 -- from left to right: each value comes after what is computed from it.
@@ -1003,9 +1092,9 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
        updated = :now
  WHERE id IN ({rows});
 
--- ==== CheckoutBatch try lock expired ====
+-- ==== Own try lock expired ====
 -- On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
--- On TiDB instead of "CheckoutBatch lock expired".
+-- On TiDB instead of "lock expired".
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
@@ -1016,9 +1105,9 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
    FOR UPDATE NOWAIT;
 
--- ==== CheckoutBatch try lock ready ====
+-- ==== Own try lock ready ====
 -- On TiDB, which has no SKIP LOCKED: the same, one by one, if a list of them fails.
--- On TiDB instead of "CheckoutBatch lock ready".
+-- On TiDB instead of "lock ready".
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
@@ -1029,7 +1118,17 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
        ON t.id = d.id AND t.fence = d.fence AND t.lane = 0 /* waiting */ AND t.due_at <= {now}
    FOR UPDATE NOWAIT;
 
--- ==== CheckoutBatch win ====
+-- ==== Own turn ====
+-- Strategy skip-locked: a large checkout waits for others of its queue, a second at most.
+-- Strategy skip-locked. Runs before the transaction of a checkout of 100 tasks or more that will find some.
+DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
+
+-- ==== Own turn over ====
+-- Strategy skip-locked: lets the next one begin, before the commit.
+-- Strategy skip-locked. Runs before the commit of such a checkout.
+DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
+
+-- ==== Own win ====
 -- Keeps renewals off the tasks that are being taken over.
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover
 -- both write the lease's row, and so find each other, also on different nodes of a cluster: a takeover puts the next
@@ -1048,114 +1147,15 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
          dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1,
          :now + :lease, dbq_lease.keep_until);
 
--- ==== CheckoutBatch won ====
+-- ==== Own won ====
 -- Finds the tasks whose renewal did not come first.
--- Runs after "CheckoutBatch win". Index: the primary key of leases.
+-- Runs after "win". Index: the primary key of leases.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT l.id
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY)
        ON l.id = d.id AND l.fence = d.fence + 1;
-
--- ==== Batches complete uniform ====
--- Settle for tasks under one fence that complete without a result.
--- Runs for tasks of one checkout that completed without a result. Index: the primary key. A list of ids takes half
--- the time of a list of SELECTs.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 2 /* COMPLETED */,
-       due_at = -1,
-       lease_end = -1,
-       updated = {now},
-       result = NULL
- WHERE id IN ({rows})
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== Batches extended ====
--- Reads which leases Extend has renewed.
--- Runs after Extend. Indexes: the primary keys of tasks and leases.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.fence
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
-       STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY)
-       ON l.id = t.id AND l.fence = t.fence;
-
--- ==== Batches insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads.
--- Runs for a bulk enqueue of new tasks that share most values, after a query for the time: it takes the server 8
--- microseconds to read three times the text of the clock, for each row of a list.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :queue, :kind, 0, :priority, :max_attempts, coalesce(:at, :now + :delay), :now, :now, :payload_size,
---   :headers, :payload)
-INSERT INTO dbq_task (
-  id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload_size, headers, payload)
-VALUES {rows};
-
--- ==== Batches inserted ====
--- Reads which rows of Insert are there afterwards.
--- Runs after an insert that added some of its tasks and not all: it returns those that are there. Index: the primary
--- key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT id
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows});
-
--- ==== Batches known_started ====
--- Reads which attempts Start has marked.
--- Runs after Start. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.fence
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.known_started = 1;
-
--- ==== Batches lock remove ====
--- Locks and returns the rows of Remove, if it found fewer than it was given and was undone.
--- Runs when Remove removed fewer tasks than it was given, and was undone. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.fence
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
-   FOR UPDATE;
-
--- ==== Batches lock settle ====
--- Locks the rows that Settle will change, and returns them with the states that they will have.
--- Runs before Settle, which cannot return what it changes. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
-SELECT t.id, t.fence,
-       CASE
-         WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
-         ELSE d.state
-       END AS state
-  FROM ({rows}) AS d
-       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
-       ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
-   FOR UPDATE;
-
--- ==== Batches lock uniform ====
--- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
--- undone.
--- Runs when "Batches complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT id
-  FROM dbq_task FORCE INDEX (PRIMARY)
- WHERE id IN ({rows})
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */
- ORDER BY id
-   FOR UPDATE;
 
 -- ==== Movable purge ====
 -- Locks and returns the tasks that the Move of the same event will move.

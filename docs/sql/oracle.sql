@@ -296,7 +296,7 @@ END;
 
 -- ==== Settle ====
 -- Ends attempts (complete, fail, poison, release) whose fences are still valid.
--- Runs for each batch of settlements, as arrays, after "Batches lock". Index: the primary key. Each expression sees the
+-- Runs for each batch of settlements, as arrays, after "lock". Index: the primary key. Each expression sees the
 -- row as it was.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -324,7 +324,7 @@ UPDATE dbq_task
    AND fence = :fence
    AND state = 1 /* PROCESSING */;
 
--- ==== Unlocked ====
+-- ==== LockFree ====
 -- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
 -- Runs when a batch of settlements met a locked task. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -336,7 +336,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id
 
 -- ==== Remove ====
 -- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
--- Runs for queues that keep no finished tasks, as arrays, after "Batches lock". Index: the primary key.
+-- Runs for queues that keep no finished tasks, as arrays, after "lock". Index: the primary key.
 -- At most 500 rows.
 DELETE FROM dbq_task
  WHERE id = :id
@@ -376,7 +376,7 @@ END;
 
 -- ==== Start ====
 -- Marks attempts as started, where a lease that expires must count as an attempt.
--- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "Batches lock". Index: the
+-- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "lock". Index: the
 -- primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -635,7 +635,7 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
    AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
 
--- ==== Checkout due ====
+-- ==== Own due ====
 -- Reports which priorities have a due task, without locks. Idle workers poll with it.
 -- Runs in each poll, on the reading pool. Index: task_ready, once for each priority. The searches of a checkout name
 -- their index: statistics that were gathered while a queue was empty or full would choose another plan, which reads and
@@ -731,7 +731,85 @@ UNION ALL SELECT 9 AS priority
             AND t.due <= {now})
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- ==== Checkout queue free ====
+-- ==== Own extended ====
+-- Reads which leases Extend has renewed.
+-- Runs after Extend. Indexes: the primary keys of tasks and leases.
+-- At most 100 rows.
+SELECT t.id, t.fence
+  FROM dbq_task t, dbq_lease l
+ WHERE l.id = t.id
+   AND l.fence = t.fence
+   AND t.state = 1 /* PROCESSING */
+   AND (1 = 0
+        -- for each row:
+        OR t.id = :id AND t.fence = :fence);
+
+-- ==== Own inserted ====
+-- Reads which rows of Insert are there afterwards.
+-- Runs after each block of an enqueue. Index: the primary key.
+-- At most 100 rows.
+SELECT id
+  FROM dbq_task
+ WHERE 1 = 0
+    -- for each row:
+    OR id = :id;
+
+-- ==== Own lock ====
+-- Locks and returns the rows that Settle, Remove or Start will change.
+-- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
+-- ids, so that two batches do not wait for each other in a circle.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Own lock expired ====
+-- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
+-- Runs after "see expired". Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */
+       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.known_started, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== Own lock ready ====
+-- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
+-- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
+-- Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.due <= {now}
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== Own poison ====
+-- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
+-- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET state = 4 /* POISON */,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now},
+       result_size = :result_size,
+       result = :result
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== Own queue free ====
 -- Strategy advisory: gives the queue's lock back, after the commit.
 -- Strategy advisory. Runs after the transaction of a checkout.
 DECLARE
@@ -746,7 +824,7 @@ BEGIN
 END;
 /
 
--- ==== Checkout queue lock ====
+-- ==== Own queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
 -- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most. The lock is the
 -- session's, and outlives a commit. 0 is success, 4 that the session has it.
@@ -762,7 +840,7 @@ BEGIN
 END;
 /
 
--- ==== Checkout ready ====
+-- ==== Own ready ====
 -- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 -- Strategies skip-locked and advisory. Index: task_ready, once for each priority.
 -- Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST
@@ -818,7 +896,7 @@ BEGIN
 END;
 /
 
--- ==== Checkout see expired ====
+-- ==== Own see expired ====
 -- Reads candidates to take over, without locks.
 -- Every strategy: it locks afterwards, by the primary key. Index: task_busy.
 SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
@@ -834,7 +912,7 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
  FETCH FIRST :limit ROWS ONLY;
 
--- ==== Checkout see ready ====
+-- ==== Own see ready ====
 -- Strategy cas: reads candidates without locks.
 -- Strategy cas, once for each priority that has a due task; and the others after they met a large payload. Index:
 -- task_ready, one ordered range.
@@ -846,7 +924,54 @@ SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size
  ORDER BY t.due, t.ready_id
  FETCH FIRST :limit ROWS ONLY;
 
--- ==== Checkout taken ====
+-- ==== Own settled ====
+-- Reads the new states of the rows that Settle has changed.
+-- Runs after Settle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows});
+
+-- ==== Own take ====
+-- Leases the tasks that were found.
+-- Runs for locked tasks that were due, as arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET state = 1 /* PROCESSING */,
+       was_due = due,
+       due = NULL,
+       attempt = attempt + 1,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       known_started = :known_started,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND due <= {now};
+
+-- ==== Own take over ====
+-- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
+-- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
+-- has no due time to be sorted by.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET was_due = -1,
+       attempt = attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END,
+       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       known_started = :known_started,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== Own taken ====
 -- Reads what this checkout has leased, by its token.
 -- Runs at the end of the transaction of a checkout: whatever leases tasks marks them with the checkout's own holder, so
 -- that nothing has to come back out of a block. Index: task_busy.
@@ -858,7 +983,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
  WHERE t.busy_queue = :queue
    AND t.holder = :holder;
 
--- ==== Checkout update ====
+-- ==== Own update ====
 -- Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
 -- Strategy update, once for each priority that has a due task. Index: task_ready, one ordered range. It may wait for
 -- another's rows, and then finds that they are no longer due.
@@ -883,87 +1008,7 @@ UPDATE dbq_task
           FETCH FIRST :limit ROWS ONLY)
    AND due <= {now};
 
--- ==== CheckoutBatch lock expired ====
--- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
--- Runs after "Checkout see expired". Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */
-       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-       t.known_started, t.payload_size, {now} AS now
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.state = 1 /* PROCESSING */
-   FOR UPDATE SKIP LOCKED;
-
--- ==== CheckoutBatch lock ready ====
--- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
--- Runs after "Checkout see ready": reads again under lock what was seen without one, and only what is still the same.
--- Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.due <= {now}
-   FOR UPDATE SKIP LOCKED;
-
--- ==== CheckoutBatch poison ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
--- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
--- At most 500 rows.
-UPDATE dbq_task
-   SET state = 4 /* POISON */,
-       fence = fence + 1,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now},
-       result_size = :result_size,
-       result = :result
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== CheckoutBatch take ====
--- Leases the tasks that were found.
--- Runs for locked tasks that were due, as arrays. Index: the primary key.
--- At most 500 rows.
-UPDATE dbq_task
-   SET state = 1 /* PROCESSING */,
-       was_due = due,
-       due = NULL,
-       attempt = attempt + 1,
-       fence = fence + 1,
-       lease_until = {now} + :lease,
-       holder = :holder,
-       known_started = :known_started,
-       taken = {now},
-       updated = {now}
- WHERE id = :id
-   AND fence = :fence
-   AND due <= {now};
-
--- ==== CheckoutBatch take over ====
--- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
--- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
--- has no due time to be sorted by.
--- At most 500 rows.
-UPDATE dbq_task
-   SET was_due = -1,
-       attempt = attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END,
-       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-       known_started = :known_started,
-       fence = fence + 1,
-       lease_until = {now} + :lease,
-       holder = :holder,
-       taken = {now},
-       updated = {now}
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== CheckoutBatch win ====
+-- ==== Own win ====
 -- Keeps renewals off the tasks that are being taken over.
 -- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
 -- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
@@ -991,60 +1036,15 @@ BEGIN
 END;
 /
 
--- ==== CheckoutBatch won ====
+-- ==== Own won ====
 -- Finds the tasks whose renewal did not come first.
--- Runs after "CheckoutBatch win". Index: the primary key of leases.
+-- Runs after "win". Index: the primary key of leases.
 -- At most 100 rows.
 SELECT l.id
   FROM dbq_lease l
  WHERE 1 = 0
     -- for each row:
     OR l.id = :id AND l.fence = :fence + 1;
-
--- ==== Batches extended ====
--- Reads which leases Extend has renewed.
--- Runs after Extend. Indexes: the primary keys of tasks and leases.
--- At most 100 rows.
-SELECT t.id, t.fence
-  FROM dbq_task t, dbq_lease l
- WHERE l.id = t.id
-   AND l.fence = t.fence
-   AND t.state = 1 /* PROCESSING */
-   AND (1 = 0
-        -- for each row:
-        OR t.id = :id AND t.fence = :fence);
-
--- ==== Batches inserted ====
--- Reads which rows of Insert are there afterwards.
--- Runs after each block of an enqueue. Index: the primary key.
--- At most 100 rows.
-SELECT id
-  FROM dbq_task
- WHERE 1 = 0
-    -- for each row:
-    OR id = :id;
-
--- ==== Batches lock ====
--- Locks and returns the rows that Settle, Remove or Start will change.
--- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
--- ids, so that two batches do not wait for each other in a circle.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.state = 1 /* PROCESSING */
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Batches settled ====
--- Reads the new states of the rows that Settle has changed.
--- Runs after Settle. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows});
 
 -- ==== Movable purge ====
 -- Locks and returns the tasks that the Move of the same event will move.

@@ -243,7 +243,7 @@ UPDATE dbq_task t
    AND t.state + 0 = 1 /* PROCESSING */
 RETURNING t.id, t.fence, t.state;
 
--- ==== Unlocked ====
+-- ==== LockFree ====
 -- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
 -- Runs when a batch had to wait too long for a locked row, to settle the others. Index: the primary key.
 -- At most 5000 rows.
@@ -605,13 +605,32 @@ SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, pri
    FOR UPDATE
 ON CONFLICT DO NOTHING;
 
--- ==== Checkout dead ====
+-- ==== Own complete uniform ====
+-- Settle for tasks under one fence that complete without a result.
+-- Runs instead of Settle for attempts under one fence: most tasks complete in their first. Index: the primary key.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       lease_until = NULL,
+       updated = (SELECT {now}),
+       result = NULL
+ WHERE t.id = ANY (CAST((
+         SELECT CAST(:id AS uuid[])
+          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
+                END) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint)
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id;
+
+-- ==== Own dead ====
 -- Reports whether the table has many dead rows, which a slow scan had to pass.
 -- Runs after a slow scan. It reads the server's statistics.
 SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
 
--- ==== Checkout expired ====
+-- ==== Own expired ====
 -- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.
 -- Strategies skip-locked and advisory: runs at polls that found nothing due, and now and then. Index: task_busy, from
 -- :oldest on. A LIMIT bounds the rows that it locks, and pick those whose payloads fit.
@@ -706,7 +725,20 @@ SELECT done.*,
        (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut
   FROM done;
 
--- ==== Checkout oldest ====
+-- ==== Own insert uniform ====
+-- Insert for new rows without a reference that share all but their ids and payloads.
+-- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
+-- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT {now} AS now)
+INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:priority AS smallint),
+       CAST(:max_attempts AS smallint), coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)),
+       clock.now, clock.now, CAST(:headers AS text), d.payload
+  FROM clock,
+       (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
+
+-- ==== Own oldest ====
 -- Reports when the oldest task in PROCESSING was taken: scans for expired leases begin there.
 -- Runs after slow scans for expired leases, which begin there from then on. Index: task_busy.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
@@ -720,14 +752,14 @@ SELECT least(clock.now - CAST(:late AS bigint),
                LIMIT 1)) AS updated
   FROM clock;
 
--- ==== Checkout queue lock ====
+-- ==== Own queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
 -- Runs first in the transaction of a checkout, which frees it. The lock's name has the table's
 -- number, which is the same whether a client names its schema or the search path does.
 SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq checkout ' || CAST(CAST('dbq_task' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
--- ==== Checkout ready ====
+-- ==== Own ready ====
 -- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 -- Strategies skip-locked and advisory: runs at each poll of a worker. There is one ordered descent of the index
 -- task_ready for each priority, in order, until there are enough: ordering by priority and due time at once would
@@ -772,7 +804,7 @@ UPDATE dbq_task t
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
           t.payload, t.result, t.was_due, clock.now;
 
--- ==== Checkout ready within ====
+-- ==== Own ready within ====
 -- The same for a queue that may have large payloads: it leases the tasks that fit.
 -- Strategies skip-locked and advisory: runs after "ready" or instead of it while payloads of the queue are large. A
 -- running sum, which makes the statement cost a few percent more, ends the list where the bytes are used up; cut
@@ -815,7 +847,21 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
           (SELECT NOT bool_and(total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size))
              FROM pick) AS cut;
 
--- ==== Checkout see expired ====
+-- ==== Own remove uniform ====
+-- Remove for tasks under one fence.
+-- Runs instead of Remove for attempts under one fence. Index: the primary key.
+-- At most 5000 rows.
+DELETE FROM dbq_task t
+ WHERE t.id = ANY (CAST((
+         SELECT CAST(:id AS uuid[])
+          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
+                END) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint)
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id;
+
+-- ==== Own see expired ====
 -- Reads candidates to take over, without locks.
 -- Runs at polls that found nothing due; "take expired" follows. Index: task_busy.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
@@ -840,7 +886,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
  LIMIT :limit;
 
--- ==== Checkout see ready ====
+-- ==== Own see ready ====
 -- Strategy cas: reads candidates without locks.
 -- Runs at each poll; "take ready" follows. Index: task_ready.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
@@ -859,7 +905,7 @@ SELECT x.id, x.fence, x.size AS payload_size
     ) AS x
  LIMIT :limit;
 
--- ==== CheckoutBatch take expired ====
+-- ==== Own take expired ====
 -- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
 -- Runs after "see expired". Index: the primary key.
 -- At most 5000 rows.
@@ -938,7 +984,7 @@ recorded AS (
 SELECT done.*
   FROM done;
 
--- ==== CheckoutBatch take ready ====
+-- ==== Own take ready ====
 -- Strategy cas: leases the candidates whose fence is unchanged.
 -- Runs after "see ready". Index: the primary key.
 -- At most 5000 rows.
@@ -968,52 +1014,6 @@ UPDATE dbq_task t
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
           t.payload, t.result, t.was_due, clock.now;
-
--- ==== Batches complete uniform ====
--- Settle for tasks under one fence that complete without a result.
--- Runs instead of Settle for attempts under one fence: most tasks complete in their first. Index: the primary key.
--- At most 5000 rows.
-UPDATE dbq_task t
-   SET state = 2 /* COMPLETED */,
-       due = NULL,
-       lease_until = NULL,
-       updated = (SELECT {now}),
-       result = NULL
- WHERE t.id = ANY (CAST((
-         SELECT CAST(:id AS uuid[])
-          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
-                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
-                END) AS uuid[]))
-   AND t.fence = CAST(:fence AS bigint)
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id;
-
--- ==== Batches insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads.
--- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
--- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
--- At most 5000 rows.
-WITH clock AS MATERIALIZED (SELECT {now} AS now)
-INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:priority AS smallint),
-       CAST(:max_attempts AS smallint), coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)),
-       clock.now, clock.now, CAST(:headers AS text), d.payload
-  FROM clock,
-       (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
-
--- ==== Batches remove uniform ====
--- Remove for tasks under one fence.
--- Runs instead of Remove for attempts under one fence. Index: the primary key.
--- At most 5000 rows.
-DELETE FROM dbq_task t
- WHERE t.id = ANY (CAST((
-         SELECT CAST(:id AS uuid[])
-          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
-                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
-                END) AS uuid[]))
-   AND t.fence = CAST(:fence AS bigint)
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id;
 
 -- ==== Movable quarantine ====
 -- Locks and returns the tasks that the Move of the same event will move.

@@ -540,7 +540,7 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
  WHERE (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
 ON CONFLICT DO NOTHING;
 
--- ==== Checkout any ====
+-- ==== Own any ====
 -- Reports whether anything is due, without the writer's lock.
 -- Runs in each poll, before the transaction. Indexes: task_ready once for each priority, and task_busy.
 SELECT {now} AS now
@@ -559,9 +559,42 @@ SELECT {now} AS now
          SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ AND lease_until <= {now}))
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- ==== Checkout expired ====
+-- ==== Own complete one ====
+-- Settle for a single task that completes without a result.
+-- Runs for a single task. Index: task_id.
+-- At most 1 rows.
+UPDATE dbq_task
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       lease_until = NULL,
+       updated = {now},
+       result = NULL,
+       taken_by = taken_by || '       '
+ WHERE id = :id
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== Own complete uniform ====
+-- Settle for tasks under one fence that complete without a result.
+-- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
+-- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
+-- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_task
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       lease_until = NULL,
+       updated = {now},
+       result = NULL,
+       taken_by = taken_by || '       '
+ WHERE id IN ({rows})
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== Own expired ====
 -- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.
--- Runs in the transaction of a checkout, before "CheckoutBatch take over". Index: task_busy.
+-- Runs in the transaction of a checkout, before "take over". Index: task_busy.
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
        attempt AS was_attempt, lease_until AS was_until
   FROM dbq_task
@@ -571,12 +604,65 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
    AND holder <> :holder
  LIMIT :limit;
 
--- ==== Checkout ready ====
+-- ==== Own insert one ====
+-- Insert for a single row.
+-- Runs for a single task. Indexes: as for Insert.
+-- At most 1 rows.
+INSERT INTO dbq_task (
+  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
+VALUES (
+  :id, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts,
+  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * max({now}, :clock))
+ON CONFLICT DO NOTHING;
+
+-- ==== Own insert one new ====
+-- Insert for a single new row without a reference.
+-- Runs for a single task without a reference, whose id is new.
+-- At most 1 rows.
+INSERT INTO dbq_task (
+  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+VALUES (
+  :id, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
+  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload);
+
+-- ==== Own insert uniform ====
+-- Insert for new rows without a reference that share all but their ids and payloads.
+-- Runs for a bulk enqueue whose values can be bound once, not for each row.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :payload)
+INSERT INTO dbq_task (
+  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
+       coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
+  FROM (VALUES {rows}) AS d;
+
+-- ==== Own lock uniform ====
+-- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
+-- undone.
+-- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== Own payloads ====
+-- Reads the large payloads of the tasks that fit.
+-- Runs when tasks of a checkout have payloads larger than their share of its budget. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+SELECT t.id, t.payload
+  FROM (VALUES {rows}) AS d
+  JOIN dbq_task AS t ON t.id = +d.column1;
+
+-- ==== Own ready ====
 -- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
 -- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, the first one first,
 -- which stops at the limit. One search ordered by priority and due time would walk every future row of the better
 -- priorities. The plus before the limit keeps one plan for all of its values: for a bare variable, SQLite would prepare
--- the statement anew for each. The rows are returned as "Checkout take" will leave them.
+-- the statement anew for each. The rows are returned as "take" will leave them.
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
@@ -605,9 +691,28 @@ SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_at
     LIMIT +:limit) AS d
  CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 
--- ==== Checkout take ====
+-- ==== Own remove one ====
+-- Remove for a single task.
+-- Runs for a single task. Index: task_id.
+-- At most 1 rows.
+DELETE FROM dbq_task
+ WHERE id = :id
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== Own remove uniform ====
+-- Remove for tasks under one fence.
+-- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_task
+ WHERE id IN ({rows})
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== Own take ====
 -- Leases the tasks that were found.
--- Runs once for each priority that "Checkout ready" returned rows of, in the same transaction. Index: task_ready, up to
+-- Runs once for each priority that "ready" returned rows of, in the same transaction. Index: task_ready, up to
 -- the last of these rows. No others come in between, because this is the only writer, at the same moment. If this
 -- statement returned the rows, each would be copied once more, and a list of their ids would be bound and looked up. OR
 -- FAIL needs no journal for the statement alone: when it fails, the whole transaction is rolled back.
@@ -626,18 +731,9 @@ UPDATE OR FAIL dbq_task
    AND due IS NOT NULL
    AND (due, id) <= (:was_due, :id);
 
--- ==== CheckoutBatch payloads ====
--- Reads the large payloads of the tasks that fit.
--- Runs when tasks of a checkout have payloads larger than their share of its budget. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id)
-SELECT t.id, t.payload
-  FROM (VALUES {rows}) AS d
-  JOIN dbq_task AS t ON t.id = +d.column1;
-
--- ==== CheckoutBatch take over ====
+-- ==== Own take over ====
 -- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
--- Runs for the tasks that "Checkout expired" returned. Index: task_id.
+-- Runs for the tasks that "expired" returned. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 UPDATE dbq_task
@@ -678,102 +774,6 @@ UPDATE dbq_task
 RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
           created, updated, headers, result, length(result) AS result_size,
           payload, length(payload) AS payload_size, {now} AS now;
-
--- ==== Batches complete one ====
--- Settle for a single task that completes without a result.
--- Runs for a single task. Index: task_id.
--- At most 1 rows.
-UPDATE dbq_task
-   SET state = 2 /* COMPLETED */,
-       due = NULL,
-       lease_until = NULL,
-       updated = {now},
-       result = NULL,
-       taken_by = taken_by || '       '
- WHERE id = :id
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Batches complete uniform ====
--- Settle for tasks under one fence that complete without a result.
--- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
--- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
--- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-UPDATE dbq_task
-   SET state = 2 /* COMPLETED */,
-       due = NULL,
-       lease_until = NULL,
-       updated = {now},
-       result = NULL,
-       taken_by = taken_by || '       '
- WHERE id IN ({rows})
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Batches insert one ====
--- Insert for a single row.
--- Runs for a single task. Indexes: as for Insert.
--- At most 1 rows.
-INSERT INTO dbq_task (
-  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
-VALUES (
-  :id, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts,
-  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * max({now}, :clock))
-ON CONFLICT DO NOTHING;
-
--- ==== Batches insert one new ====
--- Insert for a single new row without a reference.
--- Runs for a single task without a reference, whose id is new.
--- At most 1 rows.
-INSERT INTO dbq_task (
-  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-VALUES (
-  :id, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
-  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload);
-
--- ==== Batches insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads.
--- Runs for a bulk enqueue whose values can be bound once, not for each row.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :payload)
-INSERT INTO dbq_task (
-  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
-       coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
-  FROM (VALUES {rows}) AS d;
-
--- ==== Batches lock uniform ====
--- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
--- undone.
--- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT id
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Batches remove one ====
--- Remove for a single task.
--- Runs for a single task. Index: task_id.
--- At most 1 rows.
-DELETE FROM dbq_task
- WHERE id = :id
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Batches remove uniform ====
--- Remove for tasks under one fence.
--- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-DELETE FROM dbq_task
- WHERE id IN ({rows})
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
 
 -- ==== Movable quarantine ====
 -- Locks and returns the tasks that the Move of the same event will move.
