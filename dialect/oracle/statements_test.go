@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -204,6 +205,28 @@ func TestEveryStatementIsOracles(t *testing.T) {
 var elsewhere = []string{
 	"Newest", "Style", "Dual", "Limit", "Columns", "Payload", "DropTable", "DropView",
 	"Movable", "Move", "Purge", "Purgeable", // sqlrun.NewTexts makes those of the operators' events
+}
+
+// The statement for programs in other languages, in docs/enqueue-from-sql.md, is Oracle's, too.
+func TestThePagesStatementIsOracles(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/enqueue-from-sql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Oracle\n")
+	_, text, _ := strings.Cut(section, "```sql\n")
+	text, _, found := strings.Cut(text, "\n/\n```")
+	s := catalogue()
+	for _, x := range everything(t, namings[0]) {
+		check(s, x.text, len(x.values)) // makes the tables
+	}
+	for _, problem := range check(s, text, 0) {
+		t.Errorf("%s\n%s", problem, text)
+	}
+	if !found {
+		t.Error("the page has no statement for Oracle")
+	}
 }
 
 // No time goes over the wire, and nothing of a type that the driver would have to guess.
