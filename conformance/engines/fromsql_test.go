@@ -5,7 +5,6 @@ package engines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,12 +52,11 @@ func onFamiliesFromSQL(t *testing.T, f func(f *fromSQL)) {
 		}
 		t.Run(target.name, func(t *testing.T) {
 			t.Parallel()
-			id := dbq.NewID()
-			s := &fromSQL{t: t, dsn: os.Getenv(target.variable()), tables: fmt.Sprintf("dbqs_%x_", id[10:]),
-				refused: family.column}
+			s := &fromSQL{t: t, dsn: os.Getenv(target.variable()), refused: family.column}
 			if target.file != nil {
 				s.dsn = target.file(t.TempDir())
 			}
+			s.tables = ownPrefix(t, s.dsn)
 			s.page = strings.ReplaceAll(string(page), "dbq_", s.tables)
 			_, section, _ := strings.Cut(s.page, "\n## "+family.heading+"\n")
 			section, _, _ = strings.Cut(section, "\n## ")
@@ -67,25 +65,15 @@ func onFamiliesFromSQL(t *testing.T, f func(f *fromSQL)) {
 				t.Fatalf("the page has %d statements for %s, want 2", len(blocks), family.heading)
 			}
 			s.simple, s.all = blocks[0][1], blocks[1][1]
-			s.open()
+			c, err := dbq.Open(t.Context(), s.dsn, dbq.WithPrefix(s.tables), dbq.WithMigrate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			s.c = c
 			f(s)
 		})
 	}
-}
-
-func (f *fromSQL) open() {
-	prefix := dbq.WithPrefix(f.tables)
-	c, err := dbq.Open(f.t.Context(), f.dsn, prefix, dbq.WithMigrate())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.c = c
-	f.t.Cleanup(func() {
-		if err := dbq.DropTables(context.WithoutCancel(f.t.Context()), f.dsn, prefix); err != nil {
-			f.t.Error(err)
-		}
-		c.Close()
-	})
 }
 
 // run runs a statement in which old has been replaced; the page must have it.

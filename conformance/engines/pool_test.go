@@ -53,9 +53,15 @@ func driverDSN(t *testing.T, dsn, parameters string) string {
 // ownTables gives a test tables of its own, which it drops.
 func ownTables(t *testing.T, dsn string) dbq.Option {
 	t.Helper()
-	prefix := dbq.WithPrefix(fmt.Sprintf("pool%x_", uuid.New().ID()))
+	return dbq.WithPrefix(ownPrefix(t, dsn))
+}
+
+// ownPrefix is ownTables as the prefix of their names.
+func ownPrefix(t *testing.T, dsn string) string {
+	t.Helper()
+	prefix := fmt.Sprintf("pool%x_", uuid.New().ID())
 	t.Cleanup(func() {
-		if err := dbq.DropTables(context.WithoutCancel(t.Context()), dsn, prefix); err != nil {
+		if err := dbq.DropTables(context.WithoutCancel(t.Context()), dsn, dbq.WithPrefix(prefix)); err != nil {
 			t.Error(err)
 		}
 	})

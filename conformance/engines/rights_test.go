@@ -26,8 +26,9 @@ func TestUserWithoutCreate(t *testing.T) {
 		}
 		t.Run(target.name, func(t *testing.T) {
 			t.Parallel()
-			own := ownTables(t, dsn)
-			poor, grant := poorUser(t, dsn)
+			prefix := ownPrefix(t, dsn)
+			own := dbq.WithPrefix(prefix)
+			poor, grant := poorUser(t, dsn, prefix)
 			_, err := dbq.Open(t.Context(), poor, own, dbq.WithMigrate())
 			if !errors.Is(err, dbq.ErrDenied) || !strings.Contains(err.Error(), "dbq migrate --print") {
 				t.Fatalf("got %v, want ErrDenied and what to do", err)
@@ -66,9 +67,9 @@ func TestUserWithoutCreate(t *testing.T) {
 	}
 }
 
-// poorUser makes a user who may only read and write, and answers its DSN and what gives it the rights to the tables
-// that are there.
-func poorUser(t *testing.T, dsn string) (poor string, grant func()) {
+// poorUser makes a user who may only read and write, and answers its DSN and what gives it the rights to the tables of
+// a prefix. On PostgreSQL, rights to all tables would deadlock with other tests that drop theirs.
+func poorUser(t *testing.T, dsn, prefix string) (poor string, grant func()) {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -81,8 +82,9 @@ func poorUser(t *testing.T, dsn string) (poor string, grant func()) {
 	t.Cleanup(func() { pool.Close() })
 	name := fmt.Sprintf("dbq_poor_%x", uuid.New().ID())
 	const rights = "SELECT, INSERT, UPDATE, DELETE"
+	const tables = "%[1]stask, %[1]slease, %[1]sattempt, %[1]sarchive, %[1]skv, %[1]smigration"
 	make, give := "CREATE ROLE "+name+" LOGIN PASSWORD 'poor'",
-		[]string{"GRANT " + rights + " ON ALL TABLES IN SCHEMA public TO " + name}
+		[]string{"GRANT " + rights + " ON " + fmt.Sprintf(tables, prefix) + " TO " + name}
 	drop := []string{"DROP OWNED BY " + name, "DROP ROLE " + name}
 	if u.Scheme != "postgres" {
 		database := strings.Trim(u.Path, "/")
