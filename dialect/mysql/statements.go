@@ -47,6 +47,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Begin = []string{"SET " + isolation, begin}
 	st.Assignments = []string{"due = NULL", "due_at = -1", "due = {now}", "due_at = {now}",
 		"lease_until = NULL", "lease_end = -1", "taken = NULL", "taken_at = -1"}
-	st.InState = map[state.State]string{state.Processing: "lane = 9", state.Poison: "lane = 4"}
+	st.InState = map[state.State]string{state.Processing: "lane = 9 /* PROCESSING */",
+		state.Poison: "lane = 4 /* POISON */"}
 	return st
 }

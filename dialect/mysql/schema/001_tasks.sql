@@ -1,20 +1,20 @@
--- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
--- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+-- One row for each task. Times are microseconds since 1970 in UTC, by the database's clock. fence grows with every
+-- change of owner: a statement under an outdated fence changes nothing.
 --
 -- Keys are bytes (VARBINARY). The default collations treat 'Ab' and 'ab' as equal, and the binary collations that
 -- both products have ignore trailing spaces.
 --
--- A row keeps its size when its state changes, so that InnoDB updates it in place. In a full page a row that grows
+-- A row keeps its size when its state changes, so that InnoDB updates it in place. In a full page, a row that grows
 -- makes InnoDB reorganize or split the page. Null takes no space in a row, so due_at, lease_end and taken_at are -1
 -- instead of null, and taken_by is padded with spaces to the length of a usual holder. The virtual columns due,
 -- lease_until, holder and taken show null and the name instead.
 --
--- due_at is when a waiting task is due. In PROCESSING it is when the task was taken, minus 2^62. Otherwise it is -1.
+-- due_at is when a waiting task is due. In PROCESSING it is the time at which the task was taken, minus 2^62:
+-- negative, and in the order of these times. Otherwise it is -1.
 --
--- lane orders the one index of the waiting and the other tasks of a queue: 0 for a task that may be due, 9 for a task
--- in PROCESSING, and otherwise the state. Lane 9 is the last: on MariaDB a search for the last due time would
--- otherwise read past the delete-marked entries of leased tasks.
-
+-- lane is the part of a queue's index (task_lane) that a task is in: 0 for a task that may become due, whatever its
+-- state, 9 for a task in PROCESSING, and otherwise the number of the state. 9 is the last: on MariaDB, a search for
+-- the last due time would otherwise read past the delete-marked entries of leased tasks.
 CREATE TABLE IF NOT EXISTS {task} (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
@@ -46,14 +46,18 @@ CREATE TABLE IF NOT EXISTS {task} (
   KEY {prefix}task_lane (queue, lane, priority, due_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
--- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
--- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
--- without it.
+-- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
+-- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ that completes the
+-- task, on MariaDB, and would wait for a transaction that has locked it. A takeover writes the next fence here before
+-- it takes the task, so that of a renewal and a takeover one sees the other.
+--
+-- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
+-- in the task's row, which would be valid again without it.
 CREATE TABLE IF NOT EXISTS {lease} (
   id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
--- The tasks as a person reads them: names of states, and times as timestamps.
+-- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,

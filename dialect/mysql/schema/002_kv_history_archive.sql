@@ -1,5 +1,5 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE IF NOT EXISTS {kv} (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS {kv} (
   KEY {prefix}kv_expires (kind, expires, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE IF NOT EXISTS {attempt} (
   task BINARY(16) NOT NULL,
@@ -43,7 +43,7 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken_at > 0 AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE IF NOT EXISTS {archive} (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,

@@ -1,5 +1,5 @@
 -- Text due
--- Runs in each poll, on the reading pool. Index: task_lane, once for each priority.
+-- Runs at each poll, outside of a transaction. Index: task_lane, once for each priority.
 SELECT d.priority
   FROM (
     {each: due_priority}) AS d
@@ -11,9 +11,9 @@ SELECT {p} AS priority
  WHERE {first_due} <= {now};
 
 -- first_due
--- The earliest due time of a priority, at or after :since. With :since = 0 only equalities are used: a range would
--- make InnoDB on MariaDB read past delete-marked entries to find its end. In a table that seems small, MySQL may scan
--- the whole index for an ordered range unless it must read rows; the condition on the fence makes it read them.
+-- The search of a priority starts at :since. With 0 it uses equalities alone: on MariaDB, InnoDB would read past
+-- delete-marked entries to find the end of a range. fence >= 0 is always true. It makes MySQL read rows: for an index
+-- alone it may scan all of an index that seems small.
 CASE
   WHEN :since{p} = 0 THEN (
     SELECT due_at FROM {task} FORCE INDEX ({prefix}task_lane)
@@ -26,9 +26,9 @@ CASE
 END;
 
 -- Text ready
--- Strategies skip-locked and advisory, while the queue's payloads are small. Runs once for each priority that has a
--- due task. Index: task_lane, one ordered range: a search ordered by priority and due time would lock what it walks
--- over.
+-- Runs once for each priority that has a due task, while the queue's payloads are small (strategies skip-locked and
+-- advisory). Index: task_lane, one ordered range. One search ordered by priority and due time would lock the rows
+-- that it passes.
 SELECT {columns},
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, {now} AS now
@@ -36,15 +36,15 @@ SELECT {columns},
    FOR UPDATE SKIP LOCKED;
 
 -- Text ready sizes
--- The same for a queue that may have large payloads: the server reads every column that a statement names, also where
--- CASE leaves it out.
+-- Runs instead of "ready" while the queue's payloads are large. Index: task_lane, one ordered range. The server reads
+-- every column that a statement names, even one that CASE leaves out, so the payload is not named.
 SELECT {columns},
        t.payload_size, t.due_at AS was_due, {now} AS now
 {search_ready}
    FOR UPDATE SKIP LOCKED;
 
 -- Text see ready
--- Strategy cas, instead of "ready". Index: task_lane.
+-- Runs instead of "ready" (strategy cas). Index: task_lane, one ordered range. "lock ready" follows.
 SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 {search_ready};
 
@@ -59,7 +59,8 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
  LIMIT :limit;
 
 -- Text see expired
--- Every strategy: it locks afterwards, by the primary key. Index: task_lane, from the oldest lease on.
+-- Runs at polls that found nothing due, and at intervals otherwise. Index: task_lane, from the oldest lease on. "lock
+-- expired" follows.
 SELECT t.id, t.fence, t.priority, t.payload_size,
        {renewed} AS was_until
   FROM {task} AS t FORCE INDEX ({prefix}task_lane)
@@ -73,8 +74,8 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
  LIMIT :limit;
 
 -- Text oldest
--- Runs before "see expired", now and then. Index: task_lane, once for each priority. It queries the row's
--- updated, so that MySQL does not walk the whole index of a table that seems small.
+-- Runs at intervals before "see expired". Index: task_lane, once for each priority. It reads updated, which is not in
+-- the index: for an index alone MySQL may scan all of an index that seems small.
 SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
   FROM (
     {each: oldest_at_priority}) AS x;
@@ -85,24 +86,26 @@ SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
   ORDER BY due_at LIMIT 1);
 
 -- Text queue lock
--- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most.
+-- Runs before the transaction of a checkout, and waits at most 30 seconds. The lock belongs to the session.
 -- with seconds = 30
 {take_lock};
 
 -- Text queue free
--- Strategy advisory. Runs after the transaction of a checkout.
+-- Runs after the transaction of a checkout.
 {free_lock};
 
 -- Text turn
--- Strategy skip-locked. Runs before the transaction of a checkout of 100 tasks or more that will find some.
+-- Runs before the transaction of a checkout of 100 tasks or more, if a task is due. Without it, such checkouts write
+-- to the same few pages of the index and wait for each other's latches. It is an optimization: SKIP LOCKED keeps
+-- checkouts apart, so a checkout that gets no turn within a second proceeds.
 DO GET_LOCK({lock_name}, 1);
 
 -- Text turn over
--- Strategy skip-locked. Runs before the commit of such a checkout.
+-- Runs before the commit of such a checkout, so that commits overlap.
 {free_lock};
 
 -- Batch payloads
--- Runs when tasks of a checkout have large payloads. Index: the primary key.
+-- Runs if tasks of a checkout have large payloads. Index: the primary key.
 SELECT id, payload
   FROM {task} FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
@@ -111,8 +114,8 @@ SELECT id, payload
 :id;
 
 -- Batch lock ready
--- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
--- Index: the primary key.
+-- Runs after "see ready". Index: the primary key. It reads the candidates again, under lock, and leaves out those
+-- that are no longer due.
 -- with lock = FOR UPDATE SKIP LOCKED
 {lock_ready};
 
@@ -120,7 +123,7 @@ SELECT id, payload
 {pair};
 
 -- Batch try lock ready
--- On TiDB instead of "lock ready".
+-- Runs for all candidates and, if one is locked, for each of them. Index: the primary key.
 -- with lock = FOR UPDATE NOWAIT
 {lock_ready};
 
@@ -142,7 +145,7 @@ SELECT {columns},
 {pair};
 
 -- Batch try lock expired
--- On TiDB instead of "lock expired".
+-- Runs for all candidates and, if one is locked, for each of them. Index: the primary key.
 -- with lock = FOR UPDATE NOWAIT
 {lock_expired};
 
@@ -172,9 +175,42 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 -- Batch take row
 :id;
 
+-- Batch win
+-- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
+-- the same row, so one of them sees the other, even on different nodes of a cluster. The takeover writes the next
+-- fence if no renewal under the task's fence is valid. A renewal gives up if it finds a higher fence.
+INSERT INTO {lease} (id, fence, lease_until, keep_until)
+SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
+  FROM ({rows}) AS d
+    ON DUPLICATE KEY UPDATE
+       fence = IF({won}, d.fence + 1, {lease}.fence),
+       lease_until = IF(
+         {won} OR {lease}.fence = d.fence + 1,
+         :now + :lease, {lease}.lease_until),
+       keep_until = IF(
+         {won} OR {lease}.fence = d.fence + 1,
+         :now + :lease, {lease}.keep_until);
+
+-- Batch win row
+{pair};
+
+-- won
+{lease}.fence < d.fence OR {lease}.lease_until <= :now;
+
+-- Batch won
+-- Runs after the statement above. Index: the primary key of lease.
+SELECT l.id
+  FROM ({rows}) AS d
+       STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)
+       ON l.id = d.id AND l.fence = d.fence + 1;
+
+-- Batch won row
+{pair};
+
 -- Batch take over
--- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The servers assign
--- from left to right: each value comes after what is computed from it.
+-- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The server assigns
+-- from left to right, so each column is set after those that are computed from it. An attempt counts if it is known
+-- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET due_at = :now - {ages},
        attempt = {next_attempt},
@@ -191,11 +227,11 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 :id;
 
 -- padded_holder
--- A row has room for the name of its holder from its start, so that it keeps its size.
+-- The holder's name is padded with spaces to 64 bytes, so that the row keeps its size.
 CONCAT(:holder, SPACE(64 - LENGTH(:holder)));
 
 -- Batch poison
--- Runs for locked tasks whose lease expired and that have no attempts left. Index: the primary key.
+-- Runs for locked tasks whose lease expired and whose attempts are exhausted. Index: the primary key.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET state = {POISON},
        due_at = -1,
@@ -210,5 +246,5 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 :id;
 
 -- exhausted_result
--- The result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 CONCAT('the lease of the last attempt expired, held by ', holder, ', found by ', :holder);

@@ -1,7 +1,7 @@
 -- Insert
--- Runs for an enqueue, and for each part of a bulk one. Indexes: the primary key and task_reference find duplicates.
--- IGNORE also cuts what is too long, silently: the lengths were checked before. A value may use the columns before
--- it.
+-- Runs for an enqueue, and for each part of a bulk enqueue. Indexes: the primary key and task_reference find
+-- duplicates. IGNORE also truncates values that are too long, without an error, so the client checks their lengths
+-- first. The server assigns from left to right: fence uses created.
 INSERT IGNORE INTO {task} (
   id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence,
   payload_size, headers, payload)
@@ -12,8 +12,7 @@ VALUES {rows};
 :reused * created, :payload_size, :headers, :payload);
 
 -- Batch inserted
--- Runs after an insert that added some of its tasks and not all: it returns those that are there. Index: the primary
--- key.
+-- Runs after an insert that added some of its tasks but not all. Index: the primary key.
 SELECT id
   FROM {task} FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
@@ -22,8 +21,8 @@ SELECT id
 :id;
 
 -- Batch insert uniform
--- Runs for a bulk enqueue of new tasks that share most values, after a query for the time: it takes the server 8
--- microseconds to read three times the text of the clock, for each row of a list.
+-- Runs for a bulk enqueue of tasks that are alike, after a query for the time. Indexes: none is searched. :now saves
+-- the server 8 microseconds for each row, the time to parse the text of the clock three times.
 INSERT INTO {task} (
   id, queue, kind, state, priority, max_attempts, due_at, created, updated, payload_size, headers, payload)
 VALUES {rows};

@@ -1,5 +1,5 @@
 -- Record
--- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+-- Runs after attempts have ended. Index: the primary key of attempt finds those that exist.
 INSERT IGNORE INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows};
 
@@ -7,8 +7,8 @@ VALUES {rows};
 (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
 
 -- RecordLast
--- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
--- primary key of task.
+-- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
+-- the primary key of task.
 INSERT IGNORE INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1
@@ -29,7 +29,7 @@ SELECT t.id, t.fence, t.queue,
 SELECT CAST(:id AS BINARY(16)) AS id, CAST(:error AS BINARY) AS error;
 
 -- ExpireAttempts
--- Runs in the cleaning. Index: attempt_ended.
+-- Runs for retention. Index: attempt_ended.
 DELETE FROM {attempt}
  WHERE queue = :queue
    AND ended <= {now} - :age
@@ -50,6 +50,6 @@ SELECT {stored}, {now}
 :id;
 
 -- stored
--- The columns of a row that the server does not compute.
+-- The columns are those that the server does not compute.
 id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due_at,
 lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result;

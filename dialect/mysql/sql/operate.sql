@@ -1,5 +1,6 @@
 -- Movable
--- Runs first in the transaction of an operator's call. Index: the primary key.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
 {picked}
  ORDER BY id
@@ -28,7 +29,7 @@ SELECT id
 :id;
 
 -- Purge
--- Index: the primary key.
+-- Runs after Purgeable. Index: the primary key.
 DELETE t
   FROM {task} AS t FORCE INDEX (PRIMARY)
  {where_picked};
@@ -45,7 +46,7 @@ WHERE id IN ({rows})
   AND {guard};
 
 -- SetResult
--- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+-- Runs after Move in the same transaction, if the operator gives a reason. Index: the primary key.
 UPDATE ({rows}) AS d
        STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id

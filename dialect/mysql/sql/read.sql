@@ -26,7 +26,7 @@ SELECT {Columns},
    AND t.result = {exhausted_result};
 
 -- IDBehind
--- Runs in the cleaning. Index: the primary key alone.
+-- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
 SELECT t.id
   FROM {task} AS t FORCE INDEX (PRIMARY)
  WHERE t.id > :after
@@ -35,7 +35,7 @@ SELECT t.id
  LIMIT 1 OFFSET :offset;
 
 -- CountUpTo
--- Runs for statistics and metrics. Index: task_lane; each part stops at the limit.
+-- Runs for statistics and metrics, once for each queue. Index: task_lane; each part stops at the limit.
 SELECT {CREATED} AS state, count(CASE WHEN state = {CREATED} THEN 1 END) AS tasks, 0 AS parked, 0 AS due,
        NULL AS oldest, {cut} AS cut
   FROM {waiting_tasks}
@@ -82,7 +82,7 @@ SELECT {POISON}, count(*), 0, 0, NULL, {cut}
 CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END;
 
 -- NextQueue
--- Runs for statistics, once for each queue. Index: task_lane.
+-- Runs for statistics, once for each queue. Index: task_lane, one entry.
 SELECT queue
   FROM {task} FORCE INDEX ({prefix}task_lane)
  WHERE queue > :queue

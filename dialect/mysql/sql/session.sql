@@ -2,7 +2,7 @@
 {now};
 
 -- now
--- It is one value for a statement, whatever the session's time zone.
+-- The clock has one value for a whole statement, whatever the session's time zone.
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 
 -- Dual
@@ -23,20 +23,18 @@ t.holder, t.created, t.updated, t.headers, t.result;
 t.payload;
 
 -- columns
--- The columns of a row that is locked: nothing but the row itself is read.
+-- The row is locked, so only the row itself is read, no renewal.
 t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
 t.lease_until, t.holder, t.created, t.updated, t.headers, t.result;
 
 -- waiting
--- The lane of the tasks that are due some time, whatever their state. The lane of others is their state's number.
 0 /* waiting */;
 
 -- working
--- The lane of PROCESSING tasks: the last of all.
 9 /* PROCESSING */;
 
 -- ages
--- What due_at of a PROCESSING task is less than the time when it was taken: a negative number, in the order of these
+-- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
 -- times.
 4611686018427387904;
 
@@ -55,7 +53,7 @@ ON t.id = d.id AND t.fence = d.fence;
 SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence;
 
 -- MigrationLock
--- Runs before a migration, and waits 300 seconds at most.
+-- Runs before a migration, and waits at most 300 seconds. The lock belongs to the session.
 -- with seconds = 300
 {take_lock};
 
@@ -64,7 +62,7 @@ SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence;
 {free_lock};
 
 -- take_lock
--- GET_LOCK returns 0 when it could not take the lock; a sub-select of two rows makes that the error 1242.
+-- GET_LOCK returns 0 if it cannot take the lock. The subquery of two rows makes that an error, 1242.
 SELECT CASE GET_LOCK({lock_name}, {seconds})
          WHEN 1 THEN 1
          ELSE (SELECT 1 UNION SELECT 2)

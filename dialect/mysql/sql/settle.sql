@@ -1,6 +1,6 @@
 -- Settle
--- Runs for each batch of settlements, after "lock settle". Index: the primary key. The servers assign from
--- left to right and later expressions see the new values: state comes after what is computed from it.
+-- Runs for each batch of settlements, after "lock settle". Index: the primary key. The server assigns from left to
+-- right, and later expressions see the new values: state is set after what is computed from it.
 UPDATE {held}
    SET t.due_at = CASE
          WHEN {exhausted_now} THEN -1
@@ -17,8 +17,8 @@ UPDATE {held}
        t.result = CASE WHEN d.state = {CREATED} THEN coalesce(d.result, t.result) ELSE d.result END;
 
 -- Settle row
--- A column that may be null in every row is cast, or it would be reckoned as a floating-point number; bytes are cast,
--- or they would be text of the connection's character set where the driver prepares statements.
+-- A value that may be null in every row is cast, or the server would take it for a floating-point number. Bytes are
+-- cast, or they would be text of the connection's character set if the driver prepares statements.
 SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at AS SIGNED) AS run_at,
 CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY) AS result;
 
@@ -39,8 +39,8 @@ SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce
 d.state = {ERROR} AND t.attempt >= t.max_attempts;
 
 -- Batch complete uniform
--- Runs for tasks of one checkout that completed without a result. Index: the primary key. A list of ids takes half
--- the time of a list of SELECTs.
+-- Runs for tasks of one checkout that complete without a result. Index: the primary key. The server reads a list of
+-- ids in half the time of a list of SELECTs.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET state = {COMPLETED},
        due_at = -1,
@@ -53,7 +53,8 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 :id;
 
 -- Batch lock uniform
--- Runs when "complete uniform" changed fewer tasks than it was given, and was undone. Index: the primary key.
+-- Runs if "complete uniform" changed fewer tasks than it was given. Index: the primary key. It locks in the order of
+-- ids, so that no two batches deadlock.
 SELECT id
   FROM {task} FORCE INDEX (PRIMARY)
  {where_under_one}
@@ -69,7 +70,7 @@ WHERE id IN ({rows})
   AND state = {PROCESSING};
 
 -- Remove
--- Runs for queues that keep no finished tasks. Index: the primary key.
+-- Runs for tasks that are not kept. Index: the primary key.
 DELETE t
   FROM {held};
 
@@ -77,7 +78,7 @@ DELETE t
 {pair};
 
 -- Batch lock remove
--- Runs when Remove removed fewer tasks than it was given, and was undone. Index: the primary key.
+-- Runs if Remove removed fewer tasks than it was given. Index: the primary key.
 SELECT t.id, t.fence
   FROM {held}
    FOR UPDATE;
@@ -86,8 +87,8 @@ SELECT t.id, t.fence
 {pair};
 
 -- LockFree
--- Runs when a batch of settlements met a locked task. Index: the primary key. It queries the fence, too: MySQL would
--- walk all of a small table's primary key where it need not read rows.
+-- Runs if a batch of settlements met a locked task. Index: the primary key. fence >= 0 is always true. It makes MySQL
+-- read rows: for the primary key alone it may scan all of a table that seems small.
 SELECT id
   FROM {task} FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})

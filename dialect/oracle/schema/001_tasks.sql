@@ -1,11 +1,10 @@
--- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
--- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+-- One row for each task. Times are microseconds since 1970 in UTC, by the database's clock. fence grows with every
+-- change of owner: a statement under an outdated fence changes nothing.
 --
 -- Oracle has no partial indexes, but an index has no entry for a key whose columns are all null. The ready_ columns
--- are null together with due, and busy_queue is null unless the task is leased. payload_size and result_size are null
+-- are null if due is null, and busy_queue is null unless the task is leased. payload_size and result_size are null
 -- for no payload and no result, since Oracle stores an empty BLOB and null alike. was_due is the due time that a
--- leased task had.
-
+-- leased task had. INITRANS 16 lets 16 transactions write to one block at a time.
 CREATE TABLE {task} (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -37,16 +36,20 @@ CREATE TABLE {task} (
   CONSTRAINT {prefix}task_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
--- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
--- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
--- without it.
+-- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
+-- task's fence, and not the task's row: that would fail a caller's SERIALIZABLE transaction that completes the task
+-- (ORA-08177), and would wait for a transaction that has locked it. A takeover writes the next fence here before it
+-- takes the task, so that of a renewal and a takeover one sees the other.
+--
+-- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
+-- in the task's row, which would be valid again without it.
 CREATE TABLE {lease} (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
--- A reference is unique within its queue. The queue is null without a reference: a key of a null reference and a
--- queue would allow one such task in each queue.
+-- A reference is unique within its queue. The queue in the key is null without a reference: a key of a null reference
+-- and a queue would allow one such task in each queue.
 CREATE UNIQUE INDEX {owner}task_ref
   ON {task} (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16;
 
@@ -54,10 +57,10 @@ CREATE UNIQUE INDEX {owner}task_ref
 CREATE INDEX {owner}task_ready
   ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16;
 
--- For searches of expired leases: the leased tasks.
+-- For scans for expired leases: the leased tasks.
 CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 
--- The tasks as a person reads them: names of states, and times as timestamps.
+-- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS
 SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'

@@ -1,5 +1,5 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE {kv} (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE {kv} (
   CONSTRAINT {prefix}kv_pk PRIMARY KEY (kind, name)
 );
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (
   task RAW(16) NOT NULL,
@@ -43,7 +43,7 @@ UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE {archive} (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,

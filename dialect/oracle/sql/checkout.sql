@@ -1,7 +1,7 @@
 -- Text due
--- Runs in each poll, on the reading pool. Index: task_ready, once for each priority. The searches of a checkout name
--- their index: statistics that were gathered while a queue was empty or full would choose another plan, which reads and
--- locks more. See "INDEX Hint" in the SQL Language Reference.
+-- Runs at each poll, outside of a transaction. Index: task_ready, once for each priority. The searches of a checkout
+-- name their index in a hint: by statistics that were gathered while a queue was empty or full, the optimizer would
+-- choose another plan, which reads and locks more. See "INDEX Hint" in the SQL Language Reference.
 {each: due_priority};
 
 -- due_priority
@@ -16,12 +16,12 @@ SELECT {p} AS priority
    AND {unpaused};
 
 -- Text ready
--- Strategies skip-locked and advisory. Index: task_ready, once for each priority.
--- Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST
--- cannot be locked (SQL Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would
--- count rows that others have locked. One FETCH can bring fewer rows than there are: SKIP LOCKED passes over rows after
--- they were found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets none, or
--- the batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
+-- Runs for a checkout (strategies skip-locked and advisory). Index: task_ready, once for each priority. A cursor
+-- locks rows as it fetches them, so one that fetches no more than it may take locks no more. FETCH FIRST cannot be
+-- combined with FOR UPDATE (SQL Language Reference, "row_limiting_clause"), and ROWNUM would count rows that others
+-- have locked. One FETCH may return fewer rows than there are, because SKIP LOCKED passes over rows after they were
+-- found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets no row or the
+-- batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
 -- Reference.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
@@ -67,7 +67,7 @@ END;
 /
 
 -- leased
--- What a checkout does to a row that had a due time. Each expression sees the row as it was.
+-- Each expression of a SET clause sees the row as it was.
 state = {PROCESSING},
 was_due = due,
 due = NULL,
@@ -83,14 +83,14 @@ taken = {now},
 updated = {now};
 
 -- Text see ready
--- Strategy cas, once for each priority that has a due task; and the others after they met a large payload. Index:
--- task_ready, one ordered range.
+-- Runs once for each priority that has a due task: with strategy cas, and with the others after they met a large
+-- payload. Index: task_ready, one ordered range. "lock ready" follows.
 SELECT /*+ INDEX(t {prefix}task_ready) */ t.id, t.fence, t.payload_size
 {search_ready};
 
 -- Text update
--- Strategy update, once for each priority that has a due task. Index: task_ready, one ordered range. It may wait for
--- another's rows, and then finds that they are no longer due.
+-- Runs once for each priority that has a due task (strategy update). Index: task_ready, one ordered range. It may
+-- wait for rows of another checkout, and then finds that they are no longer due.
 UPDATE {task}
    SET {leased_now}
  WHERE (id, fence) IN (
@@ -107,7 +107,7 @@ UPDATE {task}
  FETCH FIRST :limit ROWS ONLY;
 
 -- Text see expired
--- Every strategy: it locks afterwards, by the primary key. Index: task_busy.
+-- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy. "lock expired" follows.
 SELECT /*+ INDEX(t {prefix}task_busy) */ t.id, t.fence, t.payload_size,
        {renewed} AS was_until
   FROM {task} t
@@ -118,8 +118,8 @@ SELECT /*+ INDEX(t {prefix}task_busy) */ t.id, t.fence, t.payload_size,
  FETCH FIRST :limit ROWS ONLY;
 
 -- Text taken
--- Runs at the end of the transaction of a checkout: whatever leases tasks marks them with the checkout's own holder, so
--- that nothing has to come back out of a block. Index: task_busy.
+-- Runs at the end of the transaction of a checkout. Index: task_busy. Each statement that leases tasks marks
+-- them with the checkout's own token, so a block need not return them.
 SELECT {columns},
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.was_due, {now} AS now
@@ -128,8 +128,8 @@ SELECT {columns},
    AND t.holder = :holder;
 
 -- Text queue lock
--- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most. The lock is the
--- session's, and outlives a commit. 0 is success, 4 that the session has it.
+-- Runs before the transaction of a checkout, and waits at most 30 seconds. The lock belongs to the session and
+-- outlives a commit. REQUEST returns 0 for success and 4 if the session has the lock already.
 -- with what = 'checkout ' || :queue
 DECLARE
   l_id NUMBER(10);
@@ -142,7 +142,7 @@ END;
 /
 
 -- Text queue free
--- Strategy advisory. Runs after the transaction of a checkout.
+-- Runs after the transaction of a checkout.
 -- with what = 'checkout ' || :queue
 DECLARE
   l_id NUMBER(10);
@@ -155,8 +155,8 @@ END;
 /
 
 -- Batch lock ready
--- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
--- Index: the primary key.
+-- Runs after "see ready". Index: the primary key. It reads the candidates again, under lock, and leaves out those
+-- that are no longer due.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
   FROM {task} t
  WHERE (t.id, t.fence) IN ({rows})
@@ -167,7 +167,7 @@ SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.payload_size
 {pair};
 
 -- Batch take
--- Runs for locked tasks that were due, as arrays. Index: the primary key.
+-- Runs for locked tasks that were due, with arrays. Index: the primary key.
 UPDATE {task}
    SET {leased_now}
  WHERE id = :id
@@ -187,9 +187,43 @@ SELECT /*+ INDEX(t {prefix}task_pk) */
 -- Batch lock expired row
 {pair};
 
+-- Batch win
+-- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
+-- the same row, so one of them sees the other. The takeover writes the next fence if no renewal under the task's
+-- fence is valid. A renewal gives up if it finds a higher fence. Each writes the row as it is now, whatever its
+-- queries have seen.
+{block_at_one_time};
+
+-- Batch win row
+BEGIN
+  UPDATE {lease}
+     SET fence = :fence + 1,
+         lease_until = l_now + :lease,
+         keep_until = l_now + :lease
+   WHERE id = :id
+     AND (fence < :fence OR lease_until <= l_now);
+  IF SQL%ROWCOUNT = 0 THEN
+    INSERT INTO {lease} (id, fence, lease_until, keep_until)
+    VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
+  END IF;
+EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+END;
+/
+
+-- Batch won
+-- Runs after the statement above. Index: the primary key of lease.
+SELECT l.id
+  FROM {lease} l
+ WHERE 1 = 0
+    {rows};
+
+-- Batch won row
+OR l.id = :id AND l.fence = :fence + 1;
+
 -- Batch take over
--- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
--- has no due time to be sorted by.
+-- Runs for locked tasks whose lease expired and that have attempts left, with arrays. Index: the primary key. was_due
+-- marks a task that was taken over: it has no due time by which it could be sorted. An attempt counts if it is known
+-- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
 UPDATE {task}
    SET was_due = {taken_over},
        attempt = {next_attempt},
@@ -203,7 +237,7 @@ UPDATE {task}
  {where_held};
 
 -- Batch poison
--- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
+-- Runs for locked tasks whose lease expired and whose attempts are exhausted, with arrays. Index: the primary key.
 UPDATE {task}
    SET state = {POISON},
        fence = fence + 1,

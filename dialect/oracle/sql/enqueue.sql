@@ -1,7 +1,7 @@
 -- Insert
--- Runs for an enqueue, and for each part of a bulk one, in blocks of a few sizes. Indexes: the primary key and task_ref
--- find duplicates. Only PL/SQL can leave out a row whose key is taken, wait for another transaction that is about to
--- take it, and keep the surrounding transaction usable.
+-- Runs for an enqueue, and for each part of a bulk enqueue, in blocks of a few sizes. Indexes: the primary key and
+-- task_ref find duplicates. Only PL/SQL can leave out a row whose key exists, wait for another transaction that is
+-- about to insert it, and keep the surrounding transaction usable.
 {block_at_one_time};
 
 -- Insert row

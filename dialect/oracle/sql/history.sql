@@ -1,5 +1,5 @@
 -- Record
--- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+-- Runs after attempts have ended. Index: the primary key of attempt finds those that exist.
 BEGIN
   {rows}
 END;
@@ -14,8 +14,8 @@ END;
 /
 
 -- RecordLast
--- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
--- removed. Indexes: the primary keys of tasks and attempts.
+-- Runs with arrays, after a Settle of the same transaction, for attempts that others follow, and before tasks are
+-- removed. Indexes: the primary keys of task and attempt.
 INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1
@@ -34,15 +34,15 @@ SELECT t.id, t.fence, t.queue,
    AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
 
 -- ExpireAttempts
--- Runs in the cleaning. Index: att_ended.
+-- Runs for retention. Index: att_ended.
 DELETE FROM {attempt}
  WHERE queue = :queue
    AND ended <= {now} - :age
    AND ROWNUM <= :limit;
 
 -- Archive
--- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys of
--- tasks and of the archive.
+-- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys
+-- of task and archive.
 INSERT INTO {archive} (
   {stored}, archived)
 SELECT {stored}, {now}
@@ -55,6 +55,6 @@ SELECT {stored}, {now}
 :id;
 
 -- stored
--- The columns of a row that Oracle does not compute.
+-- The columns are those that Oracle does not compute.
 id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
 was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result;

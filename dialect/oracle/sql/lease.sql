@@ -1,8 +1,5 @@
 -- Extend
--- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
--- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
--- heartbeat that wrote the task's row would fail a caller's SERIALIZABLE transaction that completes the task
--- (ORA-08177), and would wait for one that has locked it.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease.
 {block_at_one_time};
 
 -- Extend row
@@ -25,7 +22,7 @@ END;
 /
 
 -- Batch extended
--- Runs after Extend. Indexes: the primary keys of tasks and leases.
+-- Runs after Extend. Indexes: the primary keys of task and lease.
 SELECT t.id, t.fence
   FROM {task} t, {lease} l
  WHERE l.id = t.id
@@ -38,59 +35,47 @@ SELECT t.id, t.fence
 OR t.id = :id AND t.fence = :fence;
 
 -- Start
--- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "lock". Index: the
--- primary key.
+-- Runs before a handler, if the checkout has not marked the attempt, with arrays, after "lock". Index: the primary
+-- key.
 UPDATE {task}
    SET known_started = 1
  {where_held};
 
 -- DropLeases
--- Runs after settlements of tasks whose leases were renewed, as arrays. Index: the primary key of leases.
+-- Runs after settlements of tasks whose leases were renewed, with arrays. Index: the primary key of lease.
 DELETE FROM {lease}
  WHERE id = :id
    AND fence = :fence;
 
 -- ExpireLeases
--- Runs in the cleaning. Index: none; only leases that were renewed are in the table.
-DELETE FROM {lease}
- WHERE keep_until <= {now} - :age
-   AND ROWNUM <= :limit;
-
--- renewed
--- The end of the lease of a PROCESSING task, as renewed last.
-COALESCE(
-  (SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence),
-  t.lease_until);
-
--- Batch win
--- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
--- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
--- fence is valid, and a renewal gives up when it meets a higher fence. Each writes the row that is there now, whatever
--- its queries have seen.
-{block_at_one_time};
-
--- Batch win row
+-- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
+-- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
+-- key for the rows found. A DELETE would wait for rows that heartbeats and takeovers have locked. The cursor skips
+-- them, and locks no more rows than it fetches.
+DECLARE
+  TYPE id_list IS TABLE OF RAW(16);
+  l_ids id_list;
+  l_before NUMBER(19);
+  l_limit NUMBER(10) := :limit;
+  l_age NUMBER(19) := :age;
+  CURSOR c_ended IS
+    SELECT l.id
+      FROM {lease} l
+     WHERE l.keep_until <= l_before
+       FOR UPDATE SKIP LOCKED;
 BEGIN
-  UPDATE {lease}
-     SET fence = :fence + 1,
-         lease_until = l_now + :lease,
-         keep_until = l_now + :lease
-   WHERE id = :id
-     AND (fence < :fence OR lease_until <= l_now);
-  IF SQL%ROWCOUNT = 0 THEN
-    INSERT INTO {lease} (id, fence, lease_until, keep_until)
-    VALUES (:id, :fence + 1, l_now + :lease, l_now + :lease);
-  END IF;
-EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  SELECT {now} - l_age INTO l_before FROM dual;
+  OPEN c_ended;
+  FETCH c_ended BULK COLLECT INTO l_ids LIMIT l_limit;
+  CLOSE c_ended;
+  FORALL i IN 1 .. l_ids.COUNT
+    DELETE FROM {lease}
+     WHERE id = l_ids(i);
 END;
 /
 
--- Batch won
--- Runs after "win". Index: the primary key of leases.
-SELECT l.id
-  FROM {lease} l
- WHERE 1 = 0
-    {rows};
-
--- Batch won row
-OR l.id = :id AND l.fence = :fence + 1;
+-- renewed
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+COALESCE(
+  (SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence),
+  t.lease_until);

@@ -1,6 +1,6 @@
 -- Movable
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM {task}
@@ -25,20 +25,20 @@ SELECT id
 :id;
 
 -- Move
--- Runs after Movable, as arrays. Index: the primary key.
+-- Runs after Movable, with arrays. Index: the primary key.
 UPDATE {task}
    SET {set}
  WHERE id = :id
    AND {guard};
 
 -- Purge
--- Runs after Purgeable, as arrays. Index: the primary key.
+-- Runs after Purgeable, with arrays. Index: the primary key.
 DELETE FROM {task}
  WHERE id = :id
    AND {guard};
 
 -- SetResult
--- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
+-- Runs after Move in the same transaction, if the operator gives a reason. Index: the primary key.
 UPDATE {task}
    SET result = :result,
        result_size = :result_size

@@ -16,7 +16,7 @@ SELECT {Columns},
    AND t.holder = :holder;
 
 -- IDBehind
--- Runs in the cleaning. Index: the primary key alone.
+-- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
 SELECT t.id
   FROM {task} t
  WHERE t.id > :after
@@ -25,7 +25,7 @@ SELECT t.id
  OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
 -- Count
--- Runs when an operator asks for exact numbers. Index: none; it reads the table.
+-- Runs if exact statistics are requested. Index: none; it scans the table.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
        COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
@@ -33,7 +33,8 @@ SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
  GROUP BY queue, state;
 
 -- CountUpTo
--- Runs for statistics and metrics. Indexes: task_ready and task_busy; each part stops at the limit.
+-- Runs for statistics and metrics, once for each queue. Indexes: task_ready and task_busy; each part stops at the
+-- limit.
 SELECT {CREATED} AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut
   FROM (
     {each: due_at_priority})
@@ -64,7 +65,7 @@ SELECT due
 CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END;
 
 -- CountNewest
--- Runs for statistics and metrics. Index: the primary key, from its end.
+-- Runs for statistics and metrics, once for all queues. Index: the primary key, from its end.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = {ERROR} THEN 1 END) AS parked,
        CASE
          WHEN (SELECT COUNT(*) FROM (SELECT id FROM {task} FETCH FIRST :limit ROWS ONLY)) >= :limit
@@ -79,7 +80,7 @@ SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = {ERROR} THEN 1 E
  GROUP BY queue, state;
 
 -- NextQueue
--- Runs for statistics, once for each queue. Indexes: task_ready and task_busy.
+-- Runs for statistics, once for each queue. Indexes: task_ready and task_busy, one entry of each.
 SELECT queue
   FROM (
     SELECT MIN(ready_queue) AS queue FROM {task} WHERE ready_queue > :queue

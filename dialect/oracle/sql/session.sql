@@ -2,8 +2,8 @@
 {now};
 
 -- now
--- Whole days since 1970, whose first day is the Julian day 2440588, and the seconds and microseconds of today. It is
--- one value for a whole SQL statement. In PL/SQL each mention would be read anew, so blocks SELECT it once.
+-- The whole days since 1970, whose first day is the Julian day 2440588, and the seconds and microseconds of today. It
+-- has one value for a whole SQL statement. PL/SQL would read it again at each mention, so blocks SELECT it once.
 ((TO_NUMBER(TO_CHAR({utc}, 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR({utc}, 'SSSSSFF6')));
 
@@ -29,7 +29,7 @@ t.holder, t.created, t.updated, t.headers, t.result, t.result_size;
 t.payload, t.payload_size;
 
 -- columns
--- The columns of a row that is locked: nothing but the row itself is read.
+-- The row is locked, so only the row itself is read, no renewal.
 t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
 t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size;
 
@@ -37,13 +37,12 @@ t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_siz
 (:id, :fence);
 
 -- where_held
--- A task under the fence of its lease, by the primary key.
 WHERE id = :id
   AND fence = :fence
   AND state = {PROCESSING};
 
 -- block_at_one_time
--- Does something to each row at one time by the database's clock. Oracle runs a block's statements one by one.
+-- A block runs its statements one by one, all at the one time that it reads first.
 DECLARE
   l_now NUMBER(19);
 BEGIN
@@ -53,9 +52,9 @@ END;
 /
 
 -- MigrationLock
--- Runs before a migration, and waits 300 seconds at most. Without a grant on DBMS_LOCK the inner block does not
--- compile, which is the error 6550. Then each statement of a migration may meet another process that runs the same one;
--- it can be run again.
+-- Runs before a migration, and waits at most 300 seconds. Without a grant on DBMS_LOCK the inner block does not
+-- compile, which is the error 6550. The migration then runs without the lock: if another process runs the same one,
+-- each statement can be run again.
 -- with what = 'migration'
 DECLARE
   l_id NUMBER(10);
@@ -89,8 +88,8 @@ END;
 /
 
 -- lock_id
--- The number of a lock of DBMS_LOCK: what it locks, the schema of the tables, and their prefix. The schema is the one
--- that was configured, or else the session's: whoever reaches the same tables has the same lock. ALLOCATE_UNIQUE would
+-- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
+-- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
 -- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 SELECT ORA_HASH({home} || ' {prefix} ' || {what}, 1073741823)
   INTO l_id

@@ -1,6 +1,6 @@
 -- Settle
--- Runs for each batch of settlements, as arrays, after "lock". Index: the primary key. Each expression sees the
--- row as it was.
+-- Runs for each batch of settlements, with arrays, after "lock". Index: the primary key. Each expression of the SET
+-- clause sees the row as it was.
 UPDATE {task}
    SET due = CASE
          WHEN {exhausted_now} THEN NULL
@@ -31,13 +31,13 @@ UPDATE {task}
 :state = {CREATED} AND :result_size IS NULL;
 
 -- Remove
--- Runs for queues that keep no finished tasks, as arrays, after "lock". Index: the primary key.
+-- Runs for tasks that are not kept, with arrays, after "lock". Index: the primary key.
 DELETE FROM {task}
  {where_held};
 
 -- Batch lock
 -- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
--- ids, so that two batches do not wait for each other in a circle.
+-- ids, so that no two batches deadlock.
 {settled}
    AND t.state = {PROCESSING}
  ORDER BY t.id
@@ -59,7 +59,7 @@ SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state
  WHERE (t.id, t.fence) IN ({rows});
 
 -- LockFree
--- Runs when a batch of settlements met a locked task. Index: the primary key.
+-- Runs if a batch of settlements met a locked task. Index: the primary key.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id
   FROM {task} t
  WHERE t.id IN ({rows})

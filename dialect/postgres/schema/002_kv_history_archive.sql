@@ -1,5 +1,5 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE {kv} (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE {kv} (
 
 CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS NOT NULL;
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (
   task uuid NOT NULL,
@@ -27,8 +27,8 @@ CREATE TABLE {attempt} (
 
 CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
 
--- All attempts that have ended, including the last one of each task, which is in the task's row.
--- error is text if it is valid UTF-8, and escaped otherwise.
+-- All attempts that have ended, including the last one of each task, which is in the task's row. error is text if it
+-- is valid UTF-8, and escaped otherwise.
 CREATE VIEW {attempts} AS
 SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(ended / 1e6) AS ended,
   worker, queue, fence, CASE
@@ -48,5 +48,5 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
        AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence)
   ) ended_attempt;
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));

@@ -1,11 +1,10 @@
 -- Text ready
--- Strategies skip-locked and advisory: runs at each poll of a worker. There is one ordered descent of the index
--- task_ready for each priority, in order, until there are enough: ordering by priority and due time at once would
--- walk every future row of the better priorities before PostgreSQL 18. The search says where each row is (ctid), and
--- the update goes there, whatever PostgreSQL believes about the table. A row that was changed in between is
--- elsewhere, and is left out. A LIMIT in a joined sub-select may be run once for each outer row: pick is
--- materialized. The bytes of payload in a checkout are bounded. Here payloads are expected to be small: when one is
--- larger than an equal share of the bytes, nothing is taken, and "ready within" follows.
+-- Runs at each poll of a worker (strategies skip-locked and advisory). Index: task_ready, one ordered descent for
+-- each priority, until there are enough tasks. pick finds and locks the tasks and keeps their addresses (ctid). The
+-- update goes to these addresses: no join is left to plan, so wrong statistics cannot slow it down. pick is
+-- MATERIALIZED because a LIMIT in a joined subquery may run once for each outer row. The statement expects small
+-- payloads: if one is larger than an equal share of the bytes that a checkout may return, it takes nothing, and
+-- "ready within" follows.
 -- with found = x.ctid AS place, x.size
 -- with lock = FOR UPDATE SKIP LOCKED
 -- with source = clock
@@ -17,9 +16,9 @@ pick AS MATERIALIZED (
 {take};
 
 -- Text ready within
--- Strategies skip-locked and advisory: runs after "ready" or instead of it while payloads of the queue are large. A
--- running sum, which makes the statement cost a few percent more, ends the list where the bytes are used up; cut
--- reports that tasks were left. Index: task_ready.
+-- Runs after "ready", or instead of it while the queue's payloads are large. Index: task_ready. A running total of
+-- the sizes ends the list where the bytes of the checkout are used up, which makes the statement a few percent
+-- slower. cut reports that tasks were left.
 -- with found = x.ctid AS place, x.size, {total} AS total
 -- with lock = FOR UPDATE SKIP LOCKED
 -- with source = clock
@@ -33,8 +32,10 @@ pick AS MATERIALIZED (
              FROM pick) AS cut;
 
 -- Text expired
--- Strategies skip-locked and advisory: runs at polls that found nothing due, and now and then. Index: task_busy, from
--- :oldest on. A LIMIT bounds the rows that it locks, and pick those whose payloads fit.
+-- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and advisory). Index:
+-- task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps those whose payloads fit,
+-- won those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
+-- attempts to the history.
 -- with found = t.id, t.fence, t.ctid AS place
 -- with size_name = size
 -- with lock = FOR UPDATE SKIP LOCKED
@@ -56,20 +57,21 @@ SELECT done.*,
   FROM done;
 
 -- Text queue lock
--- Runs first in the transaction of a checkout, which frees it. The lock's name has the table's
--- number, which is the same whether a client names its schema or the search path does.
+-- Runs first in the transaction of a checkout, whose end releases the lock. The lock's name contains the table's oid,
+-- so clients that name the schema and clients that use the search path take the same lock.
 SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq checkout ' || CAST(CAST('{task}' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
 -- Text see ready
--- Runs at each poll; "take ready" follows. Index: task_ready.
+-- Runs at each poll (strategy cas). Index: task_ready. "take ready" follows.
 -- with found = x.id, x.fence, x.size AS payload_size
 -- with lock =
 WITH {clock}
 {search_ready};
 
 -- Text see expired
--- Runs at polls that found nothing due; "take expired" follows. Index: task_busy.
+-- Runs at polls that found nothing due, and at intervals otherwise (strategy cas). Index: task_busy, from :oldest on.
+-- "take expired" follows.
 -- with found = t.id, t.fence
 -- with size_name = payload_size
 -- with lock =
@@ -87,7 +89,8 @@ WITH {clock},
 {take};
 
 -- Batch take expired
--- Runs after "see expired". Index: the primary key.
+-- Runs after "see expired". Index: the primary key. pick locks the candidates, won keeps those that no renewal holds,
+-- done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
 -- with still = t.state + 0 = {PROCESSING}
 -- with source = won, clock
 -- with match = t.id = won.id AND t.fence = won.fence
@@ -102,12 +105,12 @@ SELECT done.*
   FROM done;
 
 -- Text dead
--- Runs after a slow scan. It reads the server's statistics.
+-- Runs after a slow scan. It reads the server's statistics, no table.
 SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint);
 
 -- Text oldest
--- Runs after slow scans for expired leases, which begin there from then on. Index: task_busy.
+-- Runs after slow scans for expired leases, which start at its result from then on. Index: task_busy.
 WITH {clock}
 SELECT least(clock.now - CAST(:late AS bigint),
              (SELECT t.updated
@@ -120,6 +123,8 @@ SELECT least(clock.now - CAST(:late AS bigint),
   FROM clock;
 
 -- search_ready
+-- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
+-- the better priorities on PostgreSQL before 18.
 SELECT {found}
   FROM generate_series(0, 9) AS p (priority)
  CROSS JOIN LATERAL (
@@ -136,8 +141,8 @@ SELECT {found}
  LIMIT :limit;
 
 -- search_expired
--- It finds expired leases, among the few tasks in PROCESSING that were taken since :oldest, but not those that
--- this very checkout took a moment ago for a very short time.
+-- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
+-- checkout's own token, which it may have taken a moment ago for a very short lease.
 SELECT {found}, {size} AS {size_name},
        {was}
   FROM {task} t
@@ -162,9 +167,9 @@ pick AS MATERIALIZED (
      FOR UPDATE OF t SKIP LOCKED);
 
 -- take
--- It changes rows that are still due. Without coalesce the planner would see that they are in the index of those that
--- are due, and might walk it all to find them. It does not return what the call itself sets, and keeps when the task
--- had become due, which RETURNING cannot tell before PostgreSQL 18.
+-- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
+-- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
+-- read old values before PostgreSQL 18. What the call itself has set is not returned.
 UPDATE {task} t
    SET state = {PROCESSING},
        due = NULL,
@@ -189,8 +194,9 @@ t.ctid = ANY (ARRAY(
    WHERE {keep}));
 
 -- won
--- It has those of pick that no renewal holds. Each gets its next lease in the table lease as well. IS TRUE keeps the
--- planner from making a nested loop of the list, which is hashed as it is.
+-- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
+-- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
+-- by a nested loop.
 free AS (
   INSERT INTO {lease} AS l (id, fence, lease_until, keep_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
@@ -209,7 +215,8 @@ won AS MATERIALIZED (
    WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE);
 
 -- take_over
--- It gives a task whose lease expired a new one, or moves it to POISON when its attempts are exhausted.
+-- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
+-- counts as an attempt (lapses >= 99).
 UPDATE {task} t
    SET state = CASE WHEN {exhausted}
                     THEN {POISON}
@@ -241,12 +248,11 @@ RETURNING {columns},
           won.was_holder, won.was_taken, won.was_attempt, won.was_until;
 
 -- was
--- It is the attempt of a task t whose lease expired.
 t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
 {renewed} AS was_until;
 
 -- recorded
--- It adds the attempts whose leases expired to the history, as Row.TakenOver of package dialect has them.
+-- The outcome is crashed if the attempt counts, and lapsed otherwise.
 recorded AS (
   INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
@@ -261,13 +267,13 @@ recorded AS (
   ON CONFLICT DO NOTHING);
 
 -- exhausted_result
--- It is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 convert_to('the lease of the last attempt expired, held by ' || t.holder ||
              ', found by ' || CAST(:holder AS text), 'UTF8');
 
 -- size
--- octet_length finds the size of a payload in its row, also when the payload is stored beside the table or
--- compressed.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
 coalesce(octet_length(t.payload), 0);
 
 -- total

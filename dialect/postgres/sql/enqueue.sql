@@ -1,7 +1,7 @@
 -- Insert
--- Runs for each enqueue. Arrays come through unnest, one row for each task. ON CONFLICT DO NOTHING leaves out a row
--- whose id (primary key) or reference (index task_reference) is taken. The fence of a reused id begins at the clock,
--- above every fence that the id had before.
+-- Runs for each enqueue. Indexes: the primary key and task_reference find duplicates, which ON CONFLICT DO NOTHING
+-- leaves out. The arrays have one element for each task. The fence of a reused id starts at the clock, above every
+-- fence that the id has had.
 WITH {clock}
 INSERT INTO {task} (id, fence, queue, reference, kind, state, priority,
                     max_attempts, due, created, updated, headers, payload)
@@ -16,8 +16,9 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- Batch insert uniform
--- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
--- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
+-- Runs instead of Insert if the tasks are alike. Indexes: none is searched. ON CONFLICT is left out because it would
+-- insert each row speculatively and confirm it in the log. SELECT unnest(...) needs no tuplestore, unlike FROM
+-- unnest(...).
 WITH {clock}
 INSERT INTO {task} (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), {CREATED}, CAST(:priority AS smallint),

@@ -1,6 +1,6 @@
 -- Record
--- Runs in the transaction of an operator's event, for attempts that the tasks' rows do not say any more. One that is
--- there is left out.
+-- Runs in the transaction of an operator's event, for attempts that the tasks' rows no longer describe. Index: the
+-- primary key of attempt finds those that exist.
 INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.taken, d.ended, d.worker, d.error
   FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
@@ -9,8 +9,9 @@ SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.taken, d.end
 ON CONFLICT DO NOTHING;
 
 -- RecordLast
--- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
--- primary key of task.
+-- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
+-- the primary key of task. OFFSET 0 hides the length of the arrays from the planner, and state + 0 keeps it from
+-- using task_busy.
 INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1
@@ -31,7 +32,7 @@ SELECT t.id, t.fence, t.queue,
 ON CONFLICT DO NOTHING;
 
 -- ExpireAttempts
--- Runs now and then where retention is set. Index: attempt_ended.
+-- Runs for retention. Index: attempt_ended.
 DELETE FROM {attempt}
  WHERE ctid = ANY (ARRAY(
          SELECT ctid
@@ -40,3 +41,20 @@ DELETE FROM {attempt}
             AND ended <= {now} - CAST(:age AS bigint)
           ORDER BY ended
           LIMIT :limit));
+
+-- Archive
+-- Runs just before the purge of the same tasks, in its transaction, if tasks are archived. Index: the primary key.
+-- The columns are named because a later version may add some.
+INSERT INTO {archive} ({stored},
+                       archived)
+SELECT {stored},
+       {now}
+  FROM {task} t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND {purgeable}
+   FOR UPDATE
+ON CONFLICT DO NOTHING;
+
+-- stored
+id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
+max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result;

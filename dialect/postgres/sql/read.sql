@@ -1,19 +1,3 @@
--- Limit
-LIMIT :limit;
-
--- Columns
-{columns},
-CASE WHEN t.state = {PROCESSING}
-     THEN {renewed} END AS lease_until;
-
--- columns
--- All but the payload and the end of the lease, which Columns has as renewed last.
-t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-t.due, t.holder, t.created, t.updated, t.headers, t.result;
-
--- Payload
-t.payload;
-
 -- Exhausted
 -- Runs after Held. Index: task_failed.
 SELECT {Columns},
@@ -21,12 +5,11 @@ SELECT {Columns},
   FROM {task} t
  WHERE t.queue = :queue
    AND t.state = {POISON}
-   AND t.state >= {ERROR}
    AND t.result = {exhausted_result};
 
 -- IDBehind
--- Runs for each part that a cleaning passes over. With both ends in one search, the planner would read all in between
--- and sort it, when it believes that this is little. Index: the primary key.
+-- Runs for each part of the old tasks that retention passes over. Index: the primary key. With both bounds in one
+-- search, the planner would read all ids between them and sort them if it believes that they are few.
 SELECT x.id
   FROM (SELECT t.id
           FROM {task} t
@@ -36,14 +19,14 @@ SELECT x.id
  WHERE x.id < :before;
 
 -- Peek
--- Index: the primary key.
+-- Runs after a lost connection. Index: the primary key.
 SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[]));
 
 -- Count
--- Runs for statistics that were asked to be exact. There is one search for each partial index; the rest is one walk
--- over the finished tasks, so it takes long when there are many.
+-- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, one search in each. The
+-- COMPLETED tasks take a scan of the table, which is slow if there are many.
 WITH {clock}
 SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
        max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
@@ -58,7 +41,7 @@ SELECT queue, {PROCESSING}, count(*), 0, 0, NULL
 UNION ALL
 SELECT queue, state, count(*), count(*), 0, NULL
   FROM {task}
- WHERE state >= {ERROR}
+ WHERE state IN ({ERROR}, {POISON})
    AND due IS NULL
  GROUP BY queue, state
 UNION ALL
@@ -68,9 +51,9 @@ SELECT queue, {COMPLETED}, count(*), 0, 0, NULL
  GROUP BY queue;
 
 -- CountUpTo
--- Runs for statistics, for one queue at a time. Each search is in the order of its index; else the planner may walk
--- the table for what it believes to be frequent, or all entries of an index at once. Index: task_ready for what waits
--- and what is due, task_busy, task_failed.
+-- Runs for statistics, once for each queue. Indexes: task_ready for waiting and due tasks, task_busy, and
+-- task_failed. Each search is in the order of its index. Otherwise the planner may scan the table for a value that it
+-- believes to be frequent, or read all entries of an index at once.
 SELECT {CREATED} AS state, count(*) FILTER (WHERE x.state = {CREATED}) AS tasks,
        CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due, CAST(NULL AS bigint) AS oldest,
        CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
@@ -114,7 +97,7 @@ SELECT f.state, x.tasks, CASE f.state WHEN {ERROR} THEN x.tasks - x.due ELSE 0 E
              FROM {task} t
             WHERE t.queue = :queue
               AND t.state = f.state
-              AND t.state >= {ERROR}
+              AND t.state IN ({ERROR}, {POISON})
             ORDER BY t.id
             LIMIT CAST(:limit AS bigint)) AS x) AS x;
 
@@ -129,7 +112,7 @@ SELECT x.queue, {COMPLETED} AS state, count(*) FILTER (WHERE x.state = {COMPLETE
  GROUP BY x.queue;
 
 -- NextQueue
--- Runs for statistics, once for each queue. Index: task_ready, task_busy and task_failed, one entry of each.
+-- Runs for statistics, once for each queue. Indexes: task_ready, task_busy and task_failed, one entry of each.
 SELECT x.queue
   FROM ((SELECT t.queue
            FROM {task} t
@@ -147,9 +130,43 @@ SELECT x.queue
         UNION ALL
         (SELECT t.queue
            FROM {task} t
-          WHERE t.state >= {ERROR}
+          WHERE t.state IN ({ERROR}, {POISON})
             AND t.queue > :queue
           ORDER BY t.queue
           LIMIT 1)) AS x
  ORDER BY x.queue
  LIMIT 1;
+
+-- Next
+-- Runs when a worker finds nothing to do. Indexes: task_ready, one search for each priority, and task_busy for the
+-- tasks in PROCESSING.
+WITH busy AS MATERIALIZED (
+  SELECT t.id, t.fence, t.lease_until
+    FROM {task} t
+   WHERE t.queue = :queue
+     AND t.state = {PROCESSING}
+     AND t.updated >= CAST(:oldest AS bigint)),
+renewed AS MATERIALIZED (
+  SELECT l.id, l.fence, l.lease_until
+    FROM {lease} l
+   WHERE EXISTS (SELECT 1 FROM busy))
+SELECT CASE WHEN {unpaused} THEN least(
+         (SELECT min(x.due)
+            FROM generate_series(0, 9) AS p (priority)
+           CROSS JOIN LATERAL (
+             SELECT t.due
+               FROM {task} t
+              WHERE t.queue = :queue
+                AND t.priority = p.priority
+                AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+              ORDER BY t.due, t.id
+              LIMIT 1) AS x),
+         {first_lease_over}) END AS due,
+       {now} AS now;
+
+-- first_lease_over
+-- A full join is never a nested loop, which would read all of lease for each task in PROCESSING if the planner
+-- believes that lease is empty.
+(SELECT min(CASE WHEN b.id IS NOT NULL THEN coalesce(r.lease_until, b.lease_until) END)
+   FROM busy b
+   FULL JOIN renewed r ON r.id = b.id AND r.fence = b.fence);

@@ -7,14 +7,30 @@ CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint);
 -- clock
 clock AS MATERIALIZED (SELECT {now} AS now);
 
+-- Limit
+LIMIT :limit;
+
+-- Columns
+{columns},
+CASE WHEN t.state = {PROCESSING}
+     THEN {renewed} END AS lease_until;
+
+-- columns
+t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
+t.due, t.holder, t.created, t.updated, t.headers, t.result;
+
+-- Payload
+t.payload;
+
 -- MigrationLock
--- Runs first in the transaction of each migration, which frees it. The lock's name has the schema and the prefix of
--- the tables, so that clients that name the schema and clients whose search path does wait for each other.
+-- Runs first in the transaction of each migration, whose end releases the lock. The lock's name contains the schema
+-- and the prefix of the tables, so clients that name the schema and clients that use the search path take the same
+-- lock.
 SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq migration ' || {home} || ' ' || CAST(:name AS text), 0));
 
 -- Notify
--- Runs after an enqueue, in a transaction of its own. A notification need not outlive a crash, so its commit does not
--- wait for the disk.
+-- Runs after the transaction that enqueued, in a transaction of its own. A notification need not survive a crash, so
+-- its commit does not wait for the disk.
 SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)),
        set_config('synchronous_commit', 'off', true);

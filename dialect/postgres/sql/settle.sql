@@ -1,7 +1,7 @@
 -- Settle
--- Runs for attempts that ended in different ways, or under different fences. OFFSET 0 hides the length of the arrays
--- from the planner, which would rather scan a small table for a long array than look each row up. state + 0 keeps it
--- from driving the join from the index task_busy. Index: the primary key, once for each row.
+-- Runs for attempts that ended in different ways or under different fences. Index: the primary key, once for each
+-- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
+-- array than look up each row. state + 0 keeps it from driving the join from task_busy.
 WITH {clock}
 UPDATE {task} t
    SET state = CASE WHEN d.state = {ERROR} AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts
@@ -25,7 +25,8 @@ UPDATE {task} t
 RETURNING t.id, t.fence, t.state;
 
 -- Batch complete uniform
--- Runs instead of Settle for attempts under one fence: most tasks complete in their first. Index: the primary key.
+-- Runs instead of Settle for attempts under one fence: most tasks complete in their first attempt. Index: the primary
+-- key.
 UPDATE {task} t
    SET state = {COMPLETED},
        due = NULL,
@@ -35,7 +36,7 @@ UPDATE {task} t
 {under_one_fence};
 
 -- Remove
--- Runs where tasks that complete are not kept. Index: the primary key.
+-- Runs instead of Settle for tasks that are not kept. Index: the primary key. OFFSET 0 and state + 0: see Settle.
 DELETE FROM {task} t
  USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
          WHERE {bound_wait} OFFSET 0) AS given,
@@ -51,15 +52,15 @@ DELETE FROM {task} t
 {under_one_fence};
 
 -- LockFree
--- Runs when a batch had to wait too long for a locked row, to settle the others. Index: the primary key.
+-- Runs if a batch waited too long for a locked row. Index: the primary key.
 SELECT t.id
   FROM {task} t
  WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
    FOR UPDATE SKIP LOCKED;
 
 -- under_one_fence
--- The list comes out of a sub-select, which hides its length like OFFSET 0: the primary key is used whatever the
--- planner knows about the table.
+-- The list comes from a subquery, which hides its length like OFFSET 0: the planner uses the primary key, whatever it
+-- knows about the table.
  WHERE t.id = ANY (CAST((
          SELECT CAST(:id AS uuid[])
           WHERE {bound_wait}) AS uuid[]))
@@ -68,8 +69,9 @@ SELECT t.id
 RETURNING t.id;
 
 -- bound_wait
--- It is true, and bounds the wait of its transaction for a locked row. It is evaluated once, before any row is
--- locked.
+-- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
+-- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
+-- leaves the session's setting.
 CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
      ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
 END;

@@ -1,15 +1,16 @@
--- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
--- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+-- One row for each task. Times are microseconds since 1970 in UTC, by the database's clock. fence grows with every
+-- change of owner: a statement under an outdated fence changes nothing.
 --
--- The row id is SQLite's own: rows lie in the order of insertion, and the indexes carry 8 bytes instead of 16.
+-- The row id is SQLite's own: rows lie in the order of their insertion, and an index entry carries 8 bytes instead of
+-- 16.
 --
 -- A row keeps its size when its task is taken and completed, so that it is written in place, without a payload that
 -- has pages of its own. taken_by is padded with spaces to the length of a usual holder. lease_until is set where due
--- becomes null, and the padding grows again where lease_until becomes null. taken_at has its full width from the
+-- becomes null, and the padding grows where lease_until becomes null again. taken_at has its full width from the
 -- start. The virtual columns holder and taken show null and the name instead.
 --
--- A task that may become due has a due time; every other row has none. One partial index (task_ready) serves checkout
--- in all states.
+-- A task that may become due has a due time; every other row has none. So one partial index (task_ready) serves
+-- checkout in all states.
 CREATE TABLE {task} (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -42,13 +43,14 @@ CREATE UNIQUE INDEX {prefix}task_reference ON {task} (reference, queue) WHERE re
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For searches of expired leases: the leased tasks.
-CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1;
+-- For scans for expired leases: the leased tasks.
+CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1 /* PROCESSING */;
 
--- For operators: the tasks in ERROR and POISON.
-CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) WHERE state >= 3;
+-- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
+-- equalities, or both in this form.
+CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
 
--- The tasks as a person reads them: names of states, and times as timestamps.
+-- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'

@@ -1,5 +1,5 @@
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE {kv} (
   kind TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE {kv} (
 
 CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS NOT NULL;
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (
   task BLOB NOT NULL,
@@ -42,7 +42,7 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE {archive} (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,

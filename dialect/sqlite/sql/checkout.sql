@@ -1,5 +1,6 @@
 -- Text any
--- Runs in each poll, before the transaction. Indexes: task_ready once for each priority, and task_busy.
+-- Runs at each poll, before the transaction of a checkout. Indexes: task_ready, once for each priority, and
+-- task_busy.
 SELECT {now} AS now
  WHERE (EXISTS (
          {each: due_at_priority})
@@ -11,10 +12,10 @@ SELECT {now} AS now
 SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now};
 
 -- Text ready
--- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, the first one first,
--- which stops at the limit. One search ordered by priority and due time would walk every future row of the better
--- priorities. The plus before the limit keeps one plan for all of its values: for a bare variable, SQLite would prepare
--- the statement anew for each. The rows are returned as "take" will leave them.
+-- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, until there are
+-- enough tasks. One search ordered by priority and due time would read all future tasks of the better priorities. The
+-- plus before :limit keeps one plan for all limits: SQLite would prepare the statement again for each value of a bare
+-- variable. The rows are returned as "take" will leave them.
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
@@ -29,10 +30,10 @@ SELECT * FROM (
   SELECT rowid FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now} ORDER BY due, id LIMIT +:limit);
 
 -- Text take
--- Runs once for each priority that "ready" returned rows of, in the same transaction. Index: task_ready, up to
--- the last of these rows. No others come in between, because this is the only writer, at the same moment. If this
--- statement returned the rows, each would be copied once more, and a list of their ids would be bound and looked up. OR
--- FAIL needs no journal for the statement alone: when it fails, the whole transaction is rolled back.
+-- Runs once for each priority of which "ready" returned tasks, in the same transaction. Index: task_ready, up to the
+-- last of these tasks. No others come in between, because there is no other writer. RETURNING would copy each row
+-- once more, and a list of ids would be bound and looked up. OR FAIL needs no journal for the statement alone: if it
+-- fails, the whole transaction is rolled back.
 UPDATE OR FAIL {task}
    SET state = {PROCESSING},
        due = NULL,
@@ -49,12 +50,13 @@ UPDATE OR FAIL {task}
    AND (due, id) <= (:was_due, :id);
 
 -- padded_holder
--- A row has room for the name of its holder from its start. With the seven bytes that a completion adds, it stays
--- below 58, from where on SQLite writes a text's length in two bytes.
+-- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
+-- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
 printf('%-48s', :holder);
 
 -- Text expired
--- Runs in the transaction of a checkout, before "take over". Index: task_busy.
+-- Runs in the transaction of a checkout, if nothing is due, and at intervals otherwise. Index: task_busy. "take over"
+-- follows.
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
        attempt AS was_attempt, lease_until AS was_until
   FROM {task}
@@ -65,7 +67,7 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
  LIMIT :limit;
 
 -- Batch payloads
--- Runs when tasks of a checkout have payloads larger than their share of its budget. Index: task_id.
+-- Runs if tasks of a checkout have payloads larger than their share of its bytes. Index: task_id.
 SELECT t.id, t.payload
   FROM (VALUES {rows}) AS d
   JOIN {task} AS t ON t.id = +d.column1;
@@ -74,7 +76,8 @@ SELECT t.id, t.payload
 (:id);
 
 -- Batch take over
--- Runs for the tasks that "expired" returned. Index: task_id.
+-- Runs for the tasks that "expired" returned. Index: task_id. An attempt counts if it is known to have started.
+-- Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
 UPDATE {task}
    SET state = CASE
          WHEN {exhausted} THEN {POISON}
@@ -114,5 +117,5 @@ RETURNING {columns};
 (:id, :fence);
 
 -- exhausted_result
--- The result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB);

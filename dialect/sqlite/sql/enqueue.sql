@@ -13,7 +13,7 @@ RETURNING id;
 (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused);
 
 -- Batch insert one
--- Runs for a single task. Indexes: as for Insert.
+-- Runs for an enqueue of a single task. Indexes: task_id and task_reference find duplicates.
 INSERT INTO {task} (
   {inserted}, fence)
 VALUES (
@@ -22,7 +22,7 @@ VALUES (
 ON CONFLICT DO NOTHING;
 
 -- Batch insert uniform
--- Runs for a bulk enqueue whose values can be bound once, not for each row.
+-- Runs for a bulk enqueue of tasks that are alike, whose common values are bound once. Indexes: none is searched.
 INSERT INTO {task} (
   {inserted})
 SELECT d.column1, :queue, NULL, :kind, {CREATED}, :priority, :max_attempts,
@@ -33,7 +33,7 @@ SELECT d.column1, :queue, NULL, :kind, {CREATED}, :priority, :max_attempts,
 (:id, :payload);
 
 -- Batch insert one new
--- Runs for a single task without a reference, whose id is new.
+-- Runs for an enqueue of a single task without a reference. Indexes: none is searched.
 INSERT INTO {task} (
   {inserted})
 VALUES (
@@ -44,6 +44,6 @@ VALUES (
 id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload;
 
 -- first_fence
--- SQLite's clock has milliseconds, in which a task may come, go and come again. The caller's is the same machine's,
--- and finer.
+-- SQLite's clock has milliseconds, within which a task may be removed and added again. So the fence of a reused id
+-- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
 max({now}, :clock);

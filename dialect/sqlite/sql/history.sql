@@ -1,5 +1,5 @@
 -- Record
--- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
+-- Runs after attempts have ended. Index: the primary key of attempt finds those that exist.
 INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows}
 ON CONFLICT DO NOTHING;
@@ -8,8 +8,8 @@ ON CONFLICT DO NOTHING;
 (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
 
 -- RecordLast
--- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. The rtrim
--- leaves what is up to the last # of a holder: it cuts off at the end all characters but that one. Index: task_id.
+-- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
+-- task_id. rtrim removes all characters but # from the end of the holder, which leaves it up to its last #.
 INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue, t.attempt + (t.state = {CREATED}),
        CASE t.state WHEN {CREATED} THEN 'released'
@@ -30,7 +30,7 @@ ON CONFLICT DO NOTHING;
 (:id, :error);
 
 -- ExpireAttempts
--- Runs in the cleaning. Index: attempt_ended.
+-- Runs for retention. Index: attempt_ended.
 DELETE FROM {attempt}
  WHERE rowid IN (
    SELECT rowid
@@ -54,6 +54,6 @@ ON CONFLICT DO NOTHING;
 (:id);
 
 -- stored
--- The columns that a row has, without those that SQLite computes.
+-- The columns are those that SQLite does not compute.
 id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
 lease_until, taken_by, taken_at, created, updated, headers, payload, result;

@@ -1,5 +1,5 @@
 -- Extend
--- Runs once for each heartbeat of a worker, for all of its tasks. Index: task_id.
+-- Runs at each heartbeat of a worker, for all of its leases. Index: task_id.
 UPDATE {task}
    SET lease_until = {now} + :lease
   FROM (VALUES {rows}) AS d
@@ -10,7 +10,7 @@ RETURNING id, fence;
 (:id, :fence);
 
 -- Start
--- Runs before a handler, where the checkout has not marked the attempt. Index: task_id.
+-- Runs before a handler, if the checkout has not marked the attempt. Index: task_id.
 UPDATE {task}
    SET known_started = 1
   FROM (VALUES {rows}) AS d

@@ -1,5 +1,5 @@
 -- Movable
--- Runs first in the transaction of an operator's call. Index: task_id.
+-- Runs first in the transaction of an operator's event. Index: task_id.
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM {task}
@@ -19,7 +19,7 @@ UPDATE {task}
 (:id);
 
 -- Purge
--- Index: task_id.
+-- Runs after Archive and RecordLast, if they run. Index: task_id.
 DELETE FROM {task}
  {picked}
 RETURNING id;
@@ -35,7 +35,7 @@ WHERE {task}.rowid IN (
   AND {guard};
 
 -- SetResult
--- Runs after Move, in its transaction, when the operator gives a reason. Index: task_id.
+-- Runs after Move in the same transaction, if the operator gives a reason. Index: task_id.
 UPDATE {task}
    SET result = d.column2
   FROM (VALUES {rows}) AS d

@@ -8,17 +8,16 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 (:id);
 
 -- Exhausted
--- Runs after a lost connection. Index: task_failed, whose condition (state >= 3) SQLite has to find here, too.
+-- Runs after a lost connection. Index: task_failed.
 SELECT {columns}
   FROM {task}
  WHERE queue = :queue
    AND state = {POISON}
-   AND state >= {ERROR}
    AND result = {exhausted_result};
 
 -- Count
--- Runs when an operator asks for exact numbers. Indexes: task_ready, task_busy and task_failed, each walked once; the
--- COMPLETED tasks take one walk over the table.
+-- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, each read once. The
+-- COMPLETED tasks take a scan of the table.
 SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
        {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
   FROM {task}
@@ -32,7 +31,7 @@ SELECT queue, {PROCESSING}, count(*), 0, 0, NULL
 UNION ALL
 SELECT queue, state, count(*), count(*), 0, NULL
   FROM {task}
- WHERE state >= {ERROR}
+ WHERE (state = {ERROR} OR state = {POISON})
    AND due IS NULL
  GROUP BY queue, state
 UNION ALL
@@ -42,7 +41,8 @@ SELECT queue, {COMPLETED}, count(*), 0, 0, NULL
  GROUP BY queue;
 
 -- CountUpTo
--- Runs for statistics and metrics. Indexes: task_ready, task_busy and task_failed; each part stops at the limit.
+-- Runs for statistics and metrics, once for each queue. Indexes: task_ready, task_busy and task_failed; each part
+-- stops at the limit.
 SELECT {CREATED} AS state, count(*) FILTER (WHERE state = {CREATED}) AS tasks, 0 AS parked, 0 AS due,
        NULL AS oldest, {cut} AS cut
   FROM (
@@ -58,11 +58,11 @@ SELECT {PROCESSING}, count(*), 0, 0, NULL, {cut}
 UNION ALL
 SELECT {ERROR}, count(*), count(*) - count(due), 0, NULL, {cut}
   FROM (
-    SELECT due FROM {task} WHERE queue = :queue AND state = {ERROR} AND state >= {ERROR} LIMIT +:limit)
+    SELECT due FROM {task} WHERE queue = :queue AND state = {ERROR} LIMIT +:limit)
 UNION ALL
 SELECT {POISON}, count(*), 0, 0, NULL, {cut}
   FROM (
-    SELECT 1 FROM {task} WHERE queue = :queue AND state = {POISON} AND state >= {ERROR} LIMIT +:limit);
+    SELECT 1 FROM {task} WHERE queue = :queue AND state = {POISON} LIMIT +:limit);
 
 -- earliest_at_priority
 SELECT * FROM (
@@ -72,7 +72,7 @@ SELECT * FROM (
 CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END;
 
 -- CountNewest
--- Runs for statistics and metrics. Index: task_id, from its end, up to the limit.
+-- Runs for statistics and metrics, once for all queues. Index: task_id, from its end, up to the limit.
 SELECT x.queue, {COMPLETED} AS state, count(*) FILTER (WHERE x.state = {COMPLETED}) AS tasks,
        CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
   FROM (SELECT t.queue, t.state FROM {task} t ORDER BY t.id DESC LIMIT +:limit) AS x
@@ -89,11 +89,16 @@ SELECT min(queue) AS queue
       SELECT queue FROM {task} WHERE state = {PROCESSING} AND queue > :queue ORDER BY queue LIMIT 1)
     UNION ALL
     SELECT * FROM (
-      SELECT queue FROM {task} WHERE state >= {ERROR} AND queue > :queue ORDER BY queue LIMIT 1))
+      SELECT queue
+        FROM {task}
+       WHERE (state = {ERROR} OR state = {POISON})
+         AND queue > :queue
+       ORDER BY queue
+       LIMIT 1))
 HAVING min(queue) IS NOT NULL;
 
 -- Next
--- Runs when a worker is idle. Indexes: task_ready once for each priority, and task_busy.
+-- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
 SELECT min(due) AS due, {now} AS now
   FROM (
     {each: next_at_priority}

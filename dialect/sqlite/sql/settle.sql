@@ -1,6 +1,5 @@
 -- Settle
--- Runs for each batch of settlements. Index: task_id. A plus before a column keeps the planner from searching by it:
--- without them it walks the tasks in PROCESSING, or all of them, and looks each one up in the list.
+-- Runs for each batch of settlements. Index: task_id.
 UPDATE {task}
    SET state = CASE
          WHEN d.column3 = {ERROR} AND coalesce(d.column4, d.column5) IS NOT NULL
@@ -23,9 +22,9 @@ RETURNING id, fence, state;
 (:id, :fence, :state, :at, :after, :uncount, :result);
 
 -- Batch complete uniform
--- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
--- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
--- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
+-- Runs for tasks of one checkout that complete without a result. Index: task_id. SQLite reads a list of ids in half
+-- the time of a list of rows. Without RETURNING it changes each row as it finds it, not after it has found all of
+-- them.
 UPDATE {task}
    SET {completed}
  WHERE id IN ({rows})
@@ -35,14 +34,14 @@ UPDATE {task}
 :id;
 
 -- Batch complete one
--- Runs for a single task. Index: task_id.
+-- Runs for a single task that completes without a result. Index: task_id.
 UPDATE {task}
    SET {completed}
  WHERE id = :id
    {and_under_one};
 
 -- Remove
--- Runs for queues that keep no finished tasks. Index: task_id.
+-- Runs for tasks that are not kept. Index: task_id.
 DELETE FROM {task}
  WHERE rowid IN (
    SELECT t.rowid
@@ -54,13 +53,13 @@ RETURNING id, fence;
 (:id, :fence);
 
 -- Batch remove one
--- Runs for a single task. Index: task_id.
+-- Runs for a single task that is not kept. Index: task_id.
 DELETE FROM {task}
  WHERE id = :id
    {and_under_one};
 
 -- Batch remove uniform
--- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
+-- Runs for tasks of one checkout that are not kept. Index: task_id.
 DELETE FROM {task}
  WHERE id IN ({rows})
    {and_under_one};
@@ -69,7 +68,8 @@ DELETE FROM {task}
 :id;
 
 -- Batch lock uniform
--- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
+-- Runs before "complete uniform" or "remove uniform" runs again, if it found fewer tasks than it was given. Index:
+-- task_id.
 SELECT id
   FROM {task}
  WHERE id IN ({rows})
@@ -79,6 +79,7 @@ SELECT id
 :id;
 
 -- completed
+-- The seven spaces take the room of the lease's end, so that the row keeps its size and is written in place.
 state = {COMPLETED},
 due = NULL,
 lease_until = NULL,
@@ -87,5 +88,6 @@ result = NULL,
 taken_by = taken_by || '       ';
 
 -- and_under_one
+-- A plus before a column keeps SQLite from searching by it.
 AND +fence = :fence
 AND +state = {PROCESSING};
