@@ -15,8 +15,10 @@ import (
 
 // ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a folder. Each text is a block of
 // comment lines, SQL, and a semicolon at the end of a line; PL/SQL, which begins with DECLARE or BEGIN, ends with a
-// slash on a line of its own. The first comment line is its name, what follows is for people: what it does, when it
-// runs, and which index serves it. They stay before the text, and are not sent.
+// slash on a line of its own. The first comment line is its name. The others are for people: when it runs, which index
+// serves it, and why it is written as it is. They stay before the text and are not sent. Those on its fragments follow,
+// so write a comment on a fragment as one on the statement. A text without a comment of its own is a part of others and
+// stays bare, and the clock is not explained again in each statement.
 //
 //	-- Remove
 //	-- Ends attempts and removes the tasks.
@@ -56,7 +58,7 @@ func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 
 // batch is a text and its row.
 func (r *textReader) batch(name string, max int, fill func(string) string) Batch {
-	b := Batch{SQL: r.texts[name].header() + fill(r.expand(name, false)), Max: max}
+	b := Batch{SQL: r.header(name) + fill(r.expand(name, false)), Max: max}
 	if _, listed := r.texts[name+" row"]; !listed {
 		return b
 	}
@@ -105,14 +107,37 @@ type sqlText struct {
 	body    string
 }
 
-func (t sqlText) header() string {
-	if len(t.comment) == 0 {
+type textReader struct{ texts map[string]sqlText }
+
+// header returns the lines of comment before a text.
+func (r *textReader) header(name string) string {
+	if len(r.texts[name].comment) == 0 {
 		return ""
 	}
-	return "-- " + strings.Join(t.comment, "\n-- ") + "\n"
+	seen := map[string]bool{}
+	r.comments("Now", nil, seen) // which leaves these out
+	return "-- " + strings.Join(r.comments(name, r.texts[name].holes, seen), "\n-- ") + "\n"
 }
 
-type textReader struct{ texts map[string]sqlText }
+// comments returns the comments on a text, on its row, and on their fragments, each once. holes are those of the text.
+func (r *textReader) comments(name string, holes map[string]string, seen map[string]bool) []string {
+	t, found := r.texts[name]
+	if !found || seen[name] {
+		return nil
+	}
+	seen[name] = true
+	out := slices.Clone(t.comment)
+	for _, m := range hole.FindAllStringSubmatch(t.body, -1) {
+		value, filled := holes["{"+m[2]+"}"]
+		if !filled {
+			out = append(out, r.comments(m[2], holes, seen)...)
+		}
+		for _, inner := range hole.FindAllStringSubmatch(value, -1) {
+			out = append(out, r.comments(inner[2], holes, seen)...)
+		}
+	}
+	return append(out, r.comments(name+" row", holes, seen)...)
+}
 
 func (r *textReader) read(files fs.FS) {
 	paths, err := fs.Glob(files, "sql/*.sql")
@@ -154,9 +179,8 @@ func (r *textReader) add(path, block string) {
 			break
 		}
 		line, block = strings.TrimSpace(line), rest
-		if hole, ok := strings.CutPrefix(line, "with "); ok {
-			key, value, _ := strings.Cut(hole, " =")
-			t.holes["{"+key+"}"] = strings.TrimSpace(value)
+		if m := filledHole.FindStringSubmatch(line); m != nil {
+			t.holes["{"+m[1]+"}"] = m[2]
 		} else if name == "" {
 			name = line
 		} else {
@@ -170,6 +194,9 @@ func (r *textReader) add(path, block string) {
 	}
 	r.texts[name] = t
 }
+
+// filledHole is a line of comment that fills a hole.
+var filledHole = regexp.MustCompile(`^with (\w+) = ?(.*)$`)
 
 // hole is a fragment, a state or something for fill: {name}, or {each: name}.
 var hole = regexp.MustCompile(`\{(each: )?([A-Za-z_]+)\}`)

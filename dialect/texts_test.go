@@ -27,6 +27,7 @@ UPDATE {task} SET state = {COMPLETED}, due = NULL
  WHERE id IN ({rows}) AND {held};
 
 -- Remove row
+-- A row is an id.
 :id;
 
 -- Batch remove one
@@ -39,6 +40,7 @@ UPDATE ({rows}) d;
 SELECT :id, {ERROR};
 
 -- held
+-- The task is leased.
 state = {PROCESSING};
 
 -- Record
@@ -66,7 +68,7 @@ END;
 `)},
 	"sql/checkout.sql": {Data: []byte(`-- Text ready
 -- Finds due tasks.
--- with lock = FOR UPDATE SKIP LOCKED
+-- with lock = FOR UPDATE {skip}
 SELECT 1
 {search};
 
@@ -79,8 +81,13 @@ SELECT 2
 UPDATE {task};
 
 -- search
+-- One search for each priority.
 FROM ({each: one})
 {lock};
+
+-- skip
+-- Locked rows are left out.
+SKIP LOCKED;
 
 -- one
 SELECT {number};
@@ -98,7 +105,8 @@ func TestReadStatements(t *testing.T) {
 		all += fmt.Sprint("\n      UNION ALL SELECT ", p+1)
 	}
 	for _, c := range []struct{ got, want string }{
-		{st.Remove.SQL, "-- Ends attempts: that is all.\n-- Index: the primary key.\n" +
+		{st.Remove.SQL, "-- Ends attempts: that is all.\n-- Index: the primary key.\n-- The task is leased.\n" +
+			"-- A row is an id.\n" +
 			"UPDATE q_task SET state = 2 /* COMPLETED */, due = NULL\n WHERE id IN ({rows}) AND state = 1 /* PROCESSING */"},
 		{st.Remove.Row, ":id"},
 		{st.Remove.Sep, ", "},
@@ -110,7 +118,8 @@ func TestReadStatements(t *testing.T) {
 		{st.Peek.SQL, "SELECT 1\n WHERE (1 = 0\n        {rows})"},
 		{st.Peek.Row, "OR id = :id"},
 		{st.Peek.Sep, "\n        "},
-		{st.Own["ready"].SQL, "-- Finds due tasks.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
+		{st.Own["ready"].SQL, "-- Finds due tasks.\n-- One search for each priority.\n" +
+			"-- Locked rows are left out.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
 		{st.Own["alone"].SQL, "SELECT 2\nFROM (" + all + ")"},
 		{st.Own["take"].SQL, "UPDATE q_task"},
 		{st.Movable.SQL, "SELECT 1 WHERE {guard}"}, // the core fills it in

@@ -70,7 +70,30 @@ func TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex(t *testing.T) {
 		t.Run("statistics of few rows", func(t *testing.T) { planEach(t, s) })
 		analyze(t, s)
 		t.Run("analyzed", func(t *testing.T) { planEach(t, s) })
+		t.Run("docs/sql/mysql-explain.sql", func(t *testing.T) { planPage(t, s) })
 	})
+}
+
+// planPage checks that the statements of docs/sql/mysql-explain.sql run as they are written there, and that each plan
+// uses the index that the page names.
+func planPage(t *testing.T, s *sqlrun.Session) {
+	conn, err := s.Pool.Write.Conn(t.Context())
+	must(t, err)
+	defer conn.Close()
+	_, err = conn.ExecContext(t.Context(), "USE "+s.Names.Schema)
+	must(t, err)
+	for _, x := range dialecttest.ExplainPage(t, "mysql", s.Names.Prefix) {
+		e := &explainer{db: conn}
+		rows, err := e.Query(t.Context(), strings.TrimPrefix(x.SQL, explain))
+		if err == nil {
+			err = rows.Close()
+		}
+		name := strings.ToLower(x.Name)
+		e.check(t, name, err)
+		if index := strings.TrimPrefix(x.Indexes[0], s.Names.Prefix+"task_"); index != ways[name] {
+			t.Errorf("%s: the page names %s, want %s", x.Name, index, ways[name])
+		}
+	}
 }
 
 func planEach(t *testing.T, s *sqlrun.Session) {
@@ -133,14 +156,19 @@ func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 
 // explainer is a connection that explains a statement instead of running it.
 type explainer struct {
-	db    *sql.DB
+	db interface {
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	}
 	lines []planLine
 }
+
+// explain is what stands before a statement.
+const explain = "EXPLAIN FORMAT=TRADITIONAL"
 
 type planLine struct{ kind, table, access, key, rows, extra string }
 
 func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	rows, err := e.db.QueryContext(ctx, "EXPLAIN FORMAT=TRADITIONAL "+query, args...)
+	rows, err := e.db.QueryContext(ctx, explain+" "+query, args...)
 	if err != nil {
 		return nil, err
 	}

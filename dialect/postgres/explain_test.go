@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -196,4 +198,36 @@ func array[T any](values []T, text func(T) string) string {
 		texts[i] = text(v)
 	}
 	return "'{" + strings.Join(texts, ",") + "}'"
+}
+
+// planPage checks that the statements of docs/sql/postgres-explain.sql run as they are written there, and that each
+// plan uses the indexes that the page names and does not scan the table of tasks.
+func planPage(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
+	for _, x := range dialecttest.ExplainPage(t, "postgres", s.Names.Prefix) {
+		rows, err := conn.QueryContext(t.Context(), x.SQL)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", x.Name, err, x.SQL)
+			continue
+		}
+		var plan strings.Builder
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			plan.WriteString(line + "\n")
+		}
+		if err := rows.Err(); err != nil {
+			t.Errorf("%s: %v\n%s", x.Name, err, x.SQL)
+		}
+		for _, index := range x.Indexes {
+			used := strings.Contains(plan.String(), "Scan using "+index+" on ")
+			if !used && !strings.Contains(plan.String(), "Bitmap Index Scan on "+index+" ") {
+				t.Errorf("%s does not use %s:\n%s", x.Name, index, plan.String())
+			}
+		}
+		if strings.Contains(plan.String(), "Seq Scan on "+s.Names.Table("task")+" ") {
+			t.Errorf("%s scans the table:\n%s", x.Name, plan.String())
+		}
+	}
 }

@@ -55,6 +55,7 @@ func plans(t *testing.T, dsn string) {
 	t.Run("analyzed when empty", func(t *testing.T) { planEach(t, s, conn) })
 	exec(t.Context(), t, s.Pool.Write, "VACUUM ANALYZE "+s.Names.Table("task"))
 	t.Run("analyzed", func(t *testing.T) { planEach(t, s, conn) })
+	t.Run("docs/sql/postgres-explain.sql", func(t *testing.T) { planPage(t, s, conn) })
 	// A queue that had just run empty has pages and no rows, for what the planner knows.
 	exec(t.Context(), t, s.Pool.Write,
 		"UPDATE pg_class SET reltuples = 0 WHERE oid = '"+s.Names.Table("task")+"'::regclass")

@@ -32,6 +32,29 @@ func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
 	fill(t, s, 500, "'work', '', 1, 5, 10, 1, 1, NULL, 4000000000000000, 'busy'")
 	analyze(t, s)
 	t.Run("analyzed with many leased", func(t *testing.T) { checkPlans(t, s) })
+	t.Run("docs/sql/sqlite-explain.sql", func(t *testing.T) { planPage(t, s) })
+}
+
+// planPage checks that the statements of docs/sql/sqlite-explain.sql run as they are written there, and that each plan
+// uses the indexes that the page names.
+func planPage(t *testing.T, s *sqlrun.Session) {
+	for _, x := range dialecttest.ExplainPage(t, "sqlite", s.Names.Prefix) {
+		e := &explainer{s: s}
+		_, err := e.Exec(t.Context(), strings.TrimPrefix(x.SQL, explain))
+		if err != nil {
+			t.Errorf("%s: %v", x.Name, err)
+			continue
+		}
+		name := strings.ToLower(x.Name)
+		e.check(t, name)
+		var indexes []string
+		for _, index := range x.Indexes {
+			indexes = append(indexes, strings.TrimPrefix(index, s.Names.Prefix+"task_"))
+		}
+		if !slices.Equal(indexes, wanted[name]) {
+			t.Errorf("%s: the page names %v, want %v", x.Name, indexes, wanted[name])
+		}
+	}
 }
 
 // wanted are the indexes that the plan of a statement must search by, without their prefix. A search by row id is
@@ -117,6 +140,9 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	}
 }
 
+// explain is what stands before a statement.
+const explain = "EXPLAIN QUERY PLAN"
+
 // explainer is a connection that explains a statement instead of running it.
 type explainer struct {
 	s    *sqlrun.Session
@@ -129,7 +155,7 @@ func (e *explainer) Query(ctx context.Context, query string, args ...any) (diale
 	if err != nil {
 		return nil, err
 	}
-	rows, err := conn.Query(ctx, "EXPLAIN QUERY PLAN "+query, args...)
+	rows, err := conn.Query(ctx, explain+" "+query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, query)
 	}

@@ -16,7 +16,7 @@
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
+-- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
   version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL,
   compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
@@ -27,13 +27,13 @@ END;
 
 -- 1: tasks
 
--- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
--- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+-- One row for each task. Times are microseconds since 1970 in UTC, by the database's clock. fence grows with every
+-- change of owner: a statement under an outdated fence changes nothing.
 --
 -- Oracle has no partial indexes, but an index has no entry for a key whose columns are all null. The ready_ columns
--- are null together with due, and busy_queue is null unless the task is leased. payload_size and result_size are null
+-- are null if due is null, and busy_queue is null unless the task is leased. payload_size and result_size are null
 -- for no payload and no result, since Oracle stores an empty BLOB and null alike. was_due is the due time that a
--- leased task had.
+-- leased task had. INITRANS 16 lets 16 transactions write to one block at a time.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -68,9 +68,13 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
--- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
--- without it.
+-- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
+-- task's fence, and not the task's row: that would fail a caller's SERIALIZABLE transaction that completes the task
+-- (ORA-08177), and would wait for a transaction that has locked it. A takeover writes the next fence here before it
+-- takes the task, so that of a renewal and a takeover one sees the other.
+--
+-- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
+-- in the task's row, which would be valid again without it.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   CONSTRAINT dbq_lease_pk PRIMARY KEY (id)
@@ -79,8 +83,8 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- A reference is unique within its queue. The queue is null without a reference: a key of a null reference and a
--- queue would allow one such task in each queue.
+-- A reference is unique within its queue. The queue in the key is null without a reference: a key of a null reference
+-- and a queue would allow one such task in each queue.
 BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref
   ON dbq_task (reference, CASE WHEN reference IS NOT NULL THEN queue END) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
@@ -94,13 +98,13 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- For searches of expired leases: the leased tasks.
+-- For scans for expired leases: the leased tasks.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_busy ON dbq_task (busy_queue) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- The tasks as a person reads them: names of states, and times as timestamps.
+-- The tasks as a person reads them, with the names of states and with times as timestamps.
 BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS
 SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR''
@@ -121,15 +125,14 @@ END;
 /
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
- + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+SELECT 1, 'tasks', 1, {now}
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
@@ -143,7 +146,7 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
   task RAW(16) NOT NULL,
@@ -185,7 +188,7 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -218,12 +221,11 @@ END;
 /
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
- + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+SELECT 2, 'kv history archive', 2, {now}
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
--- ======== The statements ========
+-- ======== Sessions and migrations ========
 
 -- ==== Now ====
 -- An expression, not a statement: the database's clock in microseconds since 1970.
@@ -232,9 +234,12 @@ SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMEST
 
 -- ==== MigrationLock ====
 -- Waits for other migrations of the same tables.
--- Runs before a migration, and waits 300 seconds at most. Without a grant on DBMS_LOCK the inner block does not
--- compile, which is the error 6550. Then each statement of a migration may meet another process that runs the same one;
--- it can be run again.
+-- Runs before a migration, and waits at most 300 seconds. Without a grant on DBMS_LOCK the inner block does not
+-- compile, which is the error 6550. The migration then runs without the lock: if another process runs the same one,
+-- each statement can be run again.
+-- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
+-- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
+-- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -254,6 +259,9 @@ END;
 -- ==== MigrationUnlock ====
 -- Lets the next migration begin.
 -- Runs after a migration.
+-- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
+-- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
+-- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -270,11 +278,61 @@ EXCEPTION WHEN OTHERS THEN
 END;
 /
 
+-- ==== Version ====
+-- Reads the newest migration that has been applied. Runs when a client opens.
+SELECT max(version) AS version, max(compatible) AS compatible
+  FROM dbq_migration;
+
+-- ==== SetVersion ====
+-- Records a migration as applied, in its transaction.
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT :version, :title, :compatible, {now}
+ FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
+
+-- ==== Drop ====
+-- Removes all tables and views. Runs only at the request of an operator.
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_tasks';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_archive PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_attempt PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_kv PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_lease PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_task PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_migration PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+
+-- ======== Enqueueing ========
+
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
--- Runs for an enqueue, and for each part of a bulk one, in blocks of a few sizes. Indexes: the primary key and task_ref
--- find duplicates. Only PL/SQL can leave out a row whose key is taken, wait for another transaction that is about to
--- take it, and keep the surrounding transaction usable.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
+-- Runs for an enqueue, and for each part of a bulk enqueue, in blocks of a few sizes. Indexes: the primary key and
+-- task_ref find duplicates. Only PL/SQL can leave out a row whose key exists, wait for another transaction that is
+-- about to insert it, and keep the surrounding transaction usable.
+-- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
@@ -286,7 +344,7 @@ BEGIN
       id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
       headers, payload_size, payload)
     VALUES (
-      :id, :reused * l_now, :queue, :reference, :kind, 0, :priority, :max_attempts,
+      :id, :reused * l_now, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts,
       COALESCE(:at, l_now + :delay), l_now, l_now,
       :headers, :payload_size, :payload);
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
@@ -294,352 +352,23 @@ BEGIN
 END;
 /
 
--- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
--- Runs for each batch of settlements, as arrays, after "lock". Index: the primary key. Each expression sees the
--- row as it was.
--- At most 500 rows.
-UPDATE dbq_task
-   SET due = CASE
-         WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL
-         ELSE COALESCE(:at, {now} + :after)
-       END,
-       state = CASE
-         WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL
-         THEN 4 /* POISON */
-         ELSE :state
-       END,
-       attempt = attempt - :uncount,
-       lease_until = NULL,
-       updated = {now},
-       result_size = CASE
-         WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result_size
-         ELSE :result_size
-       END,
-       result = CASE
-         WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result
-         ELSE :result
-       END
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
--- Runs when a batch of settlements met a locked task. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id
-  FROM dbq_task t
- WHERE t.id IN ({rows})
-   FOR UPDATE SKIP LOCKED;
-
--- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
--- Runs for queues that keep no finished tasks, as arrays, after "lock". Index: the primary key.
--- At most 500 rows.
-DELETE FROM dbq_task
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs once for each heartbeat of a worker, for all of its tasks. Indexes: the primary keys of tasks and leases.
--- A lease is first in its task's row, where checkout writes it. A renewal is a row of its own, under the same fence: a
--- heartbeat that wrote the task's row would fail a caller's SERIALIZABLE transaction that completes the task
--- (ORA-08177), and would wait for one that has locked it.
+-- ==== inserted ====
+-- Reads which rows of Insert exist afterwards.
+-- Runs after each block of an enqueue. Index: the primary key.
 -- At most 100 rows.
-DECLARE
-  l_now NUMBER(19);
-BEGIN
-  SELECT {now} INTO l_now FROM dual;
-  -- for each row:
-  BEGIN
-    UPDATE dbq_lease
-       SET fence = :fence,
-           lease_until = l_now + :lease,
-           keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
-     WHERE id = :id
-       AND fence <= :fence
-       AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */);
-    IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
-      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease)
-        FROM dbq_task t
-       WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */;
-    END IF;
-  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;
-END;
-/
-
--- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt.
--- Runs before a handler, where the checkout has not marked the attempt, as arrays, after "lock". Index: the
--- primary key.
--- At most 500 rows.
-UPDATE dbq_task
-   SET known_started = 1
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== DropLeases ====
--- Removes the renewals of leases that were settled.
--- Runs after settlements of tasks whose leases were renewed, as arrays. Index: the primary key of leases.
--- At most 500 rows.
-DELETE FROM dbq_lease
- WHERE id = :id
-   AND fence = :fence;
-
--- ==== ExpireLeases ====
--- Removes renewals that ended long ago, a few at a time.
--- Runs in the cleaning. Index: none; only leases that were renewed are in the table.
-DELETE FROM dbq_lease
- WHERE keep_until <= {now} - :age
-   AND ROWNUM <= :limit;
-
--- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction.
--- Runs after Move, in its transaction, when the operator gives a reason. Index: the primary key.
--- At most 500 rows.
-UPDATE dbq_task
-   SET result = :result,
-       result_size = :result_size
- WHERE id = :id;
-
--- ==== Held ====
--- Reads what one checkout holds, if its connection died before the answer.
--- Runs after a lost connection. Index: task_busy.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       CASE
-         WHEN t.state = 1 /* PROCESSING */
-         THEN COALESCE(
-                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                t.lease_until)
-       END AS lease_until,
-       t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-       t.payload, t.payload_size, {now} AS now
-  FROM dbq_task t
- WHERE t.busy_queue = :queue
-   AND t.holder = :holder;
-
--- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for cleaning.
--- Runs in the cleaning. Index: the primary key alone.
-SELECT t.id
-  FROM dbq_task t
- WHERE t.id > :after
-   AND t.id < :before
- ORDER BY t.id
- OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
-
--- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect.
--- Runs after a lost connection. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT t.id, t.queue, t.state, t.fence, t.updated
-  FROM dbq_task t
- WHERE t.id IN ({rows});
-
--- ==== Count ====
--- Counts all tasks of each queue by state.
--- Runs when an operator asks for exact numbers. Index: none; it reads the table.
-SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
-       COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
-       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
+SELECT id
   FROM dbq_task
- GROUP BY queue, state;
+ WHERE 1 = 0
+    -- for each row:
+    OR id = :id;
 
--- ==== CountUpTo ====
--- Counts the tasks of a queue by state, up to a limit for each.
--- Runs for statistics and metrics. Indexes: task_ready and task_busy; each part stops at the limit.
-SELECT 0 /* CREATED */ AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut
-  FROM (
-    SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 0 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 1 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 2 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 3 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 4 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 5 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 6 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 7 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 8 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY)
-    UNION ALL SELECT due
-      FROM (
-        SELECT due FROM dbq_task
-         WHERE ready_queue = :queue AND ready_priority = 9 AND due <= {now}
-         ORDER BY due FETCH FIRST :limit ROWS ONLY))
-UNION ALL
-SELECT 0 /* CREATED */, COUNT(CASE WHEN state = 0 /* CREATED */ THEN 1 END), NULL, 0,
-       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
-  FROM (
-    SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
-UNION ALL
-SELECT 3 /* ERROR */, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END), NULL, 0,
-       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
-  FROM (
-    SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
-UNION ALL
-SELECT 1 /* PROCESSING */, COUNT(*), NULL, 0,
-       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
-  FROM (
-    SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
+-- ======== Checking out ========
 
--- ==== CountNewest ====
--- Counts the newest finished tasks, which no index finds by their queue.
--- Runs for statistics and metrics. Index: the primary key, from its end.
-SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS parked,
-       CASE
-         WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit
-         THEN 1
-         ELSE 0
-       END AS cut
-  FROM (
-    SELECT queue, state, due FROM dbq_task
-     ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
- WHERE due IS NULL
-   AND state <> 1 /* PROCESSING */
- GROUP BY queue, state;
-
--- ==== NextQueue ====
--- Finds the next queue by name.
--- Runs for statistics, once for each queue. Indexes: task_ready and task_busy.
-SELECT queue
-  FROM (
-    SELECT MIN(ready_queue) AS queue FROM dbq_task WHERE ready_queue > :queue
-    UNION ALL
-    SELECT MIN(busy_queue) AS queue FROM dbq_task WHERE busy_queue > :queue)
- WHERE queue IS NOT NULL
- ORDER BY queue;
-
--- ==== Next ====
--- Reports when the next task of a queue is due. Idle workers poll with it.
--- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
-SELECT MIN(due) AS due, {now} AS now
-  FROM (
-    SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 2
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 3
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 4
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 5
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 6
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 7
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 8
-    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
-    UNION ALL
-    SELECT MIN(COALESCE(
-                 (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                 t.lease_until)) AS due
-      FROM dbq_task t
-     WHERE t.busy_queue = :queue)
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
-
--- ==== Record ====
--- Adds attempts to the history.
--- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
--- At most 100 rows.
-BEGIN
-  -- for each row:
-  BEGIN
-    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-    VALUES (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
-  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
-  END;
-END;
-/
-
--- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed.
--- Runs, as arrays, after a Settle of the same transaction for attempts that others follow, and before tasks are
--- removed. Indexes: the primary keys of tasks and attempts.
--- At most 500 rows.
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-SELECT t.id, t.fence, t.queue,
-       CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
-                    ELSE t.attempt END,
-       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
-                    WHEN 2 /* COMPLETED */ THEN 'completed'
-                    WHEN 3 /* ERROR */ THEN 'failed'
-                    ELSE 'poisoned' END,
-       t.taken, t.updated, SUBSTR(t.holder, 1, INSTR(t.holder, '#', -1) - 1),
-       CASE WHEN :error_size IS NOT NULL THEN :error
-            WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END
-  FROM dbq_task t
- WHERE t.id = :id
-   AND t.taken IS NOT NULL
-   AND t.state <> 1 /* PROCESSING */
-   AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence);
-
--- ==== ExpireAttempts ====
--- Removes old attempts, a few at a time.
--- Runs in the cleaning. Index: att_ended.
-DELETE FROM dbq_attempt
- WHERE queue = :queue
-   AND ended <= {now} - :age
-   AND ROWNUM <= :limit;
-
--- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
--- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys of
--- tasks and of the archive.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-  was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-       was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now}
-  FROM dbq_task t
- WHERE id IN ({rows})
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-   AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
-
--- ==== Own due ====
--- Reports which priorities have a due task, without locks. Idle workers poll with it.
--- Runs in each poll, on the reading pool. Index: task_ready, once for each priority. The searches of a checkout name
--- their index: statistics that were gathered while a queue was empty or full would choose another plan, which reads and
--- locks more. See "INDEX Hint" in the SQL Language Reference.
+-- ==== due ====
+-- Reports which priorities have a due task, without locks.
+-- Runs at each poll, outside of a transaction. Index: task_ready, once for each priority. The searches of a checkout
+-- name their index in a hint: by statistics that were gathered while a queue was empty or full, the optimizer would
+-- choose another plan, which reads and locks more. See "INDEX Hint" in the SQL Language Reference.
 SELECT 0 AS priority
   FROM dual
  WHERE EXISTS (
@@ -658,69 +387,7 @@ UNION ALL SELECT 1 AS priority
             AND t.ready_priority = 1
             AND t.due <= {now})
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 2 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 2
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 3 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 3
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 4 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 4
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 5 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 5
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 6 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 6
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 7 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 7
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-UNION ALL SELECT 8 AS priority
-  FROM dual
- WHERE EXISTS (
-         SELECT /*+ INDEX(t dbq_task_ready) */ 1
-           FROM dbq_task t
-          WHERE t.ready_queue = :queue
-            AND t.ready_priority = 8
-            AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+-- and so on for the priorities 2 to 8
 UNION ALL SELECT 9 AS priority
   FROM dual
  WHERE EXISTS (
@@ -731,103 +398,13 @@ UNION ALL SELECT 9 AS priority
             AND t.due <= {now})
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- ==== Own extended ====
--- Reads which leases Extend has renewed.
--- Runs after Extend. Indexes: the primary keys of tasks and leases.
--- At most 100 rows.
-SELECT t.id, t.fence
-  FROM dbq_task t, dbq_lease l
- WHERE l.id = t.id
-   AND l.fence = t.fence
-   AND t.state = 1 /* PROCESSING */
-   AND (1 = 0
-        -- for each row:
-        OR t.id = :id AND t.fence = :fence);
-
--- ==== Own inserted ====
--- Reads which rows of Insert are there afterwards.
--- Runs after each block of an enqueue. Index: the primary key.
--- At most 100 rows.
-SELECT id
-  FROM dbq_task
- WHERE 1 = 0
-    -- for each row:
-    OR id = :id;
-
--- ==== Own lock ====
--- Locks and returns the rows that Settle, Remove or Start will change.
--- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
--- ids, so that two batches do not wait for each other in a circle.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.state = 1 /* PROCESSING */
- ORDER BY t.id
-   FOR UPDATE;
-
--- ==== Own lock expired ====
--- Locks those whose lease expired, whose fence is unchanged, and that nobody has locked.
--- Runs after "see expired". Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */
-       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-       t.known_started, t.payload_size, {now} AS now
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.state = 1 /* PROCESSING */
-   FOR UPDATE SKIP LOCKED;
-
--- ==== Own lock ready ====
--- Strategy cas: locks the candidates whose fence is unchanged and that nobody has locked.
--- Runs after "see ready": reads again under lock what was seen without one, and only what is still the same.
--- Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows})
-   AND t.due <= {now}
-   FOR UPDATE SKIP LOCKED;
-
--- ==== Own poison ====
--- Moves tasks whose attempts are exhausted to POISON, after their last lease expired.
--- Runs for locked tasks whose lease expired and that have no attempts left, as arrays. Index: the primary key.
--- At most 500 rows.
-UPDATE dbq_task
-   SET state = 4 /* POISON */,
-       fence = fence + 1,
-       lease_until = NULL,
-       taken = NULL,
-       updated = {now},
-       result_size = :result_size,
-       result = :result
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== Own queue free ====
--- Strategy advisory: gives the queue's lock back, after the commit.
--- Strategy advisory. Runs after the transaction of a checkout.
-DECLARE
-  l_id NUMBER(10);
-BEGIN
-  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823)
-    INTO l_id
-    FROM dual;
-  IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
-    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
-  END IF;
-END;
-/
-
--- ==== Own queue lock ====
+-- ==== queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
--- Strategy advisory. Runs before the transaction of a checkout, and waits 30 seconds at most. The lock is the
--- session's, and outlives a commit. 0 is success, 4 that the session has it.
+-- Runs before the transaction of a checkout, and waits at most 30 seconds. The lock belongs to the session and
+-- outlives a commit. REQUEST returns 0 for success and 4 if the session has the lock already.
+-- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
+-- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
+-- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -840,15 +417,35 @@ BEGIN
 END;
 /
 
--- ==== Own ready ====
--- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
--- Strategies skip-locked and advisory. Index: task_ready, once for each priority.
--- Rows are locked as they are fetched, so a cursor that fetches no more than it may take locks no more. FETCH FIRST
--- cannot be locked (SQL Language Reference, "row_limiting_clause": not with the for_update_clause), and ROWNUM would
--- count rows that others have locked. One FETCH can bring fewer rows than there are: SKIP LOCKED passes over rows after
--- they were found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets none, or
--- the batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
+-- ==== queue free ====
+-- Strategy advisory: releases the queue's lock.
+-- Runs after the transaction of a checkout.
+-- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
+-- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
+-- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
+DECLARE
+  l_id NUMBER(10);
+BEGIN
+  SELECT ORA_HASH(SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') || ' dbq_ ' || 'checkout ' || :queue, 1073741823)
+    INTO l_id
+    FROM dual;
+  IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
+    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
+  END IF;
+END;
+/
+
+-- ==== ready ====
+-- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
+-- "take".
+-- Runs for a checkout (strategies skip-locked and advisory). Index: task_ready, once for each priority. A cursor
+-- locks rows as it fetches them, so one that fetches no more than it may take locks no more. FETCH FIRST cannot be
+-- combined with FOR UPDATE (SQL Language Reference, "row_limiting_clause"), and ROWNUM would count rows that others
+-- have locked. One FETCH may return fewer rows than there are, because SKIP LOCKED passes over rows after they were
+-- found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets no row or the
+-- batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
 -- Reference.
+-- Each expression of a SET clause sees the row as it was.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -896,97 +493,11 @@ BEGIN
 END;
 /
 
--- ==== Own see expired ====
--- Reads candidates to take over, without locks.
--- Every strategy: it locks afterwards, by the primary key. Index: task_busy.
-SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
-       COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until) AS was_until
-  FROM dbq_task t
- WHERE t.busy_queue = :queue
-   AND COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until) <= {now}
-   AND t.holder <> :holder
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
- FETCH FIRST :limit ROWS ONLY;
-
--- ==== Own see ready ====
--- Strategy cas: reads candidates without locks.
--- Strategy cas, once for each priority that has a due task; and the others after they met a large payload. Index:
--- task_ready, one ordered range.
-SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size
-  FROM dbq_task t
- WHERE t.ready_queue = :queue
-   AND t.ready_priority = :priority
-   AND t.due <= {now}
- ORDER BY t.due, t.ready_id
- FETCH FIRST :limit ROWS ONLY;
-
--- ==== Own settled ====
--- Reads the new states of the rows that Settle has changed.
--- Runs after Settle. Index: the primary key.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
-  FROM dbq_task t
- WHERE (t.id, t.fence) IN ({rows});
-
--- ==== Own take ====
--- Leases the tasks that were found.
--- Runs for locked tasks that were due, as arrays. Index: the primary key.
--- At most 500 rows.
-UPDATE dbq_task
-   SET state = 1 /* PROCESSING */,
-       was_due = due,
-       due = NULL,
-       attempt = attempt + 1,
-       fence = fence + 1,
-       lease_until = {now} + :lease,
-       holder = :holder,
-       known_started = :known_started,
-       taken = {now},
-       updated = {now}
- WHERE id = :id
-   AND fence = :fence
-   AND due <= {now};
-
--- ==== Own take over ====
--- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
--- Runs for locked tasks whose lease expired and that have attempts left, as arrays. Index: the primary key. Such a task
--- has no due time to be sorted by.
--- At most 500 rows.
-UPDATE dbq_task
-   SET was_due = -1,
-       attempt = attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END,
-       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-       known_started = :known_started,
-       fence = fence + 1,
-       lease_until = {now} + :lease,
-       holder = :holder,
-       taken = {now},
-       updated = {now}
- WHERE id = :id
-   AND fence = :fence
-   AND state = 1 /* PROCESSING */;
-
--- ==== Own taken ====
--- Reads what this checkout has leased, by its token.
--- Runs at the end of the transaction of a checkout: whatever leases tasks marks them with the checkout's own holder, so
--- that nothing has to come back out of a block. Index: task_busy.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-       CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
-       t.was_due, {now} AS now
-  FROM dbq_task t
- WHERE t.busy_queue = :queue
-   AND t.holder = :holder;
-
--- ==== Own update ====
--- Strategy update: leases due tasks of one priority, which a sub-select chooses. It may wait for another checkout.
--- Strategy update, once for each priority that has a due task. Index: task_ready, one ordered range. It may wait for
--- another's rows, and then finds that they are no longer due.
+-- ==== update ====
+-- Strategy update: leases due tasks of one priority, which a subquery selects.
+-- Runs once for each priority that has a due task (strategy update). Index: task_ready, one ordered range. It may
+-- wait for rows of another checkout, and then finds that they are no longer due.
+-- Each expression of a SET clause sees the row as it was.
 UPDATE dbq_task
    SET state = 1 /* PROCESSING */,
        was_due = due,
@@ -1008,12 +519,89 @@ UPDATE dbq_task
           FETCH FIRST :limit ROWS ONLY)
    AND due <= {now};
 
--- ==== Own win ====
+-- ==== see ready ====
+-- Reads candidates in order, without locks.
+-- Runs once for each priority that has a due task: with strategy cas, and with the others after they met a large
+-- payload. Index: task_ready, one ordered range. "lock ready" follows.
+SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.payload_size
+  FROM dbq_task t
+ WHERE t.ready_queue = :queue
+   AND t.ready_priority = :priority
+   AND t.due <= {now}
+ ORDER BY t.due, t.ready_id
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== lock ready ====
+-- Locks the candidates that no other transaction has locked and whose fence is unchanged.
+-- Runs after "see ready". Index: the primary key. It reads the candidates again, under lock, and leaves out those
+-- that are no longer due.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.due <= {now}
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== take ====
+-- Leases the tasks that were found.
+-- Runs for locked tasks that were due, with arrays. Index: the primary key.
+-- Each expression of a SET clause sees the row as it was.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET state = 1 /* PROCESSING */,
+       was_due = due,
+       due = NULL,
+       attempt = attempt + 1,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       known_started = :known_started,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND due <= {now};
+
+-- ==== see expired ====
+-- Reads candidates whose lease expired, without locks.
+-- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy. "lock expired" follows.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
+       COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until) AS was_until
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+   AND COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until) <= {now}
+   AND t.holder <> :holder
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== lock expired ====
+-- Locks the candidates that no other transaction has locked and whose fence is unchanged.
+-- Runs after "see expired". Index: the primary key.
+-- The row is locked, so only the row itself is read, no renewal.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */
+       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.known_started, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+   FOR UPDATE SKIP LOCKED;
+
+-- ==== win ====
 -- Keeps renewals off the tasks that are being taken over.
--- Runs for the locked tasks that are to be taken over. Index: the primary key of leases. A renewal and a takeover both
--- write the lease's row, and so find each other: a takeover puts the next fence there, if no renewal under the task's
--- fence is valid, and a renewal gives up when it meets a higher fence. Each writes the row that is there now, whatever
--- its queries have seen.
+-- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
+-- the same row, so one of them sees the other. The takeover writes the next fence if no renewal under the task's
+-- fence is valid. A renewal gives up if it finds a higher fence. Each writes the row as it is now, whatever its
+-- queries have seen.
+-- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
@@ -1036,9 +624,9 @@ BEGIN
 END;
 /
 
--- ==== Own won ====
--- Finds the tasks whose renewal did not come first.
--- Runs after "win". Index: the primary key of leases.
+-- ==== won ====
+-- Reads which tasks can be taken over, because no renewal came first.
+-- Runs after the statement above. Index: the primary key of lease.
 -- At most 100 rows.
 SELECT l.id
   FROM dbq_lease l
@@ -1046,8 +634,223 @@ SELECT l.id
     -- for each row:
     OR l.id = :id AND l.fence = :fence + 1;
 
+-- ==== take over ====
+-- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
+-- Runs for locked tasks whose lease expired and that have attempts left, with arrays. Index: the primary key. was_due
+-- marks a task that was taken over: it has no due time by which it could be sorted. An attempt counts if it is known
+-- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
+-- At most 500 rows.
+UPDATE dbq_task
+   SET was_due = -1,
+       attempt = attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END,
+       lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
+       known_started = :known_started,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       holder = :holder,
+       taken = {now},
+       updated = {now}
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== poison ====
+-- Moves tasks to POISON whose last lease expired and whose attempts are exhausted.
+-- Runs for locked tasks whose lease expired and whose attempts are exhausted, with arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET state = 4 /* POISON */,
+       fence = fence + 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now},
+       result_size = :result_size,
+       result = :result
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== taken ====
+-- Reads what this checkout has leased, by its token.
+-- Runs at the end of the transaction of a checkout. Index: task_busy. Each statement that leases tasks marks
+-- them with the checkout's own token, so a block need not return them.
+-- The row is locked, so only the row itself is read, no renewal.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
+       t.was_due, {now} AS now
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+   AND t.holder = :holder;
+
+-- ======== Leases ========
+
+-- ==== Start ====
+-- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Runs before a handler, if the checkout has not marked the attempt, with arrays, after "lock". Index: the primary
+-- key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET known_started = 1
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== Extend ====
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease.
+-- A block runs its statements one by one, all at the one time that it reads first.
+-- At most 100 rows.
+DECLARE
+  l_now NUMBER(19);
+BEGIN
+  SELECT {now} INTO l_now FROM dual;
+  -- for each row:
+  BEGIN
+    UPDATE dbq_lease
+       SET fence = :fence,
+           lease_until = l_now + :lease,
+           keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
+     WHERE id = :id
+       AND fence <= :fence
+       AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */);
+    IF SQL%ROWCOUNT = 0 THEN
+      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease)
+        FROM dbq_task t
+       WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */;
+    END IF;
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+END;
+/
+
+-- ==== extended ====
+-- Reads which leases Extend has renewed.
+-- Runs after Extend. Indexes: the primary keys of task and lease.
+-- At most 100 rows.
+SELECT t.id, t.fence
+  FROM dbq_task t, dbq_lease l
+ WHERE l.id = t.id
+   AND l.fence = t.fence
+   AND t.state = 1 /* PROCESSING */
+   AND (1 = 0
+        -- for each row:
+        OR t.id = :id AND t.fence = :fence);
+
+-- ==== DropLeases ====
+-- Removes the renewals of leases that were settled.
+-- Runs after settlements of tasks whose leases were renewed, with arrays. Index: the primary key of lease.
+-- At most 500 rows.
+DELETE FROM dbq_lease
+ WHERE id = :id
+   AND fence = :fence;
+
+-- ==== ExpireLeases ====
+-- Removes renewals that ended long ago, some at a time.
+-- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
+-- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
+-- key for the rows found. A DELETE would wait for rows that heartbeats and takeovers have locked. The cursor skips
+-- them, and locks no more rows than it fetches.
+DECLARE
+  TYPE id_list IS TABLE OF RAW(16);
+  l_ids id_list;
+  l_before NUMBER(19);
+  l_limit NUMBER(10) := :limit;
+  l_age NUMBER(19) := :age;
+  CURSOR c_ended IS
+    SELECT l.id
+      FROM dbq_lease l
+     WHERE l.keep_until <= l_before
+       FOR UPDATE SKIP LOCKED;
+BEGIN
+  SELECT {now} - l_age INTO l_before FROM dual;
+  OPEN c_ended;
+  FETCH c_ended BULK COLLECT INTO l_ids LIMIT l_limit;
+  CLOSE c_ended;
+  FORALL i IN 1 .. l_ids.COUNT
+    DELETE FROM dbq_lease
+     WHERE id = l_ids(i);
+END;
+/
+
+-- ======== Settling ========
+
+-- ==== Settle ====
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Runs for each batch of settlements, with arrays, after "lock". Index: the primary key. Each expression of the SET
+-- clause sees the row as it was.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET due = CASE
+         WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL
+         ELSE COALESCE(:at, {now} + :after)
+       END,
+       state = CASE
+         WHEN :state = 3 /* ERROR */ AND attempt >= max_attempts AND COALESCE(:at, :after) IS NOT NULL
+         THEN 4 /* POISON */
+         ELSE :state
+       END,
+       attempt = attempt - :uncount,
+       lease_until = NULL,
+       updated = {now},
+       result_size = CASE
+         WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result_size
+         ELSE :result_size
+       END,
+       result = CASE
+         WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result
+         ELSE :result
+       END
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== lock ====
+-- Locks and returns the rows that Settle, Remove or Start will change.
+-- Runs before Settle, Remove and Start, whose arrays return nothing. Index: the primary key. It locks in the order of
+-- ids, so that no two batches deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows})
+   AND t.state = 1 /* PROCESSING */
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== settled ====
+-- Reads the new states of the rows that Settle has changed.
+-- Runs after Settle. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
+  FROM dbq_task t
+ WHERE (t.id, t.fence) IN ({rows});
+
+-- ==== Remove ====
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Runs for tasks that are not kept, with arrays, after "lock". Index: the primary key.
+-- At most 500 rows.
+DELETE FROM dbq_task
+ WHERE id = :id
+   AND fence = :fence
+   AND state = 1 /* PROCESSING */;
+
+-- ==== LockFree ====
+-- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
+-- Runs if a batch of settlements met a locked task. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT /*+ INDEX(t dbq_task_pk) */ t.id
+  FROM dbq_task t
+ WHERE t.id IN ({rows})
+   FOR UPDATE SKIP LOCKED;
+
+-- ======== Operators' events ========
+
 -- ==== Movable purge ====
--- Locks and returns the tasks that the Move of the same event will move.
+-- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
 -- Runs before Purge, whose arrays return nothing. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1059,37 +862,38 @@ SELECT id
    FOR UPDATE;
 
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
  WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+   AND (state = 3 /* ERROR */)
  ORDER BY id
    FOR UPDATE;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A failed task becomes due again, and its
+-- attempts start over.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
  WHERE id IN ({rows})
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */)
  ORDER BY id
    FOR UPDATE;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
@@ -1101,23 +905,24 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
        result, result_size, {now} AS now
   FROM dbq_task
  WHERE id IN ({rows})
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 4 /* POISON */)
  ORDER BY id
    FOR UPDATE;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. The lease is taken away, the handler's context
+-- ends, and the task is parked.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
@@ -1129,16 +934,16 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Move purge ====
--- A finished or parked task is removed.
--- Runs after Purgeable, as arrays. Index: the primary key.
+-- Carries out an operator's event. A finished or parked task is removed.
+-- Runs after Purgeable, with arrays. Index: the primary key.
 -- At most 500 rows.
 DELETE FROM dbq_task
  WHERE id = :id
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
 -- ==== Move quarantine ====
--- A failed task will not be retried.
--- Runs after Movable, as arrays. Index: the primary key.
+-- Carries out an operator's event. A failed task will not be retried.
+-- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
    SET state = 4 /* POISON */,
@@ -1147,11 +952,11 @@ UPDATE dbq_task
        taken = NULL,
        updated = {now}
  WHERE id = :id
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+   AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over.
--- Runs after Movable, as arrays. Index: the primary key.
+-- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
+-- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
    SET state = 0 /* CREATED */,
@@ -1162,11 +967,11 @@ UPDATE dbq_task
        taken = NULL,
        updated = {now}
  WHERE id = :id
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- A task is parked before it runs.
--- Runs after Movable, as arrays. Index: the primary key.
+-- Carries out an operator's event. A task is parked before it runs.
+-- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
@@ -1178,8 +983,8 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection.
--- Runs after Movable, as arrays. Index: the primary key.
+-- Carries out an operator's event. A poisoned task is parked for inspection.
+-- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
@@ -1188,11 +993,11 @@ UPDATE dbq_task
        taken = NULL,
        updated = {now}
  WHERE id = :id
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+   AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked.
--- Runs after Movable, as arrays. Index: the primary key.
+-- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
+-- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
@@ -1204,55 +1009,19 @@ UPDATE dbq_task
  WHERE id = :id
    AND (state = 1 /* PROCESSING */);
 
--- ==== Version ====
--- Reads the newest migration that has been applied.
-SELECT max(version) AS version, max(compatible) AS compatible
-  FROM dbq_migration;
+-- ==== SetResult ====
+-- Stores an operator's reason.
+-- Runs after Move in the same transaction, if the operator gives a reason. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET result = :result,
+       result_size = :result_size
+ WHERE id = :id;
 
--- ==== SetVersion ====
--- Records a migration as applied.
-INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT :version, :title, :compatible, {now}
- FROM dual
- WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
-
--- ==== Drop ====
--- Removes all tables and views.
-BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_tasks';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_archive PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_attempt PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_kv PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_lease PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_task PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_migration PURGE';
-EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
-END;
-/
+-- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads one task.
+-- Reads a task. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
@@ -1266,13 +1035,14 @@ t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
  WHERE t.id = :id;
 
 -- ==== FindReference ====
--- Finds a task by its reference.
+-- Finds a task by its reference. Index: the unique one of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
+-- id, or the one that the filter allows.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
@@ -1288,15 +1058,223 @@ t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== FindIDs ====
--- Finds the tasks that an operator's bulk call changes.
+-- Finds the tasks that an operator's bulk call changes, or retention removes. Index: as for List.
 SELECT t.id
   FROM dbq_task t
  WHERE {where}
  ORDER BY t.id
  FETCH FIRST :limit ROWS ONLY;
 
+-- ==== Next ====
+-- Reports when the next task of a queue is due. Idle workers sleep until then.
+-- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+SELECT MIN(due) AS due, {now} AS now
+  FROM (
+    SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 1
+    -- and so on for the priorities 2 to 8
+    UNION ALL SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 9
+    UNION ALL
+    SELECT MIN(COALESCE(
+                 (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                 t.lease_until)) AS due
+      FROM dbq_task t
+     WHERE t.busy_queue = :queue)
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+
+-- ==== Count ====
+-- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Runs if exact statistics are requested. Index: none; it scans the table.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
+       COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
+       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
+  FROM dbq_task
+ GROUP BY queue, state;
+
+-- ==== CountUpTo ====
+-- Counts the tasks of a queue by state, up to a limit for each.
+-- Runs for statistics and metrics, once for each queue. Indexes: task_ready and task_busy; each part stops at the
+-- limit.
+SELECT 0 /* CREATED */ AS state, 0 AS tasks, {now} - MIN(due) AS oldest, COUNT(*) AS due, 0 AS cut
+  FROM (
+    SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 0 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 1 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY)
+    -- and so on for the priorities 2 to 8
+    UNION ALL SELECT due
+      FROM (
+        SELECT due FROM dbq_task
+         WHERE ready_queue = :queue AND ready_priority = 9 AND due <= {now}
+         ORDER BY due FETCH FIRST :limit ROWS ONLY))
+UNION ALL
+SELECT 0 /* CREATED */, COUNT(CASE WHEN state = 0 /* CREATED */ THEN 1 END), NULL, 0,
+       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL
+SELECT 3 /* ERROR */, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END), NULL, 0,
+       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT state FROM dbq_task WHERE ready_queue = :queue FETCH FIRST :limit ROWS ONLY)
+UNION ALL
+SELECT 1 /* PROCESSING */, COUNT(*), NULL, 0,
+       CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
+
+-- ==== CountNewest ====
+-- Counts the newest tasks in the states that no index finds by queue.
+-- Runs for statistics and metrics, once for all queues. Index: the primary key, from its end.
+SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS parked,
+       CASE
+         WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit
+         THEN 1
+         ELSE 0
+       END AS cut
+  FROM (
+    SELECT queue, state, due FROM dbq_task
+     ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
+ WHERE due IS NULL
+   AND state <> 1 /* PROCESSING */
+ GROUP BY queue, state;
+
+-- ==== NextQueue ====
+-- Finds the next queue by name.
+-- Runs for statistics, once for each queue. Indexes: task_ready and task_busy, one entry of each.
+SELECT queue
+  FROM (
+    SELECT MIN(ready_queue) AS queue FROM dbq_task WHERE ready_queue > :queue
+    UNION ALL
+    SELECT MIN(busy_queue) AS queue FROM dbq_task WHERE busy_queue > :queue)
+ WHERE queue IS NOT NULL
+ ORDER BY queue;
+
+-- ==== IDBehind ====
+-- Finds where the next part of the old tasks ends, for retention. Index: by id.
+-- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id > :after
+   AND t.id < :before
+ ORDER BY t.id
+ OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
+
+-- ==== Peek ====
+-- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Runs after a lost connection. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT t.id, t.queue, t.state, t.fence, t.updated
+  FROM dbq_task t
+ WHERE t.id IN ({rows});
+
+-- ==== Held ====
+-- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+-- Runs after a lost connection. Index: task_busy.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.payload, t.payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+   AND t.holder = :holder;
+
+-- ======== History, retention and archive ========
+
+-- ==== Record ====
+-- Adds attempts to the history.
+-- Runs after attempts have ended. Index: the primary key of attempt finds those that exist.
+-- At most 100 rows.
+BEGIN
+  -- for each row:
+  BEGIN
+    INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+    VALUES (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+END;
+/
+
+-- ==== RecordLast ====
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed.
+-- Runs with arrays, after a Settle of the same transaction, for attempts that others follow, and before tasks are
+-- removed. Indexes: the primary keys of task and attempt.
+-- At most 500 rows.
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+SELECT t.id, t.fence, t.queue,
+       CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
+                    ELSE t.attempt END,
+       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
+                    WHEN 2 /* COMPLETED */ THEN 'completed'
+                    WHEN 3 /* ERROR */ THEN 'failed'
+                    ELSE 'poisoned' END,
+       t.taken, t.updated, SUBSTR(t.holder, 1, INSTR(t.holder, '#', -1) - 1),
+       CASE WHEN :error_size IS NOT NULL THEN :error
+            WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END
+  FROM dbq_task t
+ WHERE t.id = :id
+   AND t.taken IS NOT NULL
+   AND t.state <> 1 /* PROCESSING */
+   AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence);
+
+-- ==== Attempts ====
+-- Reads the attempts of a task that the history has. Index: the primary key.
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
+  FROM dbq_attempt
+ WHERE task = :id
+ ORDER BY fence
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== LastAttempt ====
+-- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_task WHERE id = :id
+UNION ALL
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_archive WHERE id = :id;
+
+-- ==== ExpireAttempts ====
+-- Removes old attempts, some at a time.
+-- Runs for retention. Index: att_ended.
+DELETE FROM dbq_attempt
+ WHERE queue = :queue
+   AND ended <= {now} - :age
+   AND ROWNUM <= :limit;
+
+-- ==== Archive ====
+-- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys
+-- of task and archive.
+-- The columns are those that Oracle does not compute.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+INSERT INTO dbq_archive (
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+  was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+       was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now}
+  FROM dbq_task t
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+   AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
+
 -- ==== ListArchive ====
--- Lists tasks of the archive.
+-- Lists tasks of the archive. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
@@ -1311,30 +1289,16 @@ t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
  ORDER BY t.id
  FETCH FIRST :limit ROWS ONLY;
 
--- ==== Attempts ====
--- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
-  FROM dbq_attempt
- WHERE task = :id
- ORDER BY fence
- FETCH FIRST :limit ROWS ONLY;
-
--- ==== LastAttempt ====
--- Reads the last attempt of a task from its row.
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result
-  FROM dbq_task WHERE id = :id
-UNION ALL
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result
-  FROM dbq_archive WHERE id = :id;
+-- ======== Key/value records ========
 
 -- ==== GetKV ====
--- Reads a key/value record, which all clients of these tables share, such as a queue's pause.
+-- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind.
+-- Reads the key/value records of a kind. Index: the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
@@ -1342,7 +1306,8 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next.
+-- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- kv_expires; Oracle reads the few records of the kind.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
@@ -1351,14 +1316,14 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== AddKV ====
--- Adds a key/value record if there is none.
+-- Adds a key/value record if there is none. Index: the primary key.
 INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
 SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read.
+-- Changes a key/value record unless it was changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
@@ -1367,11 +1332,11 @@ UPDATE dbq_kv
  WHERE kind = :kind AND name = :name AND version = :version;
 
 -- ==== DropKV ====
--- Removes a key/value record.
+-- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND name = :name;
 
 -- ==== ExpireKV ====
--- Removes key/value records that have expired.
+-- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;

@@ -14,20 +14,25 @@
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
+-- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL);
 
 -- 1: tasks
 
--- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
--- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+-- One row for each task. Times are microseconds since 1970 in UTC, by the database's clock. fence grows with every
+-- change of owner: a statement under an outdated fence changes nothing.
 --
--- A task that may become due has a due time; every other row has none. One partial index (task_ready) serves checkout
--- in all states, and ended tasks are only in the indexes of their id, their reference and, unless completed,
--- task_failed. lease_until is in no index, so that no index is written for a lease. Leased tasks are found by
--- updated, the time at which they were taken (task_busy). was_due is the due time that a leased task had. Keys
--- compare byte by byte (COLLATE "C"). The columns are ordered by size, so that none is padded.
+-- A task that may become due has a due time; every other row has none. So one partial index (task_ready) serves
+-- checkout in all states, and a task that has ended is only in the indexes of its id, its reference and, unless it
+-- completed, task_failed. lease_until is in no index, since each lease writes it. Leased tasks are found by updated,
+-- the time at which they were taken (task_busy). was_due is the due time that a leased task had. Keys compare byte by
+-- byte (COLLATE "C"). The columns are ordered by size, so that none is padded.
+--
+-- Checkout and completion change indexed columns, so their updates are never HOT. But a new version of a row on the
+-- same page is logged as a difference: with a fillfactor of 70, a task writes 14 % less WAL. Each task leaves dead
+-- versions of its row behind, which later scans have to pass. So autovacuum starts early (2 % of the table and 500
+-- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
 -- are inserted through the view {enqueue}. dbq sets these columns itself.
@@ -36,12 +41,12 @@ CREATE TABLE dbq_task (
     lpad(to_hex(CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)), 12, '0')
     || '7' || substr(CAST(gen_random_uuid() AS text), 16) AS uuid),
   fence bigint NOT NULL DEFAULT 0,
-  due bigint DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
+  due bigint DEFAULT {now},
   was_due bigint,
   lease_until bigint,
   taken bigint,
-  created bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
-  updated bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
+  created bigint NOT NULL DEFAULT {now},
+  updated bigint NOT NULL DEFAULT {now},
   state smallint NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
   priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
   attempt smallint NOT NULL DEFAULT 0,
@@ -58,9 +63,14 @@ CREATE TABLE dbq_task (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
--- The renewed leases. The row of a task is not written by a heartbeat. lease_until is the end of the renewed lease.
--- The row is kept until keep_until: a renewal may end before the lease in the task's row, which would be valid again
--- without it. The table is narrow and has one index, so that a renewal is a small write in place.
+-- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
+-- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ or SERIALIZABLE
+-- that completes the task, and would wait for a transaction that has locked it. A takeover writes the next fence here
+-- before it takes the task, so that of a renewal and a takeover one sees the other.
+--
+-- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
+-- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each
+-- page is free (fillfactor 50), so that a renewal is a small HOT update.
 CREATE TABLE dbq_lease (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
@@ -75,14 +85,14 @@ CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE refe
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For searches of expired leases: the leased tasks, by when they were taken.
-CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1;
+-- For scans for expired leases: the leased tasks, in the order in which they were taken.
+CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON.
-CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
+CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
--- The tasks as a person reads them: names of states, and times as timestamps. result is text if it is
--- valid UTF-8, and escaped otherwise; the pattern is that of UTF-8 without NUL, which text cannot contain.
+-- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
+-- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain.
 CREATE VIEW dbq_tasks AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -115,13 +125,13 @@ SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
   WITH LOCAL CHECK OPTION;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
+SELECT 1, 'tasks', 1, {now}
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE dbq_kv (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -133,7 +143,7 @@ CREATE TABLE dbq_kv (
 
 CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT NULL;
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE dbq_attempt (
   task uuid NOT NULL,
@@ -149,8 +159,8 @@ CREATE TABLE dbq_attempt (
 
 CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
 
--- All attempts that have ended, including the last one of each task, which is in the task's row.
--- error is text if it is valid UTF-8, and escaped otherwise.
+-- All attempts that have ended, including the last one of each task, which is in the task's row. error is text if it
+-- is valid UTF-8, and escaped otherwise.
 CREATE VIEW dbq_attempts AS
 SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(ended / 1e6) AS ended,
   worker, queue, fence, CASE
@@ -170,14 +180,14 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
        AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence)
   ) ended_attempt;
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
+SELECT 2, 'kv history archive', 2, {now}
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
--- ======== The statements ========
+-- ======== Sessions and migrations ========
 
 -- ==== Begin ====
 -- Begins a write transaction.
@@ -187,18 +197,51 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- An expression, not a statement: the database's clock in microseconds since 1970.
 CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint);
 
+-- ==== Notify ====
+-- Wakes idle workers in other processes.
+-- Runs after the transaction that enqueued, in a transaction of its own. A notification need not survive a crash, so
+-- its commit does not wait for the disk.
+SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)),
+       set_config('synchronous_commit', 'off', true);
+
 -- ==== MigrationLock ====
 -- Waits for other migrations of the same tables.
--- Runs first in the transaction of each migration, which frees it. The lock's name has the schema and the prefix of
--- the tables, so that clients that name the schema and clients whose search path does wait for each other.
+-- Runs first in the transaction of each migration, whose end releases the lock. The lock's name contains the schema
+-- and the prefix of the tables, so clients that name the schema and clients that use the search path take the same
+-- lock.
 SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq migration ' || coalesce(current_schema(), '') || ' ' || CAST(:name AS text), 0));
 
+-- ==== Version ====
+-- Reads the newest migration that has been applied. Runs when a client opens.
+SELECT max(version) AS version, max(compatible) AS compatible
+  FROM dbq_migration;
+
+-- ==== SetVersion ====
+-- Records a migration as applied, in its transaction.
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT :version, :title, :compatible, {now}
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
+
+-- ==== Drop ====
+-- Removes all tables and views. Runs only at the request of an operator.
+DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_enqueue;
+DROP VIEW IF EXISTS dbq_attempts;
+DROP TABLE IF EXISTS dbq_archive;
+DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_kv;
+DROP TABLE IF EXISTS dbq_lease;
+DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_migration;
+
+-- ======== Enqueueing ========
+
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
--- Runs for each enqueue. Arrays come through unnest, one row for each task. ON CONFLICT DO NOTHING leaves out a row
--- whose id (primary key) or reference (index task_reference) is taken. The fence of a reused id begins at the clock,
--- above every fence that the id had before.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
+-- Runs for each enqueue. Indexes: the primary key and task_reference find duplicates, which ON CONFLICT DO NOTHING
+-- leaves out. The arrays have one element for each task. The fence of a reused id starts at the clock, above every
+-- fence that the id has had.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority,
@@ -213,427 +256,211 @@ SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, 0 
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
--- Runs for attempts that ended in different ways, or under different fences. OFFSET 0 hides the length of the arrays
--- from the planner, which would rather scan a small table for a long array than look each row up. state + 0 keeps it
--- from driving the join from the index task_busy. Index: the primary key, once for each row.
+-- ==== insert uniform ====
+-- Insert for rows without a reference, whose ids are new, that share all but their ids and payloads.
+-- Runs instead of Insert if the tasks are alike. Indexes: none is searched. ON CONFLICT is left out because it would
+-- insert each row speculatively and confirm it in the log. SELECT unnest(...) needs no tuplestore, unlike FROM
+-- unnest(...).
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
-UPDATE dbq_task t
-   SET state = CASE WHEN d.state = 3 /* ERROR */ AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts
-                    THEN 4 /* POISON */ ELSE d.state END,
-       due = CASE WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts
-                  THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
-       attempt = t.attempt - d.uncount,
-       lease_until = NULL,
-       updated = clock.now,
-       result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END
+INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:priority AS smallint),
+       CAST(:max_attempts AS smallint), coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)),
+       clock.now, clock.now, CAST(:headers AS text), d.payload
   FROM clock,
-       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state,
-               CAST(:at AS bigint[]) AS at, CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount,
-               CAST(:result AS bytea[]) AS result
-         WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
-                    ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
-               END OFFSET 0) AS given,
-       unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result)
-         AS d (id, fence, state, at, after, uncount, result)
- WHERE t.id = d.id
-   AND t.fence = d.fence
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id, t.fence, t.state;
+       (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
 
--- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
--- Runs when a batch had to wait too long for a locked row, to settle the others. Index: the primary key.
--- At most 5000 rows.
-SELECT t.id
-  FROM dbq_task t
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
-   FOR UPDATE SKIP LOCKED;
+-- ======== Checking out ========
 
--- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
--- Runs where tasks that complete are not kept. Index: the primary key.
--- At most 5000 rows.
-DELETE FROM dbq_task t
- USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
-         WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
-                    ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
-               END OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence)
- WHERE t.id = d.id
-   AND t.fence = d.fence
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id, t.fence;
+-- ==== queue lock ====
+-- Strategy advisory: waits for the queue's lock, in a statement of its own.
+-- Runs first in the transaction of a checkout, whose end releases the lock. The lock's name contains the table's oid,
+-- so clients that name the schema and clients that use the search path take the same lock.
+SELECT pg_advisory_xact_lock(hashtextextended(
+         'dbq checkout ' || CAST(CAST('dbq_task' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
--- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs at each heartbeat of a worker, for all leases that it holds. It writes the table lease alone, and in the order
--- of ids, so that no two wait for each other. A row with a higher fence is a takeover's and stays. Index: the primary
--- keys of both tables.
--- At most 5000 rows.
-WITH clock AS MATERIALIZED (SELECT {now} AS now)
-INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
-SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
-  FROM clock,
-       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence),
-       dbq_task t
- WHERE t.id = d.id
-   AND t.fence = d.fence
-   AND t.state + 0 = 1 /* PROCESSING */
- ORDER BY t.id
-ON CONFLICT (id) DO UPDATE
-   SET fence = excluded.fence,
-       lease_until = excluded.lease_until,
-       keep_until = excluded.keep_until
- WHERE l.fence <= excluded.fence
-RETURNING l.id, l.fence;
-
--- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt.
--- Runs when a worker begins tasks that it had checked out ahead. Index: the primary key.
--- At most 5000 rows.
+-- ==== ready ====
+-- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
+-- "take".
+-- Runs at each poll of a worker (strategies skip-locked and advisory). Index: task_ready, one ordered descent for
+-- each priority, until there are enough tasks. pick finds and locks the tasks and keeps their addresses (ctid). The
+-- update goes to these addresses: no join is left to plan, so wrong statistics cannot slow it down. pick is
+-- MATERIALIZED because a LIMIT in a joined subquery may run once for each outer row. The statement expects small
+-- payloads: if one is larger than an equal share of the bytes that a checkout may return, it takes nothing, and
+-- "ready within" follows.
+-- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
+-- the better priorities on PostgreSQL before 18.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+-- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
+-- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
+-- read old values before PostgreSQL 18. What the call itself has set is not returned.
+WITH clock AS MATERIALIZED (SELECT {now} AS now),
+pick AS MATERIALIZED (
+  SELECT x.ctid AS place, x.size
+    FROM generate_series(0, 9) AS p (priority)
+   CROSS JOIN LATERAL (
+     SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size
+       FROM dbq_task t
+      WHERE t.queue = :queue
+        AND t.priority = p.priority
+        AND t.due <= (SELECT now FROM clock)
+        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+      ORDER BY t.due, t.id
+      LIMIT :limit
+      FOR UPDATE SKIP LOCKED) AS x
+   LIMIT :limit)
 UPDATE dbq_task t
-   SET known_started = 1
-  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence)
- WHERE t.id = d.id
-   AND t.fence = d.fence
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id, t.fence;
+   SET state = 1 /* PROCESSING */,
+       due = NULL,
+       was_due = t.due,
+       attempt = t.attempt + 1,
+       fence = t.fence + 1,
+       lease_until = clock.now + CAST(:lease AS bigint),
+       holder = :holder,
+       known_started = CAST(:known_started AS smallint),
+       taken = clock.now,
+       updated = clock.now
+  FROM clock
+ WHERE t.ctid = ANY (ARRAY(
+         SELECT place
+           FROM pick
+          WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint))))
+   AND coalesce(t.due <= clock.now, false)
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
+          t.payload, t.result, t.was_due, clock.now;
 
--- ==== DropLeases ====
--- Removes the renewals of leases that were settled.
--- Runs after the settlement. Index: the primary key of lease.
--- At most 5000 rows.
-DELETE FROM dbq_lease l
- USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence)
- WHERE l.id = d.id
-   AND l.fence = d.fence;
-
--- ==== ExpireLeases ====
--- Removes renewals that ended long ago, a few at a time.
--- Runs now and then, for renewals that DropLeases missed. It scans the table lease, which is as small as the number
--- of tasks in PROCESSING. Index: the primary key of lease, for the rows found.
-DELETE FROM dbq_lease
- WHERE keep_until <= {now} - CAST(:age AS bigint)
-   AND id = ANY (ARRAY(
-         SELECT id
-           FROM dbq_lease
-          WHERE keep_until <= {now} - CAST(:age AS bigint)
-          LIMIT :limit));
-
--- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction.
--- Index: the primary key.
--- At most 5000 rows.
+-- ==== ready within ====
+-- Like "ready", for a queue that may have large payloads: leases the first tasks whose payloads fit.
+-- Runs after "ready", or instead of it while the queue's payloads are large. Index: task_ready. A running total of
+-- the sizes ends the list where the bytes of the checkout are used up, which makes the statement a few percent
+-- slower. cut reports that tasks were left.
+-- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
+-- the better priorities on PostgreSQL before 18.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+-- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
+-- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
+-- read old values before PostgreSQL 18. What the call itself has set is not returned.
+WITH clock AS MATERIALIZED (SELECT {now} AS now),
+pick AS MATERIALIZED (
+  SELECT x.ctid AS place, x.size, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total
+    FROM generate_series(0, 9) AS p (priority)
+   CROSS JOIN LATERAL (
+     SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size
+       FROM dbq_task t
+      WHERE t.queue = :queue
+        AND t.priority = p.priority
+        AND t.due <= (SELECT now FROM clock)
+        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+      ORDER BY t.due, t.id
+      LIMIT :limit
+      FOR UPDATE SKIP LOCKED) AS x
+   LIMIT :limit)
 UPDATE dbq_task t
-   SET result = d.result
-  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
-       unnest(given.id, given.result) AS d (id, result)
- WHERE t.id = d.id;
+   SET state = 1 /* PROCESSING */,
+       due = NULL,
+       was_due = t.due,
+       attempt = t.attempt + 1,
+       fence = t.fence + 1,
+       lease_until = clock.now + CAST(:lease AS bigint),
+       holder = :holder,
+       known_started = CAST(:known_started AS smallint),
+       taken = clock.now,
+       updated = clock.now
+  FROM clock
+ WHERE t.ctid = ANY (ARRAY(
+         SELECT place
+           FROM pick
+          WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)))
+   AND coalesce(t.due <= clock.now, false)
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
+          t.payload, t.result, t.was_due, clock.now,
+          (SELECT NOT bool_and(total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size))
+             FROM pick) AS cut;
 
--- ==== Held ====
--- Reads what one checkout holds, if its connection died before the answer.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-       t.due, t.holder, t.created, t.updated, t.headers, t.result,
-       CASE WHEN t.state = 1 /* PROCESSING */
-            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                          t.lease_until) END AS lease_until,
-       t.payload, {now} AS now
-  FROM dbq_task t
- WHERE t.queue = :queue
-   AND t.state = 1 /* PROCESSING */
-   AND t.holder = :holder;
-
--- ==== Exhausted ====
--- Reads what one checkout moved to POISON, if its connection died before the answer.
--- Runs after Held. Index: task_failed.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-       t.due, t.holder, t.created, t.updated, t.headers, t.result,
-       CASE WHEN t.state = 1 /* PROCESSING */
-            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                          t.lease_until) END AS lease_until,
-       t.payload, {now} AS now
-  FROM dbq_task t
- WHERE t.queue = :queue
-   AND t.state = 4 /* POISON */
-   AND t.state >= 3 /* ERROR */
-   AND t.result = convert_to('the lease of the last attempt expired, held by ' || t.holder ||
-                               ', found by ' || CAST(:holder AS text), 'UTF8');
-
--- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for cleaning.
--- Runs for each part that a cleaning passes over. With both ends in one search, the planner would read all in between
--- and sort it, when it believes that this is little. Index: the primary key.
-SELECT x.id
-  FROM (SELECT t.id
-          FROM dbq_task t
-         WHERE t.id > :after
-         ORDER BY t.id
-         LIMIT 1 OFFSET :offset) AS x
- WHERE x.id < :before;
-
--- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect.
--- Index: the primary key.
--- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.fence, t.updated
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]));
-
--- ==== Count ====
--- Counts all tasks of each queue by state.
--- Runs for statistics that were asked to be exact. There is one search for each partial index; the rest is one walk
--- over the finished tasks, so it takes long when there are many.
+-- ==== see ready ====
+-- Reads candidates in order, without locks.
+-- Runs at each poll (strategy cas). Index: task_ready. "take ready" follows.
+-- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
+-- the better priorities on PostgreSQL before 18.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
-SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
-       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
-  FROM dbq_task, clock
- WHERE due IS NOT NULL
- GROUP BY queue, state
-UNION ALL
-SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL
-  FROM dbq_task
- WHERE state = 1 /* PROCESSING */
- GROUP BY queue
-UNION ALL
-SELECT queue, state, count(*), count(*), 0, NULL
-  FROM dbq_task
- WHERE state >= 3 /* ERROR */
-   AND due IS NULL
- GROUP BY queue, state
-UNION ALL
-SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
-  FROM dbq_task
- WHERE state = 2 /* COMPLETED */
- GROUP BY queue;
-
--- ==== CountUpTo ====
--- Counts the tasks of a queue by state, up to a limit for each.
--- Runs for statistics, for one queue at a time. Each search is in the order of its index; else the planner may walk
--- the table for what it believes to be frequent, or all entries of an index at once. Index: task_ready for what waits
--- and what is due, task_busy, task_failed.
-SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE x.state = 0 /* CREATED */) AS tasks,
-       CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due, CAST(NULL AS bigint) AS oldest,
-       CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
-  FROM (SELECT x.state
-          FROM generate_series(0, 9) AS p (priority)
-         CROSS JOIN LATERAL (
-           SELECT t.state
-             FROM dbq_task t
-            WHERE t.queue = :queue
-              AND t.priority = p.priority
-              AND t.due IS NOT NULL
-            ORDER BY t.due, t.id
-            LIMIT CAST(:limit AS bigint)) AS x
-         LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL
-SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(x.due), 0
+SELECT x.id, x.fence, x.size AS payload_size
   FROM generate_series(0, 9) AS p (priority)
  CROSS JOIN LATERAL (
-   SELECT t.due
+   SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size
      FROM dbq_task t
     WHERE t.queue = :queue
       AND t.priority = p.priority
-      AND t.due <= {now}
+      AND t.due <= (SELECT now FROM clock)
+      AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
     ORDER BY t.due, t.id
-    LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL
-SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (SELECT 1
-          FROM dbq_task t
-         WHERE t.queue = :queue
-           AND t.state = 1 /* PROCESSING */
-         ORDER BY t.updated
-         LIMIT CAST(:limit AS bigint)) AS x
-UNION ALL
-SELECT f.state, x.tasks, CASE f.state WHEN 3 /* ERROR */ THEN x.tasks - x.due ELSE 0 END, 0, NULL,
-       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
-  FROM (VALUES (3 /* ERROR */), (4 /* POISON */)) AS f (state)
- CROSS JOIN LATERAL (
-   SELECT count(*) AS tasks, count(x.due) AS due
-     FROM (SELECT t.due
-             FROM dbq_task t
-            WHERE t.queue = :queue
-              AND t.state = f.state
-              AND t.state >= 3 /* ERROR */
-            ORDER BY t.id
-            LIMIT CAST(:limit AS bigint)) AS x) AS x;
+    LIMIT :limit
+    ) AS x
+ LIMIT :limit;
 
--- ==== CountNewest ====
--- Counts the newest finished tasks, which no index finds by their queue.
--- Runs for statistics, once for all queues. Index: the primary key, from its end.
-SELECT x.queue, 2 /* COMPLETED */ AS state, count(*) FILTER (WHERE x.state = 2 /* COMPLETED */) AS tasks,
-       CASE WHEN sum(count(*)) OVER () >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
-  FROM (SELECT t.queue, t.state
-          FROM dbq_task t
-         ORDER BY t.id DESC
-         LIMIT CAST(:limit AS bigint)) AS x
- GROUP BY x.queue;
-
--- ==== NextQueue ====
--- Finds the next queue by name.
--- Runs for statistics, once for each queue. Index: task_ready, task_busy and task_failed, one entry of each.
-SELECT x.queue
-  FROM ((SELECT t.queue
-           FROM dbq_task t
-          WHERE t.due IS NOT NULL
-            AND t.queue > :queue
-          ORDER BY t.queue
-          LIMIT 1)
-        UNION ALL
-        (SELECT t.queue
-           FROM dbq_task t
-          WHERE t.state = 1 /* PROCESSING */
-            AND t.queue > :queue
-          ORDER BY t.queue
-          LIMIT 1)
-        UNION ALL
-        (SELECT t.queue
-           FROM dbq_task t
-          WHERE t.state >= 3 /* ERROR */
-            AND t.queue > :queue
-          ORDER BY t.queue
-          LIMIT 1)) AS x
- ORDER BY x.queue
- LIMIT 1;
-
--- ==== Next ====
--- Reports when the next task of a queue is due. Idle workers poll with it.
--- Runs when a worker found nothing to do: the answer says how long it may sleep. Index: task_ready, one search for
--- each priority; task_busy for the tasks in PROCESSING.
-WITH busy AS MATERIALIZED (
-  SELECT t.id, t.fence, t.lease_until
-    FROM dbq_task t
-   WHERE t.queue = :queue
-     AND t.state = 1 /* PROCESSING */
-     AND t.updated >= CAST(:oldest AS bigint)),
-renewed AS MATERIALIZED (
-  SELECT l.id, l.fence, l.lease_until
-    FROM dbq_lease l
-   WHERE EXISTS (SELECT 1 FROM busy))
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue) THEN least(
-         (SELECT min(x.due)
-            FROM generate_series(0, 9) AS p (priority)
-           CROSS JOIN LATERAL (
-             SELECT t.due
-               FROM dbq_task t
-              WHERE t.queue = :queue
-                AND t.priority = p.priority
-                AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-              ORDER BY t.due, t.id
-              LIMIT 1) AS x),
-         (SELECT min(CASE WHEN b.id IS NOT NULL THEN coalesce(r.lease_until, b.lease_until) END)
-            FROM busy b
-            FULL JOIN renewed r ON r.id = b.id AND r.fence = b.fence)) END AS due,
-       {now} AS now;
-
--- ==== Notify ====
--- Wakes workers in other processes, outside of the transaction that enqueued.
--- Runs after an enqueue, in a transaction of its own. A notification need not outlive a crash, so its commit does not
--- wait for the disk.
-SELECT pg_notify(CAST(:channel AS text), CAST(:payload AS text)),
-       set_config('synchronous_commit', 'off', true);
-
--- ==== Record ====
--- Adds attempts to the history.
--- Runs in the transaction of an operator's event, for attempts that the tasks' rows do not say any more. One that is
--- there is left out.
+-- ==== take ready ====
+-- Strategy cas: leases the candidates whose fence is unchanged.
+-- Runs after "see ready". Index: the primary key.
+-- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
+-- than look up each row.
+-- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
+-- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
+-- read old values before PostgreSQL 18. What the call itself has set is not returned.
 -- At most 5000 rows.
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.taken, d.ended, d.worker, d.error
-  FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
-              CAST(:taken AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
-         AS d (id, fence, attempt, outcome, taken, ended, worker, error)
-ON CONFLICT DO NOTHING;
-
--- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed.
--- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. Index: the
--- primary key of task.
--- At most 5000 rows.
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-SELECT t.id, t.fence, t.queue,
-       CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
-                    ELSE t.attempt END,
-       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
-                    WHEN 2 /* COMPLETED */ THEN 'completed'
-                    WHEN 3 /* ERROR */ THEN 'failed'
-                    ELSE 'poisoned' END,
-       t.taken, t.updated, regexp_replace(t.holder, '#[^#]*$', ''),
-       coalesce(d.error, CASE WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END)
-  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:error AS bytea[]) AS error OFFSET 0) AS given,
-       unnest(given.id, given.error) AS d (id, error),
-       dbq_task t
- WHERE t.id = d.id
-   AND t.taken IS NOT NULL
-   AND t.state + 0 <> 1 /* PROCESSING */
-   FOR UPDATE OF t
-ON CONFLICT DO NOTHING;
-
--- ==== ExpireAttempts ====
--- Removes old attempts, a few at a time.
--- Runs now and then where retention is set. Index: attempt_ended.
-DELETE FROM dbq_attempt
- WHERE ctid = ANY (ARRAY(
-         SELECT ctid
-           FROM dbq_attempt
-          WHERE queue = :queue
-            AND ended <= {now} - CAST(:age AS bigint)
-          ORDER BY ended
-          LIMIT :limit));
-
--- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
--- Runs before the Move purge of the same transaction, where tasks are to be archived. Index: the primary key. The
--- columns are named, since a later version may add to them.
--- At most 5000 rows.
-INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-                       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
-                       archived)
-SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
-       {now}
-  FROM dbq_task t
- WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-   FOR UPDATE
-ON CONFLICT DO NOTHING;
-
--- ==== Own complete uniform ====
--- Settle for tasks under one fence that complete without a result.
--- Runs instead of Settle for attempts under one fence: most tasks complete in their first. Index: the primary key.
--- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT {now} AS now),
+pick AS MATERIALIZED (
+  SELECT t.id, t.fence
+    FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+         unnest(given.id, given.fence) AS d (id, fence),
+         dbq_task t
+   WHERE t.id = d.id
+     AND t.fence = d.fence
+     AND coalesce(t.due <= (SELECT now FROM clock), false)
+     FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t
-   SET state = 2 /* COMPLETED */,
+   SET state = 1 /* PROCESSING */,
        due = NULL,
-       lease_until = NULL,
-       updated = (SELECT {now}),
-       result = NULL
- WHERE t.id = ANY (CAST((
-         SELECT CAST(:id AS uuid[])
-          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
-                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
-                END) AS uuid[]))
-   AND t.fence = CAST(:fence AS bigint)
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id;
+       was_due = t.due,
+       attempt = t.attempt + 1,
+       fence = t.fence + 1,
+       lease_until = clock.now + CAST(:lease AS bigint),
+       holder = :holder,
+       known_started = CAST(:known_started AS smallint),
+       taken = clock.now,
+       updated = clock.now
+  FROM pick, clock
+ WHERE t.id = pick.id AND t.fence = pick.fence
+   AND coalesce(t.due <= clock.now, false)
+RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
+          t.payload, t.result, t.was_due, clock.now;
 
--- ==== Own dead ====
--- Reports whether the table has many dead rows, which a slow scan had to pass.
--- Runs after a slow scan. It reads the server's statistics.
-SELECT {now} AS now
- WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
-
--- ==== Own expired ====
--- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.
--- Strategies skip-locked and advisory: runs at polls that found nothing due, and now and then. Index: task_busy, from
--- :oldest on. A LIMIT bounds the rows that it locks, and pick those whose payloads fit.
+-- ==== expired ====
+-- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
+-- them to POISON if their attempts are exhausted.
+-- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and advisory). Index:
+-- task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps those whose payloads fit,
+-- won those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
+-- attempts to the history.
+-- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
+-- checkout's own token, which it may have taken a moment ago for a very short lease.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
+-- for each, whatever the planner believes of its size.
+-- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
+-- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
+-- by a nested loop.
+-- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
+-- counts as an attempt (lapses >= 99).
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+-- The outcome is crashed if the attempt counts, and lapsed otherwise.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 ended AS MATERIALIZED (
   SELECT t.id, t.fence, t.ctid AS place, coalesce(octet_length(t.payload), 0) AS size,
@@ -725,145 +552,17 @@ SELECT done.*,
        (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut
   FROM done;
 
--- ==== Own insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads.
--- Runs instead of Insert for such tasks. There is no ON CONFLICT: it would insert each row speculatively, and write
--- to the log that the row stays. SELECT unnest needs no tuplestore, FROM unnest would.
--- At most 5000 rows.
-WITH clock AS MATERIALIZED (SELECT {now} AS now)
-INSERT INTO dbq_task (id, queue, kind, state, priority, max_attempts, due, created, updated, headers, payload)
-SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:priority AS smallint),
-       CAST(:max_attempts AS smallint), coalesce(CAST(:at AS bigint), clock.now + CAST(:delay AS bigint)),
-       clock.now, clock.now, CAST(:headers AS text), d.payload
-  FROM clock,
-       (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
-
--- ==== Own oldest ====
--- Reports when the oldest task in PROCESSING was taken: scans for expired leases begin there.
--- Runs after slow scans for expired leases, which begin there from then on. Index: task_busy.
-WITH clock AS MATERIALIZED (SELECT {now} AS now)
-SELECT least(clock.now - CAST(:late AS bigint),
-             (SELECT t.updated
-                FROM dbq_task t
-               WHERE t.queue = :queue
-                 AND t.state = 1 /* PROCESSING */
-                 AND t.updated >= CAST(:oldest AS bigint)
-               ORDER BY t.updated
-               LIMIT 1)) AS updated
-  FROM clock;
-
--- ==== Own queue lock ====
--- Strategy advisory: waits for the queue's lock, in a statement of its own.
--- Runs first in the transaction of a checkout, which frees it. The lock's name has the table's
--- number, which is the same whether a client names its schema or the search path does.
-SELECT pg_advisory_xact_lock(hashtextextended(
-         'dbq checkout ' || CAST(CAST('dbq_task' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
-
--- ==== Own ready ====
--- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
--- Strategies skip-locked and advisory: runs at each poll of a worker. There is one ordered descent of the index
--- task_ready for each priority, in order, until there are enough: ordering by priority and due time at once would
--- walk every future row of the better priorities before PostgreSQL 18. The search says where each row is (ctid), and
--- the update goes there, whatever PostgreSQL believes about the table. A row that was changed in between is
--- elsewhere, and is left out. A LIMIT in a joined sub-select may be run once for each outer row: pick is
--- materialized. The bytes of payload in a checkout are bounded. Here payloads are expected to be small: when one is
--- larger than an equal share of the bytes, nothing is taken, and "ready within" follows.
-WITH clock AS MATERIALIZED (SELECT {now} AS now),
-pick AS MATERIALIZED (
-  SELECT x.ctid AS place, x.size
-    FROM generate_series(0, 9) AS p (priority)
-   CROSS JOIN LATERAL (
-     SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size
-       FROM dbq_task t
-      WHERE t.queue = :queue
-        AND t.priority = p.priority
-        AND t.due <= (SELECT now FROM clock)
-        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-      ORDER BY t.due, t.id
-      LIMIT :limit
-      FOR UPDATE SKIP LOCKED) AS x
-   LIMIT :limit)
-UPDATE dbq_task t
-   SET state = 1 /* PROCESSING */,
-       due = NULL,
-       was_due = t.due,
-       attempt = t.attempt + 1,
-       fence = t.fence + 1,
-       lease_until = clock.now + CAST(:lease AS bigint),
-       holder = :holder,
-       known_started = CAST(:known_started AS smallint),
-       taken = clock.now,
-       updated = clock.now
-  FROM clock
- WHERE t.ctid = ANY (ARRAY(
-         SELECT place
-           FROM pick
-          WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint))))
-   AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
-
--- ==== Own ready within ====
--- The same for a queue that may have large payloads: it leases the tasks that fit.
--- Strategies skip-locked and advisory: runs after "ready" or instead of it while payloads of the queue are large. A
--- running sum, which makes the statement cost a few percent more, ends the list where the bytes are used up; cut
--- reports that tasks were left. Index: task_ready.
-WITH clock AS MATERIALIZED (SELECT {now} AS now),
-pick AS MATERIALIZED (
-  SELECT x.ctid AS place, x.size, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total
-    FROM generate_series(0, 9) AS p (priority)
-   CROSS JOIN LATERAL (
-     SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size
-       FROM dbq_task t
-      WHERE t.queue = :queue
-        AND t.priority = p.priority
-        AND t.due <= (SELECT now FROM clock)
-        AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-      ORDER BY t.due, t.id
-      LIMIT :limit
-      FOR UPDATE SKIP LOCKED) AS x
-   LIMIT :limit)
-UPDATE dbq_task t
-   SET state = 1 /* PROCESSING */,
-       due = NULL,
-       was_due = t.due,
-       attempt = t.attempt + 1,
-       fence = t.fence + 1,
-       lease_until = clock.now + CAST(:lease AS bigint),
-       holder = :holder,
-       known_started = CAST(:known_started AS smallint),
-       taken = clock.now,
-       updated = clock.now
-  FROM clock
- WHERE t.ctid = ANY (ARRAY(
-         SELECT place
-           FROM pick
-          WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)))
-   AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now,
-          (SELECT NOT bool_and(total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size))
-             FROM pick) AS cut;
-
--- ==== Own remove uniform ====
--- Remove for tasks under one fence.
--- Runs instead of Remove for attempts under one fence. Index: the primary key.
--- At most 5000 rows.
-DELETE FROM dbq_task t
- WHERE t.id = ANY (CAST((
-         SELECT CAST(:id AS uuid[])
-          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
-                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
-                END) AS uuid[]))
-   AND t.fence = CAST(:fence AS bigint)
-   AND t.state + 0 = 1 /* PROCESSING */
-RETURNING t.id;
-
--- ==== Own see expired ====
--- Reads candidates to take over, without locks.
--- Runs at polls that found nothing due; "take expired" follows. Index: task_busy.
+-- ==== see expired ====
+-- Reads candidates whose lease expired, without locks.
+-- Runs at polls that found nothing due, and at intervals otherwise (strategy cas). Index: task_busy, from :oldest on.
+-- "take expired" follows.
+-- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
+-- checkout's own token, which it may have taken a moment ago for a very short lease.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
+-- for each, whatever the planner believes of its size.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
        t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
@@ -886,28 +585,21 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
  LIMIT :limit;
 
--- ==== Own see ready ====
--- Strategy cas: reads candidates without locks.
--- Runs at each poll; "take ready" follows. Index: task_ready.
-WITH clock AS MATERIALIZED (SELECT {now} AS now)
-SELECT x.id, x.fence, x.size AS payload_size
-  FROM generate_series(0, 9) AS p (priority)
- CROSS JOIN LATERAL (
-   SELECT t.id, t.fence, t.due, t.ctid, coalesce(octet_length(t.payload), 0) AS size
-     FROM dbq_task t
-    WHERE t.queue = :queue
-      AND t.priority = p.priority
-      AND t.due <= (SELECT now FROM clock)
-      AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
-    ORDER BY t.due, t.id
-    LIMIT :limit
-    ) AS x
- LIMIT :limit;
-
--- ==== Own take expired ====
--- Strategy cas: takes over the candidates whose fence is unchanged; those whose attempts are exhausted become POISON.
--- Runs after "see expired". Index: the primary key.
+-- ==== take expired ====
+-- Strategy cas: takes over the candidates whose fence is unchanged: it leases them again, or moves them to POISON if
+-- their attempts are exhausted.
+-- Runs after "see expired". Index: the primary key. pick locks the candidates, won keeps those that no renewal holds,
+-- done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
+-- than look up each row.
+-- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
+-- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
+-- by a nested loop.
+-- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
+-- counts as an attempt (lapses >= 99).
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+-- The outcome is crashed if the attempt counts, and lapsed otherwise.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (
@@ -984,67 +676,235 @@ recorded AS (
 SELECT done.*
   FROM done;
 
--- ==== Own take ready ====
--- Strategy cas: leases the candidates whose fence is unchanged.
--- Runs after "see ready". Index: the primary key.
+-- ==== oldest ====
+-- Reports when the oldest task in PROCESSING was taken. Scans for expired leases begin there.
+-- Runs after slow scans for expired leases, which start at its result from then on. Index: task_busy.
+WITH clock AS MATERIALIZED (SELECT {now} AS now)
+SELECT least(clock.now - CAST(:late AS bigint),
+             (SELECT t.updated
+                FROM dbq_task t
+               WHERE t.queue = :queue
+                 AND t.state = 1 /* PROCESSING */
+                 AND t.updated >= CAST(:oldest AS bigint)
+               ORDER BY t.updated
+               LIMIT 1)) AS updated
+  FROM clock;
+
+-- ==== dead ====
+-- Reports whether the table has many dead rows, which scans have to pass.
+-- Runs after a slow scan. It reads the server's statistics, no table.
+SELECT {now} AS now
+ WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
+
+-- ======== Leases ========
+
+-- ==== Start ====
+-- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 keeps the planner from
+-- driving the join from task_busy.
+-- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
+-- than look up each row.
 -- At most 5000 rows.
-WITH clock AS MATERIALIZED (SELECT {now} AS now),
-pick AS MATERIALIZED (
-  SELECT t.id, t.fence
-    FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-         unnest(given.id, given.fence) AS d (id, fence),
-         dbq_task t
-   WHERE t.id = d.id
-     AND t.fence = d.fence
-     AND coalesce(t.due <= (SELECT now FROM clock), false)
-     FOR UPDATE OF t SKIP LOCKED)
 UPDATE dbq_task t
-   SET state = 1 /* PROCESSING */,
+   SET known_started = 1
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
+ WHERE t.id = d.id
+   AND t.fence = d.fence
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id, t.fence;
+
+-- ==== Extend ====
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. It writes
+-- the table lease alone, in the order of ids, so that no two heartbeats deadlock. A row with a higher fence is a
+-- takeover's and stays. state + 0 keeps the planner from driving the join from task_busy.
+-- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
+-- than look up each row.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT {now} AS now)
+INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
+SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
+  FROM clock,
+       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence),
+       dbq_task t
+ WHERE t.id = d.id
+   AND t.fence = d.fence
+   AND t.state + 0 = 1 /* PROCESSING */
+ ORDER BY t.id
+ON CONFLICT (id) DO UPDATE
+   SET fence = excluded.fence,
+       lease_until = excluded.lease_until,
+       keep_until = excluded.keep_until
+ WHERE l.fence <= excluded.fence
+RETURNING l.id, l.fence;
+
+-- ==== DropLeases ====
+-- Removes the renewals of leases that were settled.
+-- Runs after the settlement. Index: the primary key of lease.
+-- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
+-- than look up each row.
+-- At most 5000 rows.
+DELETE FROM dbq_lease l
+ USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
+ WHERE l.id = d.id
+   AND l.fence = d.fence;
+
+-- ==== ExpireLeases ====
+-- Removes renewals that ended long ago, some at a time.
+-- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
+-- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
+-- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers.
+DELETE FROM dbq_lease
+ WHERE keep_until <= {now} - CAST(:age AS bigint)
+   AND id = ANY (ARRAY(
+         SELECT id
+           FROM dbq_lease
+          WHERE keep_until <= {now} - CAST(:age AS bigint)
+          LIMIT :limit
+            FOR UPDATE SKIP LOCKED));
+
+-- ======== Settling ========
+
+-- ==== Settle ====
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Runs for attempts that ended in different ways or under different fences. Index: the primary key, once for each
+-- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
+-- array than look up each row. state + 0 keeps it from driving the join from task_busy.
+-- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
+-- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
+-- leaves the session's setting.
+-- At most 5000 rows.
+WITH clock AS MATERIALIZED (SELECT {now} AS now)
+UPDATE dbq_task t
+   SET state = CASE WHEN d.state = 3 /* ERROR */ AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts
+                    THEN 4 /* POISON */ ELSE d.state END,
+       due = CASE WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts
+                  THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
+       attempt = t.attempt - d.uncount,
+       lease_until = NULL,
+       updated = clock.now,
+       result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END
+  FROM clock,
+       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state,
+               CAST(:at AS bigint[]) AS at, CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount,
+               CAST(:result AS bytea[]) AS result
+         WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+                    ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
+               END OFFSET 0) AS given,
+       unnest(given.id, given.fence, given.state, given.at, given.after, given.uncount, given.result)
+         AS d (id, fence, state, at, after, uncount, result)
+ WHERE t.id = d.id
+   AND t.fence = d.fence
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id, t.fence, t.state;
+
+-- ==== complete uniform ====
+-- Settle for tasks under one fence that complete without a result.
+-- Runs instead of Settle for attempts under one fence: most tasks complete in their first attempt. Index: the primary
+-- key.
+-- The list comes from a subquery, which hides its length like OFFSET 0: the planner uses the primary key, whatever it
+-- knows about the table.
+-- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
+-- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
+-- leaves the session's setting.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET state = 2 /* COMPLETED */,
        due = NULL,
-       was_due = t.due,
-       attempt = t.attempt + 1,
-       fence = t.fence + 1,
-       lease_until = clock.now + CAST(:lease AS bigint),
-       holder = :holder,
-       known_started = CAST(:known_started AS smallint),
-       taken = clock.now,
-       updated = clock.now
-  FROM pick, clock
- WHERE t.id = pick.id AND t.fence = pick.fence
-   AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
+       lease_until = NULL,
+       updated = (SELECT {now}),
+       result = NULL
+ WHERE t.id = ANY (CAST((
+         SELECT CAST(:id AS uuid[])
+          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
+                END) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint)
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id;
+
+-- ==== Remove ====
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Runs instead of Settle for tasks that are not kept. Index: the primary key. OFFSET 0 and state + 0: see Settle.
+-- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
+-- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
+-- leaves the session's setting.
+-- At most 5000 rows.
+DELETE FROM dbq_task t
+ USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
+         WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+                    ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
+               END OFFSET 0) AS given,
+       unnest(given.id, given.fence) AS d (id, fence)
+ WHERE t.id = d.id
+   AND t.fence = d.fence
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id, t.fence;
+
+-- ==== remove uniform ====
+-- Remove for tasks under one fence.
+-- Runs instead of Remove for attempts under one fence. Index: the primary key.
+-- The list comes from a subquery, which hides its length like OFFSET 0: the planner uses the primary key, whatever it
+-- knows about the table.
+-- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
+-- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
+-- leaves the session's setting.
+-- At most 5000 rows.
+DELETE FROM dbq_task t
+ WHERE t.id = ANY (CAST((
+         SELECT CAST(:id AS uuid[])
+          WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
+                     ELSE set_config('lock_timeout', CAST(CAST(:lock_wait AS bigint) AS text), true) IS NOT NULL
+                END) AS uuid[]))
+   AND t.fence = CAST(:fence AS bigint)
+   AND t.state + 0 = 1 /* PROCESSING */
+RETURNING t.id;
+
+-- ==== LockFree ====
+-- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
+-- Runs if a batch waited too long for a locked row. Index: the primary key.
+-- At most 5000 rows.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+   FOR UPDATE SKIP LOCKED;
+
+-- ======== Operators' events ========
 
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+   AND (state = 3 /* ERROR */)
  ORDER BY t.id
    FOR UPDATE;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A failed task becomes due again, and its
+-- attempts start over.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */)
  ORDER BY t.id
    FOR UPDATE;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
@@ -1055,22 +915,23 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 4 /* POISON */)
  ORDER BY t.id
    FOR UPDATE;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. It locks in the order of ids, so that two calls do not wait for
--- each other in a circle. Index: the primary key.
+-- Locks and returns the tasks that Move of the same event will change. The lease is taken away, the handler's context
+-- ends, and the task is parked.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, {now} AS now
@@ -1081,8 +942,8 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Move purge ====
--- A finished or parked task is removed.
--- Index: the primary key.
+-- Carries out an operator's event. A finished or parked task is removed.
+-- Runs after Archive and RecordLast, if they run. Index: the primary key.
 -- At most 5000 rows.
 DELETE FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
@@ -1090,7 +951,7 @@ DELETE FROM dbq_task t
 RETURNING t.id;
 
 -- ==== Move quarantine ====
--- A failed task will not be retried.
+-- Carries out an operator's event. A failed task will not be retried.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1100,10 +961,10 @@ UPDATE dbq_task t
        taken = NULL,
        updated = {now}
  WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+   AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over.
+-- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1115,10 +976,10 @@ UPDATE dbq_task t
        taken = NULL,
        updated = {now}
  WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- A task is parked before it runs.
+-- Carries out an operator's event. A task is parked before it runs.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1131,7 +992,7 @@ UPDATE dbq_task t
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection.
+-- Carries out an operator's event. A poisoned task is parked for inspection.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1141,10 +1002,10 @@ UPDATE dbq_task t
        taken = NULL,
        updated = {now}
  WHERE t.id = ANY (CAST(:id AS uuid[]))
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+   AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked.
+-- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1157,31 +1018,20 @@ UPDATE dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 1 /* PROCESSING */);
 
--- ==== Version ====
--- Reads the newest migration that has been applied.
-SELECT max(version) AS version, max(compatible) AS compatible
-  FROM dbq_migration;
+-- ==== SetResult ====
+-- Stores an operator's reason.
+-- Runs after Move in the same transaction, if the operator gives a reason. Index: the primary key.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET result = d.result
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:result AS bytea[]) AS result OFFSET 0) AS given,
+       unnest(given.id, given.result) AS d (id, result)
+ WHERE t.id = d.id;
 
--- ==== SetVersion ====
--- Records a migration as applied.
-INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT :version, :title, :compatible, {now}
- WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
-
--- ==== Drop ====
--- Removes all tables and views.
-DROP VIEW IF EXISTS dbq_tasks;
-DROP VIEW IF EXISTS dbq_enqueue;
-DROP VIEW IF EXISTS dbq_attempts;
-DROP TABLE IF EXISTS dbq_archive;
-DROP TABLE IF EXISTS dbq_attempt;
-DROP TABLE IF EXISTS dbq_kv;
-DROP TABLE IF EXISTS dbq_lease;
-DROP TABLE IF EXISTS dbq_task;
-DROP TABLE IF EXISTS dbq_migration;
+-- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads one task.
+-- Reads a task. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
 t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
@@ -1192,13 +1042,14 @@ CASE WHEN t.state = 1 /* PROCESSING */
  WHERE t.id = :id;
 
 -- ==== FindReference ====
--- Finds a task by its reference.
+-- Finds a task by its reference. Index: the unique one of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
+-- id, or the one that the filter allows.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
 t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
@@ -1211,15 +1062,299 @@ CASE WHEN t.state = 1 /* PROCESSING */
  LIMIT :limit;
 
 -- ==== FindIDs ====
--- Finds the tasks that an operator's bulk call changes.
+-- Finds the tasks that an operator's bulk call changes, or retention removes. Index: as for List.
 SELECT t.id
   FROM dbq_task t
  WHERE {where}
  ORDER BY t.id
  LIMIT :limit;
 
+-- ==== Next ====
+-- Reports when the next task of a queue is due. Idle workers sleep until then.
+-- Runs when a worker finds nothing to do. Indexes: task_ready, one search for each priority, and task_busy for the
+-- tasks in PROCESSING.
+-- A full join is never a nested loop, which would read all of lease for each task in PROCESSING if the planner
+-- believes that lease is empty.
+WITH busy AS MATERIALIZED (
+  SELECT t.id, t.fence, t.lease_until
+    FROM dbq_task t
+   WHERE t.queue = :queue
+     AND t.state = 1 /* PROCESSING */
+     AND t.updated >= CAST(:oldest AS bigint)),
+renewed AS MATERIALIZED (
+  SELECT l.id, l.fence, l.lease_until
+    FROM dbq_lease l
+   WHERE EXISTS (SELECT 1 FROM busy))
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue) THEN least(
+         (SELECT min(x.due)
+            FROM generate_series(0, 9) AS p (priority)
+           CROSS JOIN LATERAL (
+             SELECT t.due
+               FROM dbq_task t
+              WHERE t.queue = :queue
+                AND t.priority = p.priority
+                AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
+              ORDER BY t.due, t.id
+              LIMIT 1) AS x),
+         (SELECT min(CASE WHEN b.id IS NOT NULL THEN coalesce(r.lease_until, b.lease_until) END)
+            FROM busy b
+            FULL JOIN renewed r ON r.id = b.id AND r.fence = b.fence)) END AS due,
+       {now} AS now;
+
+-- ==== Count ====
+-- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, one search in each. The
+-- COMPLETED tasks take a scan of the table, which is slow if there are many.
+WITH clock AS MATERIALIZED (SELECT {now} AS now)
+SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
+       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
+  FROM dbq_task, clock
+ WHERE due IS NOT NULL
+ GROUP BY queue, state
+UNION ALL
+SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL
+  FROM dbq_task
+ WHERE state = 1 /* PROCESSING */
+ GROUP BY queue
+UNION ALL
+SELECT queue, state, count(*), count(*), 0, NULL
+  FROM dbq_task
+ WHERE state IN (3 /* ERROR */, 4 /* POISON */)
+   AND due IS NULL
+ GROUP BY queue, state
+UNION ALL
+SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
+  FROM dbq_task
+ WHERE state = 2 /* COMPLETED */
+ GROUP BY queue;
+
+-- ==== CountUpTo ====
+-- Counts the tasks of a queue by state, up to a limit for each.
+-- Runs for statistics, once for each queue. Indexes: task_ready for waiting and due tasks, task_busy, and
+-- task_failed. Each search is in the order of its index. Otherwise the planner may scan the table for a value that it
+-- believes to be frequent, or read all entries of an index at once.
+SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE x.state = 0 /* CREATED */) AS tasks,
+       CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due, CAST(NULL AS bigint) AS oldest,
+       CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+  FROM (SELECT x.state
+          FROM generate_series(0, 9) AS p (priority)
+         CROSS JOIN LATERAL (
+           SELECT t.state
+             FROM dbq_task t
+            WHERE t.queue = :queue
+              AND t.priority = p.priority
+              AND t.due IS NOT NULL
+            ORDER BY t.due, t.id
+            LIMIT CAST(:limit AS bigint)) AS x
+         LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL
+SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(x.due), 0
+  FROM generate_series(0, 9) AS p (priority)
+ CROSS JOIN LATERAL (
+   SELECT t.due
+     FROM dbq_task t
+    WHERE t.queue = :queue
+      AND t.priority = p.priority
+      AND t.due <= {now}
+    ORDER BY t.due, t.id
+    LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL
+SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (SELECT 1
+          FROM dbq_task t
+         WHERE t.queue = :queue
+           AND t.state = 1 /* PROCESSING */
+         ORDER BY t.updated
+         LIMIT CAST(:limit AS bigint)) AS x
+UNION ALL
+SELECT f.state, x.tasks, CASE f.state WHEN 3 /* ERROR */ THEN x.tasks - x.due ELSE 0 END, 0, NULL,
+       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+  FROM (VALUES (3 /* ERROR */), (4 /* POISON */)) AS f (state)
+ CROSS JOIN LATERAL (
+   SELECT count(*) AS tasks, count(x.due) AS due
+     FROM (SELECT t.due
+             FROM dbq_task t
+            WHERE t.queue = :queue
+              AND t.state = f.state
+              AND t.state IN (3 /* ERROR */, 4 /* POISON */)
+            ORDER BY t.id
+            LIMIT CAST(:limit AS bigint)) AS x) AS x;
+
+-- ==== CountNewest ====
+-- Counts the newest tasks in the states that no index finds by queue.
+-- Runs for statistics, once for all queues. Index: the primary key, from its end.
+SELECT x.queue, 2 /* COMPLETED */ AS state, count(*) FILTER (WHERE x.state = 2 /* COMPLETED */) AS tasks,
+       CASE WHEN sum(count(*)) OVER () >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.queue, t.state
+          FROM dbq_task t
+         ORDER BY t.id DESC
+         LIMIT CAST(:limit AS bigint)) AS x
+ GROUP BY x.queue;
+
+-- ==== NextQueue ====
+-- Finds the next queue by name.
+-- Runs for statistics, once for each queue. Indexes: task_ready, task_busy and task_failed, one entry of each.
+SELECT x.queue
+  FROM ((SELECT t.queue
+           FROM dbq_task t
+          WHERE t.due IS NOT NULL
+            AND t.queue > :queue
+          ORDER BY t.queue
+          LIMIT 1)
+        UNION ALL
+        (SELECT t.queue
+           FROM dbq_task t
+          WHERE t.state = 1 /* PROCESSING */
+            AND t.queue > :queue
+          ORDER BY t.queue
+          LIMIT 1)
+        UNION ALL
+        (SELECT t.queue
+           FROM dbq_task t
+          WHERE t.state IN (3 /* ERROR */, 4 /* POISON */)
+            AND t.queue > :queue
+          ORDER BY t.queue
+          LIMIT 1)) AS x
+ ORDER BY x.queue
+ LIMIT 1;
+
+-- ==== IDBehind ====
+-- Finds where the next part of the old tasks ends, for retention. Index: by id.
+-- Runs for each part of the old tasks that retention passes over. Index: the primary key. With both bounds in one
+-- search, the planner would read all ids between them and sort them if it believes that they are few.
+SELECT x.id
+  FROM (SELECT t.id
+          FROM dbq_task t
+         WHERE t.id > :after
+         ORDER BY t.id
+         LIMIT 1 OFFSET :offset) AS x
+ WHERE x.id < :before;
+
+-- ==== Peek ====
+-- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Runs after a lost connection. Index: the primary key.
+-- At most 5000 rows.
+SELECT t.id, t.queue, t.state, t.fence, t.updated
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]));
+
+-- ==== Held ====
+-- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
+       t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       t.payload, {now} AS now
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */
+   AND t.holder = :holder;
+
+-- ==== Exhausted ====
+-- Reads what a checkout moved to POISON whose connection was lost before the answer.
+-- Runs after Held. Index: task_failed.
+-- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
+       t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       t.payload, {now} AS now
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 4 /* POISON */
+   AND t.result = convert_to('the lease of the last attempt expired, held by ' || t.holder ||
+                               ', found by ' || CAST(:holder AS text), 'UTF8');
+
+-- ======== History, retention and archive ========
+
+-- ==== Record ====
+-- Adds attempts to the history.
+-- Runs in the transaction of an operator's event, for attempts that the tasks' rows no longer describe. Index: the
+-- primary key of attempt finds those that exist.
+-- At most 5000 rows.
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+SELECT d.id, d.fence, CAST(:queue AS text), d.attempt, d.outcome, d.taken, d.ended, d.worker, d.error
+  FROM unnest(CAST(:id AS uuid[]), CAST(:fence AS bigint[]), CAST(:attempt AS smallint[]), CAST(:outcome AS text[]),
+              CAST(:taken AS bigint[]), CAST(:ended AS bigint[]), CAST(:worker AS text[]), CAST(:error AS bytea[]))
+         AS d (id, fence, attempt, outcome, taken, ended, worker, error)
+ON CONFLICT DO NOTHING;
+
+-- ==== RecordLast ====
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed.
+-- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
+-- the primary key of task. OFFSET 0 hides the length of the arrays from the planner, and state + 0 keeps it from
+-- using task_busy.
+-- At most 5000 rows.
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+SELECT t.id, t.fence, t.queue,
+       CASE t.state WHEN 0 /* CREATED */ THEN t.attempt + 1
+                    ELSE t.attempt END,
+       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
+                    WHEN 2 /* COMPLETED */ THEN 'completed'
+                    WHEN 3 /* ERROR */ THEN 'failed'
+                    ELSE 'poisoned' END,
+       t.taken, t.updated, regexp_replace(t.holder, '#[^#]*$', ''),
+       coalesce(d.error, CASE WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END)
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:error AS bytea[]) AS error OFFSET 0) AS given,
+       unnest(given.id, given.error) AS d (id, error),
+       dbq_task t
+ WHERE t.id = d.id
+   AND t.taken IS NOT NULL
+   AND t.state + 0 <> 1 /* PROCESSING */
+   FOR UPDATE OF t
+ON CONFLICT DO NOTHING;
+
+-- ==== Attempts ====
+-- Reads the attempts of a task that the history has. Index: the primary key.
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
+  FROM dbq_attempt
+ WHERE task = :id
+ ORDER BY fence
+ LIMIT :limit;
+
+-- ==== LastAttempt ====
+-- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_task WHERE id = :id
+UNION ALL
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_archive WHERE id = :id;
+
+-- ==== ExpireAttempts ====
+-- Removes old attempts, some at a time.
+-- Runs for retention. Index: attempt_ended.
+DELETE FROM dbq_attempt
+ WHERE ctid = ANY (ARRAY(
+         SELECT ctid
+           FROM dbq_attempt
+          WHERE queue = :queue
+            AND ended <= {now} - CAST(:age AS bigint)
+          ORDER BY ended
+          LIMIT :limit));
+
+-- ==== Archive ====
+-- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Runs just before the purge of the same tasks, in its transaction, if tasks are archived. Index: the primary key.
+-- The columns are named because a later version may add some.
+-- At most 5000 rows.
+INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
+                       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
+                       archived)
+SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
+       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
+       {now}
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+   FOR UPDATE
+ON CONFLICT DO NOTHING;
+
 -- ==== ListArchive ====
--- Lists tasks of the archive.
+-- Lists tasks of the archive. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
 t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
@@ -1231,30 +1366,16 @@ CASE WHEN t.state = 1 /* PROCESSING */
  ORDER BY t.id
  LIMIT :limit;
 
--- ==== Attempts ====
--- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
-  FROM dbq_attempt
- WHERE task = :id
- ORDER BY fence
- LIMIT :limit;
-
--- ==== LastAttempt ====
--- Reads the last attempt of a task from its row.
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result
-  FROM dbq_task WHERE id = :id
-UNION ALL
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result
-  FROM dbq_archive WHERE id = :id;
+-- ======== Key/value records ========
 
 -- ==== GetKV ====
--- Reads a key/value record, which all clients of these tables share, such as a queue's pause.
+-- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind.
+-- Reads the key/value records of a kind. Index: the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
@@ -1262,7 +1383,8 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
  LIMIT :limit;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next.
+-- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- kv_expires; Oracle reads the few records of the kind.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
@@ -1271,13 +1393,13 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
  LIMIT :limit;
 
 -- ==== AddKV ====
--- Adds a key/value record if there is none.
+-- Adds a key/value record if there is none. Index: the primary key.
 INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
 SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read.
+-- Changes a key/value record unless it was changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
@@ -1286,11 +1408,11 @@ UPDATE dbq_kv
  WHERE kind = :kind AND name = :name AND version = :version;
 
 -- ==== DropKV ====
--- Removes a key/value record.
+-- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND name = :name;
 
 -- ==== ExpireKV ====
--- Removes key/value records that have expired.
+-- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;

@@ -14,24 +14,25 @@
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so each statement can run again.
+-- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version INTEGER PRIMARY KEY, title TEXT NOT NULL, compatible INTEGER NOT NULL, applied INTEGER NOT NULL) STRICT;
 
 -- 1: tasks
 
--- One row for each task. Times are microseconds since 1970 in UTC, set by the database's clock. fence grows with
--- every change of owner; a statement of a lease whose fence is outdated changes nothing.
+-- One row for each task. Times are microseconds since 1970 in UTC, by the database's clock. fence grows with every
+-- change of owner: a statement under an outdated fence changes nothing.
 --
--- The row id is SQLite's own: rows lie in the order of insertion, and the indexes carry 8 bytes instead of 16.
+-- The row id is SQLite's own: rows lie in the order of their insertion, and an index entry carries 8 bytes instead of
+-- 16.
 --
 -- A row keeps its size when its task is taken and completed, so that it is written in place, without a payload that
 -- has pages of its own. taken_by is padded with spaces to the length of a usual holder. lease_until is set where due
--- becomes null, and the padding grows again where lease_until becomes null. taken_at has its full width from the
+-- becomes null, and the padding grows where lease_until becomes null again. taken_at has its full width from the
 -- start. The virtual columns holder and taken show null and the name instead.
 --
--- A task that may become due has a due time; every other row has none. One partial index (task_ready) serves checkout
--- in all states.
+-- A task that may become due has a due time; every other row has none. So one partial index (task_ready) serves
+-- checkout in all states.
 CREATE TABLE dbq_task (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -64,13 +65,14 @@ CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE refe
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For searches of expired leases: the leased tasks.
-CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1;
+-- For scans for expired leases: the leased tasks.
+CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 
--- For operators: the tasks in ERROR and POISON.
-CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state >= 3;
+-- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
+-- equalities, or both in this form.
+CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
 
--- The tasks as a person reads them: names of states, and times as timestamps.
+-- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -142,13 +144,13 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
 END;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+SELECT 1, 'tasks', 1, {now}
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
 
--- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders, schedules.
--- Each write checks version. A record is void after expires; a schedule is due then.
+-- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
+-- schedules. Each write checks version. A record is void after expires; a schedule is due then.
 CREATE TABLE dbq_kv (
   kind TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -160,7 +162,7 @@ CREATE TABLE dbq_kv (
 
 CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT NULL;
 
--- The history of attempts. The last attempt of a task is in the task's row; this table has the earlier ones, and the
+-- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE dbq_attempt (
   task BLOB NOT NULL,
@@ -191,7 +193,7 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the task table. dbq never removes a row of it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE dbq_archive (
   id BLOB NOT NULL CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -220,10 +222,10 @@ CREATE TABLE dbq_archive (
 CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+SELECT 2, 'kv history archive', 2, {now}
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
--- ======== The statements ========
+-- ======== Sessions and migrations ========
 
 -- ==== Begin ====
 -- Begins a write transaction.
@@ -233,9 +235,35 @@ BEGIN IMMEDIATE;
 -- An expression, not a statement: the database's clock in microseconds since 1970.
 CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 
+-- ==== Version ====
+-- Reads the newest migration that has been applied. Runs when a client opens.
+SELECT max(version) AS version, max(compatible) AS compatible
+  FROM dbq_migration;
+
+-- ==== SetVersion ====
+-- Records a migration as applied, in its transaction.
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT :version, :title, :compatible, {now}
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
+
+-- ==== Drop ====
+-- Removes all tables and views. Runs only at the request of an operator.
+DROP VIEW IF EXISTS dbq_tasks;
+DROP VIEW IF EXISTS dbq_enqueue;
+DROP VIEW IF EXISTS dbq_attempts;
+DROP TABLE IF EXISTS dbq_archive;
+DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_kv;
+DROP TABLE IF EXISTS dbq_task;
+DROP TABLE IF EXISTS dbq_migration;
+
+-- ======== Enqueueing ========
+
 -- ==== Insert ====
--- Adds tasks. A task whose id, or reference and queue, exists is left out without an error.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
 -- Runs for each part of a bulk enqueue. Indexes: task_id and task_reference find duplicates.
+-- SQLite's clock has milliseconds, within which a task may be removed and added again. So the fence of a reused id
+-- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused)
 INSERT INTO dbq_task (
@@ -247,366 +275,11 @@ SELECT d.column1, :queue, d.column2, d.column3, 0 /* CREATED */, d.column4, d.co
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
--- Runs for each batch of settlements. Index: task_id. A plus before a column keeps the planner from searching by it:
--- without them it walks the tasks in PROCESSING, or all of them, and looks each one up in the list.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence, :state, :at, :after, :uncount, :result)
-UPDATE dbq_task
-   SET state = CASE
-         WHEN d.column3 = 3 /* ERROR */ AND coalesce(d.column4, d.column5) IS NOT NULL
-           AND attempt >= max_attempts THEN 4 /* POISON */
-         ELSE d.column3
-       END,
-       due = CASE
-         WHEN d.column3 = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL
-         ELSE coalesce(d.column4, {now} + d.column5)
-       END,
-       attempt = attempt - d.column6,
-       lease_until = NULL,
-       updated = {now},
-       result = CASE WHEN d.column3 = 0 /* CREATED */ THEN coalesce(d.column7, result) ELSE d.column7 END
-  FROM (VALUES {rows}) AS d
- WHERE dbq_task.id = +d.column1
-   AND dbq_task.fence = +d.column2
-   AND +dbq_task.state = 1 /* PROCESSING */
-RETURNING id, fence, state;
-
--- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
--- Runs for queues that keep no finished tasks. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-DELETE FROM dbq_task
- WHERE rowid IN (
-   SELECT t.rowid
-     FROM (VALUES {rows}) AS d
-     JOIN dbq_task AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1 /* PROCESSING */)
-RETURNING id, fence;
-
--- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs once for each heartbeat of a worker, for all of its tasks. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-UPDATE dbq_task
-   SET lease_until = {now} + :lease
-  FROM (VALUES {rows}) AS d
- WHERE dbq_task.id = +d.column1
-   AND dbq_task.fence = +d.column2
-   AND +dbq_task.state = 1 /* PROCESSING */
-RETURNING id, fence;
-
--- ==== Start ====
--- Marks attempts as started, where a lease that expires must count as an attempt.
--- Runs before a handler, where the checkout has not marked the attempt. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-UPDATE dbq_task
-   SET known_started = 1
-  FROM (VALUES {rows}) AS d
- WHERE dbq_task.id = +d.column1
-   AND dbq_task.fence = +d.column2
-   AND +dbq_task.state = 1 /* PROCESSING */
-RETURNING id, fence;
-
--- ==== SetResult ====
--- Stores an operator's reason, after Move in the same transaction.
--- Runs after Move, in its transaction, when the operator gives a reason. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :result)
-UPDATE dbq_task
-   SET result = d.column2
-  FROM (VALUES {rows}) AS d
- WHERE dbq_task.id = +d.column1;
-
--- ==== Held ====
--- Reads what one checkout holds, if its connection died before the answer.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-       created, updated, headers, result, length(result) AS result_size,
-       payload, length(payload) AS payload_size, {now} AS now
-  FROM dbq_task t
- WHERE t.queue = :queue
-   AND t.state = 1 /* PROCESSING */
-   AND t.holder = :holder;
-
--- ==== Exhausted ====
--- Reads what one checkout moved to POISON, if its connection died before the answer.
--- Runs after a lost connection. Index: task_failed, whose condition (state >= 3) SQLite has to find here, too.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-       created, updated, headers, result, length(result) AS result_size,
-       payload, length(payload) AS payload_size, {now} AS now
-  FROM dbq_task
- WHERE queue = :queue
-   AND state = 4 /* POISON */
-   AND state >= 3 /* ERROR */
-   AND result = CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB);
-
--- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for cleaning.
-SELECT t.id
-  FROM dbq_task t
- WHERE t.id > :after
-   AND t.id < :before
- ORDER BY t.id
- LIMIT 1 OFFSET :offset;
-
--- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection died took effect.
--- Runs after a lost connection. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id)
-SELECT t.id, t.queue, t.state, t.fence, t.updated
-  FROM (VALUES {rows}) AS d
-  JOIN dbq_task AS t ON t.id = +d.column1;
-
--- ==== Count ====
--- Counts all tasks of each queue by state.
--- Runs when an operator asks for exact numbers. Indexes: task_ready, task_busy and task_failed, each walked once; the
--- COMPLETED tasks take one walk over the table.
-SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
-       {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
-  FROM dbq_task
- WHERE due IS NOT NULL
- GROUP BY queue, state
-UNION ALL
-SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL
-  FROM dbq_task
- WHERE state = 1 /* PROCESSING */
- GROUP BY queue
-UNION ALL
-SELECT queue, state, count(*), count(*), 0, NULL
-  FROM dbq_task
- WHERE state >= 3 /* ERROR */
-   AND due IS NULL
- GROUP BY queue, state
-UNION ALL
-SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
-  FROM dbq_task
- WHERE state = 2 /* COMPLETED */
- GROUP BY queue;
-
--- ==== CountUpTo ====
--- Counts the tasks of a queue by state, up to a limit for each.
--- Runs for statistics and metrics. Indexes: task_ready, task_busy and task_failed; each part stops at the limit.
-SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE state = 0 /* CREATED */) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
-  FROM (
-    SELECT state FROM dbq_task WHERE queue = :queue AND due IS NOT NULL LIMIT +:limit)
-UNION ALL
-SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due), 0
-  FROM (
-    SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 2 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 3 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 4 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 5 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 6 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 7 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 8 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now} ORDER BY due, id LIMIT +:limit))
-UNION ALL
-SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
-  FROM (
-    SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ LIMIT +:limit)
-UNION ALL
-SELECT 3 /* ERROR */, count(*), count(*) - count(due), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
-  FROM (
-    SELECT due FROM dbq_task WHERE queue = :queue AND state = 3 /* ERROR */ AND state >= 3 /* ERROR */ LIMIT +:limit)
-UNION ALL
-SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
-  FROM (
-    SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 4 /* POISON */ AND state >= 3 /* ERROR */ LIMIT +:limit);
-
--- ==== CountNewest ====
--- Counts the newest finished tasks, which no index finds by their queue.
--- Runs for statistics and metrics. Index: task_id, from its end, up to the limit.
-SELECT x.queue, 2 /* COMPLETED */ AS state, count(*) FILTER (WHERE x.state = 2 /* COMPLETED */) AS tasks,
-       CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
-  FROM (SELECT t.queue, t.state FROM dbq_task t ORDER BY t.id DESC LIMIT +:limit) AS x
- GROUP BY x.queue;
-
--- ==== NextQueue ====
--- Finds the next queue by name.
--- Runs for statistics, once for each queue. Indexes: task_ready, task_busy and task_failed, one search in each.
-SELECT min(queue) AS queue
-  FROM (
-    SELECT * FROM (
-      SELECT queue FROM dbq_task WHERE due IS NOT NULL AND queue > :queue ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT * FROM (
-      SELECT queue FROM dbq_task WHERE state = 1 /* PROCESSING */ AND queue > :queue ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT * FROM (
-      SELECT queue FROM dbq_task WHERE state >= 3 /* ERROR */ AND queue > :queue ORDER BY queue LIMIT 1))
-HAVING min(queue) IS NOT NULL;
-
--- ==== Next ====
--- Reports when the next task of a queue is due. Idle workers poll with it.
--- Runs when a worker is idle. Indexes: task_ready once for each priority, and task_busy.
-SELECT min(due) AS due, {now} AS now
-  FROM (
-    SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 1 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 2 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 3 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 4 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 5 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 6 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 7 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 8 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT * FROM (
-      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
-    UNION ALL SELECT min(lease_until) FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */)
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
-
--- ==== Record ====
--- Adds attempts to the history.
--- Runs after attempts have ended. Index: the primary key, which finds those that are there already.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error)
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-VALUES {rows}
-ON CONFLICT DO NOTHING;
-
--- ==== RecordLast ====
--- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
--- removed.
--- Runs after a Settle of the same transaction for attempts that others follow, and before tasks are removed. The rtrim
--- leaves what is up to the last # of a holder: it cuts off at the end all characters but that one. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :error)
-INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-SELECT t.id, t.fence, t.queue, t.attempt + (t.state = 0 /* CREATED */),
-       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
-                    WHEN 2 /* COMPLETED */ THEN 'completed'
-                    WHEN 3 /* ERROR */ THEN 'failed'
-                    ELSE 'poisoned' END,
-       t.taken_at, t.updated,
-       substr(rtrim(t.holder, replace(t.holder, '#', '')), 1,
-              length(rtrim(t.holder, replace(t.holder, '#', ''))) - 1),
-       coalesce(d.column2, CASE WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END)
-  FROM (VALUES {rows}) AS d
-  JOIN dbq_task AS t ON t.id = +d.column1
- WHERE t.taken_at > 0
-   AND +t.state <> 1 /* PROCESSING */
-ON CONFLICT DO NOTHING;
-
--- ==== ExpireAttempts ====
--- Removes old attempts, a few at a time.
--- Runs in the cleaning. Index: attempt_ended.
-DELETE FROM dbq_attempt
- WHERE rowid IN (
-   SELECT rowid
-     FROM dbq_attempt
-    WHERE queue = :queue
-      AND ended <= {now} - :age
-    ORDER BY ended
-    LIMIT :limit);
-
--- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
--- Runs just before the purge of the same tasks, in its transaction. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id)
-INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-  lease_until, taken_by, taken_at, created, updated, headers, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-       lease_until, taken_by, taken_at, created, updated, headers, payload, result, {now}
-  FROM (VALUES {rows}) AS d
-  JOIN dbq_task AS t ON t.id = +d.column1
- WHERE (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-ON CONFLICT DO NOTHING;
-
--- ==== Own any ====
--- Reports whether anything is due, without the writer's lock.
--- Runs in each poll, before the transaction. Indexes: task_ready once for each priority, and task_busy.
-SELECT {now} AS now
- WHERE (EXISTS (
-         SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 2 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 3 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 4 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 5 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 6 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 7 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 8 AND due <= {now}
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now})
-     OR EXISTS (
-         SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ AND lease_until <= {now}))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
-
--- ==== Own complete one ====
--- Settle for a single task that completes without a result.
--- Runs for a single task. Index: task_id.
--- At most 1 rows.
-UPDATE dbq_task
-   SET state = 2 /* COMPLETED */,
-       due = NULL,
-       lease_until = NULL,
-       updated = {now},
-       result = NULL,
-       taken_by = taken_by || '       '
- WHERE id = :id
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Own complete uniform ====
--- Settle for tasks under one fence that complete without a result.
--- Runs for tasks of one checkout. Index: task_id. SQLite reads a list of ids in half the time of a list of rows. The
--- statement returns nothing, so that it changes each row as it finds it, and not after it has found all of them. The
--- spaces take the room of the lease's end, so that the row keeps its size and is written in place.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-UPDATE dbq_task
-   SET state = 2 /* COMPLETED */,
-       due = NULL,
-       lease_until = NULL,
-       updated = {now},
-       result = NULL,
-       taken_by = taken_by || '       '
- WHERE id IN ({rows})
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Own expired ====
--- Takes over tasks whose lease expired; those whose attempts are exhausted become POISON.
--- Runs in the transaction of a checkout, before "take over". Index: task_busy.
-SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
-       attempt AS was_attempt, lease_until AS was_until
-  FROM dbq_task
- WHERE queue = :queue
-   AND state = 1 /* PROCESSING */
-   AND lease_until <= {now}
-   AND holder <> :holder
- LIMIT :limit;
-
--- ==== Own insert one ====
+-- ==== insert one ====
 -- Insert for a single row.
--- Runs for a single task. Indexes: as for Insert.
+-- Runs for an enqueue of a single task. Indexes: task_id and task_reference find duplicates.
+-- SQLite's clock has milliseconds, within which a task may be removed and added again. So the fence of a reused id
+-- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
 -- At most 1 rows.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
@@ -615,9 +288,9 @@ VALUES (
   coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * max({now}, :clock))
 ON CONFLICT DO NOTHING;
 
--- ==== Own insert one new ====
--- Insert for a single new row without a reference.
--- Runs for a single task without a reference, whose id is new.
+-- ==== insert one new ====
+-- Insert for a single row without a reference, whose id is new.
+-- Runs for an enqueue of a single task without a reference. Indexes: none is searched.
 -- At most 1 rows.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
@@ -625,9 +298,9 @@ VALUES (
   :id, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
   coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload);
 
--- ==== Own insert uniform ====
--- Insert for new rows without a reference that share all but their ids and payloads.
--- Runs for a bulk enqueue whose values can be bound once, not for each row.
+-- ==== insert uniform ====
+-- Insert for rows without a reference, whose ids are new, that share all but their ids and payloads.
+-- Runs for a bulk enqueue of tasks that are alike, whose common values are bound once. Indexes: none is searched.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :payload)
 INSERT INTO dbq_task (
@@ -636,33 +309,29 @@ SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts
        coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
   FROM (VALUES {rows}) AS d;
 
--- ==== Own lock uniform ====
--- Locks and returns the rows of a statement for tasks under one fence, if that found fewer than it was given and was
--- undone.
--- Runs when one of the two found fewer tasks than it was given: these are the ones that it will find. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-SELECT id
-  FROM dbq_task
- WHERE id IN ({rows})
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
+-- ======== Checking out ========
 
--- ==== Own payloads ====
--- Reads the large payloads of the tasks that fit.
--- Runs when tasks of a checkout have payloads larger than their share of its budget. Index: task_id.
--- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id)
-SELECT t.id, t.payload
-  FROM (VALUES {rows}) AS d
-  JOIN dbq_task AS t ON t.id = +d.column1;
+-- ==== any ====
+-- Reports whether a task is due or a lease has expired, without the writer's lock.
+-- Runs at each poll, before the transaction of a checkout. Indexes: task_ready, once for each priority, and
+-- task_busy.
+SELECT {now} AS now
+ WHERE (EXISTS (
+         SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now}
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= {now}
+         -- and so on for the priorities 2 to 8
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now})
+     OR EXISTS (
+         SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ AND lease_until <= {now}))
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
--- ==== Own ready ====
--- Finds due tasks: one ordered search for each priority. On a server it leases them as well.
--- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, the first one first,
--- which stops at the limit. One search ordered by priority and due time would walk every future row of the better
--- priorities. The plus before the limit keeps one plan for all of its values: for a bare variable, SQLite would prepare
--- the statement anew for each. The rows are returned as "take" will leave them.
+-- ==== ready ====
+-- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
+-- "take".
+-- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, until there are
+-- enough tasks. One search ordered by priority and due time would read all future tasks of the better priorities. The
+-- plus before :limit keeps one plan for all limits: SQLite would prepare the statement again for each value of a bare
+-- variable. The rows are returned as "take" will leave them.
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
@@ -672,50 +341,29 @@ SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_at
       SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now} ORDER BY due, id LIMIT +:limit)
     UNION ALL SELECT * FROM (
       SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 2 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 3 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 4 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 5 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 6 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 7 AND due <= {now} ORDER BY due, id LIMIT +:limit)
-    UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 8 AND due <= {now} ORDER BY due, id LIMIT +:limit)
+    -- and so on for the priorities 2 to 8
     UNION ALL SELECT * FROM (
       SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now} ORDER BY due, id LIMIT +:limit)
     LIMIT +:limit) AS d
  CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 
--- ==== Own remove one ====
--- Remove for a single task.
--- Runs for a single task. Index: task_id.
--- At most 1 rows.
-DELETE FROM dbq_task
- WHERE id = :id
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
-
--- ==== Own remove uniform ====
--- Remove for tasks under one fence.
--- Runs for tasks of one checkout in queues that keep no finished tasks. Index: task_id.
+-- ==== payloads ====
+-- Reads the large payloads of the tasks that fit.
+-- Runs if tasks of a checkout have payloads larger than their share of its bytes. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   :id
-DELETE FROM dbq_task
- WHERE id IN ({rows})
-   AND +fence = :fence
-   AND +state = 1 /* PROCESSING */;
+--   (:id)
+SELECT t.id, t.payload
+  FROM (VALUES {rows}) AS d
+  JOIN dbq_task AS t ON t.id = +d.column1;
 
--- ==== Own take ====
+-- ==== take ====
 -- Leases the tasks that were found.
--- Runs once for each priority that "ready" returned rows of, in the same transaction. Index: task_ready, up to
--- the last of these rows. No others come in between, because this is the only writer, at the same moment. If this
--- statement returned the rows, each would be copied once more, and a list of their ids would be bound and looked up. OR
--- FAIL needs no journal for the statement alone: when it fails, the whole transaction is rolled back.
+-- Runs once for each priority of which "ready" returned tasks, in the same transaction. Index: task_ready, up to the
+-- last of these tasks. No others come in between, because there is no other writer. RETURNING would copy each row
+-- once more, and a list of ids would be bound and looked up. OR FAIL needs no journal for the statement alone: if it
+-- fails, the whole transaction is rolled back.
+-- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
+-- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
 UPDATE OR FAIL dbq_task
    SET state = 1 /* PROCESSING */,
        due = NULL,
@@ -731,9 +379,29 @@ UPDATE OR FAIL dbq_task
    AND due IS NOT NULL
    AND (due, id) <= (:was_due, :id);
 
--- ==== Own take over ====
--- Takes over tasks whose lease expired; on SQLite those whose attempts are exhausted become POISON.
--- Runs for the tasks that "expired" returned. Index: task_id.
+-- ==== expired ====
+-- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
+-- them to POISON if their attempts are exhausted.
+-- Runs in the transaction of a checkout, if nothing is due, and at intervals otherwise. Index: task_busy. "take over"
+-- follows.
+SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
+       attempt AS was_attempt, lease_until AS was_until
+  FROM dbq_task
+ WHERE queue = :queue
+   AND state = 1 /* PROCESSING */
+   AND lease_until <= {now}
+   AND holder <> :holder
+ LIMIT :limit;
+
+-- ==== take over ====
+-- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
+-- Runs for the tasks that "expired" returned. Index: task_id. An attempt counts if it is known to have started.
+-- Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+-- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
+-- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
+-- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
+-- tasks, and looks up each one in the list.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 UPDATE dbq_task
@@ -775,9 +443,156 @@ RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, la
           created, updated, headers, result, length(result) AS result_size,
           payload, length(payload) AS payload_size, {now} AS now;
 
+-- ======== Leases ========
+
+-- ==== Start ====
+-- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Runs before a handler, if the checkout has not marked the attempt. Index: task_id.
+-- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
+-- tasks, and looks up each one in the list.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+UPDATE dbq_task
+   SET known_started = 1
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1
+   AND dbq_task.fence = +d.column2
+   AND +dbq_task.state = 1 /* PROCESSING */
+RETURNING id, fence;
+
+-- ==== Extend ====
+-- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Runs at each heartbeat of a worker, for all of its leases. Index: task_id.
+-- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
+-- tasks, and looks up each one in the list.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+UPDATE dbq_task
+   SET lease_until = {now} + :lease
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1
+   AND dbq_task.fence = +d.column2
+   AND +dbq_task.state = 1 /* PROCESSING */
+RETURNING id, fence;
+
+-- ======== Settling ========
+
+-- ==== Settle ====
+-- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Runs for each batch of settlements. Index: task_id.
+-- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
+-- tasks, and looks up each one in the list.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence, :state, :at, :after, :uncount, :result)
+UPDATE dbq_task
+   SET state = CASE
+         WHEN d.column3 = 3 /* ERROR */ AND coalesce(d.column4, d.column5) IS NOT NULL
+           AND attempt >= max_attempts THEN 4 /* POISON */
+         ELSE d.column3
+       END,
+       due = CASE
+         WHEN d.column3 = 3 /* ERROR */ AND attempt >= max_attempts THEN NULL
+         ELSE coalesce(d.column4, {now} + d.column5)
+       END,
+       attempt = attempt - d.column6,
+       lease_until = NULL,
+       updated = {now},
+       result = CASE WHEN d.column3 = 0 /* CREATED */ THEN coalesce(d.column7, result) ELSE d.column7 END
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1
+   AND dbq_task.fence = +d.column2
+   AND +dbq_task.state = 1 /* PROCESSING */
+RETURNING id, fence, state;
+
+-- ==== complete one ====
+-- Settle for a single task that completes without a result.
+-- Runs for a single task that completes without a result. Index: task_id.
+-- The seven spaces take the room of the lease's end, so that the row keeps its size and is written in place.
+-- A plus before a column keeps SQLite from searching by it.
+-- At most 1 rows.
+UPDATE dbq_task
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       lease_until = NULL,
+       updated = {now},
+       result = NULL,
+       taken_by = taken_by || '       '
+ WHERE id = :id
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== complete uniform ====
+-- Settle for tasks under one fence that complete without a result.
+-- Runs for tasks of one checkout that complete without a result. Index: task_id. SQLite reads a list of ids in half
+-- the time of a list of rows. Without RETURNING it changes each row as it finds it, not after it has found all of
+-- them.
+-- The seven spaces take the room of the lease's end, so that the row keeps its size and is written in place.
+-- A plus before a column keeps SQLite from searching by it.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_task
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       lease_until = NULL,
+       updated = {now},
+       result = NULL,
+       taken_by = taken_by || '       '
+ WHERE id IN ({rows})
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== Remove ====
+-- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Runs for tasks that are not kept. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+DELETE FROM dbq_task
+ WHERE rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1 AND t.fence = +d.column2 AND +t.state = 1 /* PROCESSING */)
+RETURNING id, fence;
+
+-- ==== remove one ====
+-- Remove for a single task.
+-- Runs for a single task that is not kept. Index: task_id.
+-- A plus before a column keeps SQLite from searching by it.
+-- At most 1 rows.
+DELETE FROM dbq_task
+ WHERE id = :id
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== remove uniform ====
+-- Remove for tasks under one fence.
+-- Runs for tasks of one checkout that are not kept. Index: task_id.
+-- A plus before a column keeps SQLite from searching by it.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_task
+ WHERE id IN ({rows})
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ==== lock uniform ====
+-- Locks and returns the rows of a statement for tasks under one fence, after that found fewer than it was given and
+-- was rolled back.
+-- Runs before "complete uniform" or "remove uniform" runs again, if it found fewer tasks than it was given. Index:
+-- task_id.
+-- A plus before a column keeps SQLite from searching by it.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND +fence = :fence
+   AND +state = 1 /* PROCESSING */;
+
+-- ======== Operators' events ========
+
 -- ==== Movable quarantine ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. Index: task_id.
+-- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
+-- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -787,12 +602,13 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */
+   AND (state = 3 /* ERROR */)
  ORDER BY id;
 
 -- ==== Movable reenqueue ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. Index: task_id.
+-- Locks and returns the tasks that Move of the same event will change. A failed task becomes due again, and its
+-- attempts start over.
+-- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -802,12 +618,12 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */)
  ORDER BY id;
 
 -- ==== Movable reject ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. Index: task_id.
+-- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
+-- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -821,8 +637,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Movable restore ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. Index: task_id.
+-- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
+-- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -832,12 +648,13 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */
+   AND (state = 4 /* POISON */)
  ORDER BY id;
 
 -- ==== Movable revoke ====
--- Locks and returns the tasks that the Move of the same event will move.
--- Runs first in the transaction of an operator's call. Index: task_id.
+-- Locks and returns the tasks that Move of the same event will change. The lease is taken away, the handler's context
+-- ends, and the task is parked.
+-- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
@@ -851,8 +668,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Move purge ====
--- A finished or parked task is removed.
--- Index: task_id.
+-- Carries out an operator's event. A finished or parked task is removed.
+-- Runs after Archive and RecordLast, if they run. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 DELETE FROM dbq_task
@@ -864,7 +681,7 @@ DELETE FROM dbq_task
 RETURNING id;
 
 -- ==== Move quarantine ====
--- A failed task will not be retried.
+-- Carries out an operator's event. A failed task will not be retried.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -878,10 +695,10 @@ UPDATE dbq_task
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */) AND state >= 3 /* ERROR */;
+   AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- A failed task becomes due again, and its attempts start over.
+-- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -897,10 +714,10 @@ UPDATE dbq_task
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+   AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- A task is parked before it runs.
+-- Carries out an operator's event. A task is parked before it runs.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -917,7 +734,7 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- A poisoned task is parked for inspection.
+-- Carries out an operator's event. A poisoned task is parked for inspection.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -931,10 +748,10 @@ UPDATE dbq_task
    SELECT t.rowid
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
-   AND (state = 4 /* POISON */) AND state >= 3 /* ERROR */;
+   AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- The lease is taken away, the handler's context ends, and the task is parked.
+-- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -951,30 +768,20 @@ UPDATE dbq_task
      JOIN dbq_task AS t ON t.id = +d.column1)
    AND (state = 1 /* PROCESSING */);
 
--- ==== Version ====
--- Reads the newest migration that has been applied.
-SELECT max(version) AS version, max(compatible) AS compatible
-  FROM dbq_migration;
+-- ==== SetResult ====
+-- Stores an operator's reason.
+-- Runs after Move in the same transaction, if the operator gives a reason. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :result)
+UPDATE dbq_task
+   SET result = d.column2
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1;
 
--- ==== SetVersion ====
--- Records a migration as applied.
-INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT :version, :title, :compatible, {now}
- WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = :version);
-
--- ==== Drop ====
--- Removes all tables and views.
-DROP VIEW IF EXISTS dbq_tasks;
-DROP VIEW IF EXISTS dbq_enqueue;
-DROP VIEW IF EXISTS dbq_attempts;
-DROP TABLE IF EXISTS dbq_archive;
-DROP TABLE IF EXISTS dbq_attempt;
-DROP TABLE IF EXISTS dbq_kv;
-DROP TABLE IF EXISTS dbq_task;
-DROP TABLE IF EXISTS dbq_migration;
+-- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads one task.
+-- Reads a task. Index: by id.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
 created, updated, headers, result, length(result) AS result_size,
        payload, length(payload) AS payload_size, {now} AS now
@@ -982,13 +789,14 @@ created, updated, headers, result, length(result) AS result_size,
  WHERE t.id = :id;
 
 -- ==== FindReference ====
--- Finds a task by its reference.
+-- Finds a task by its reference. Index: the unique one of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
+-- id, or the one that the filter allows.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
 created, updated, headers, result, length(result) AS result_size,
        {now} AS now
@@ -998,15 +806,233 @@ created, updated, headers, result, length(result) AS result_size,
  LIMIT :limit;
 
 -- ==== FindIDs ====
--- Finds the tasks that an operator's bulk call changes.
+-- Finds the tasks that an operator's bulk call changes, or retention removes. Index: as for List.
 SELECT t.id
   FROM dbq_task t
  WHERE {where}
  ORDER BY t.id
  LIMIT :limit;
 
+-- ==== Next ====
+-- Reports when the next task of a queue is due. Idle workers sleep until then.
+-- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
+SELECT min(due) AS due, {now} AS now
+  FROM (
+    SELECT * FROM (
+      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+    UNION ALL SELECT * FROM (
+      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 1 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+    -- and so on for the priorities 2 to 8
+    UNION ALL SELECT * FROM (
+      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
+    UNION ALL SELECT min(lease_until) FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */)
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+
+-- ==== Count ====
+-- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, each read once. The
+-- COMPLETED tasks take a scan of the table.
+SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
+       {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
+  FROM dbq_task
+ WHERE due IS NOT NULL
+ GROUP BY queue, state
+UNION ALL
+SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL
+  FROM dbq_task
+ WHERE state = 1 /* PROCESSING */
+ GROUP BY queue
+UNION ALL
+SELECT queue, state, count(*), count(*), 0, NULL
+  FROM dbq_task
+ WHERE (state = 3 /* ERROR */ OR state = 4 /* POISON */)
+   AND due IS NULL
+ GROUP BY queue, state
+UNION ALL
+SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
+  FROM dbq_task
+ WHERE state = 2 /* COMPLETED */
+ GROUP BY queue;
+
+-- ==== CountUpTo ====
+-- Counts the tasks of a queue by state, up to a limit for each.
+-- Runs for statistics and metrics, once for each queue. Indexes: task_ready, task_busy and task_failed; each part
+-- stops at the limit.
+SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE state = 0 /* CREATED */) AS tasks, 0 AS parked, 0 AS due,
+       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+  FROM (
+    SELECT state FROM dbq_task WHERE queue = :queue AND due IS NOT NULL LIMIT +:limit)
+UNION ALL
+SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due), 0
+  FROM (
+    SELECT * FROM (
+      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now} ORDER BY due, id LIMIT +:limit)
+    UNION ALL SELECT * FROM (
+      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 1 AND due <= {now} ORDER BY due, id LIMIT +:limit)
+    -- and so on for the priorities 2 to 8
+    UNION ALL SELECT * FROM (
+      SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now} ORDER BY due, id LIMIT +:limit))
+UNION ALL
+SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ LIMIT +:limit)
+UNION ALL
+SELECT 3 /* ERROR */, count(*), count(*) - count(due), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT due FROM dbq_task WHERE queue = :queue AND state = 3 /* ERROR */ LIMIT +:limit)
+UNION ALL
+SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+  FROM (
+    SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 4 /* POISON */ LIMIT +:limit);
+
+-- ==== CountNewest ====
+-- Counts the newest tasks in the states that no index finds by queue.
+-- Runs for statistics and metrics, once for all queues. Index: task_id, from its end, up to the limit.
+SELECT x.queue, 2 /* COMPLETED */ AS state, count(*) FILTER (WHERE x.state = 2 /* COMPLETED */) AS tasks,
+       CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
+  FROM (SELECT t.queue, t.state FROM dbq_task t ORDER BY t.id DESC LIMIT +:limit) AS x
+ GROUP BY x.queue;
+
+-- ==== NextQueue ====
+-- Finds the next queue by name.
+-- Runs for statistics, once for each queue. Indexes: task_ready, task_busy and task_failed, one search in each.
+SELECT min(queue) AS queue
+  FROM (
+    SELECT * FROM (
+      SELECT queue FROM dbq_task WHERE due IS NOT NULL AND queue > :queue ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT * FROM (
+      SELECT queue FROM dbq_task WHERE state = 1 /* PROCESSING */ AND queue > :queue ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT * FROM (
+      SELECT queue
+        FROM dbq_task
+       WHERE (state = 3 /* ERROR */ OR state = 4 /* POISON */)
+         AND queue > :queue
+       ORDER BY queue
+       LIMIT 1))
+HAVING min(queue) IS NOT NULL;
+
+-- ==== IDBehind ====
+-- Finds where the next part of the old tasks ends, for retention. Index: by id.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id > :after
+   AND t.id < :before
+ ORDER BY t.id
+ LIMIT 1 OFFSET :offset;
+
+-- ==== Peek ====
+-- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Runs after a lost connection. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+SELECT t.id, t.queue, t.state, t.fence, t.updated
+  FROM (VALUES {rows}) AS d
+  JOIN dbq_task AS t ON t.id = +d.column1;
+
+-- ==== Held ====
+-- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
+       created, updated, headers, result, length(result) AS result_size,
+       payload, length(payload) AS payload_size, {now} AS now
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */
+   AND t.holder = :holder;
+
+-- ==== Exhausted ====
+-- Reads what a checkout moved to POISON whose connection was lost before the answer.
+-- Runs after a lost connection. Index: task_failed.
+-- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
+       created, updated, headers, result, length(result) AS result_size,
+       payload, length(payload) AS payload_size, {now} AS now
+  FROM dbq_task
+ WHERE queue = :queue
+   AND state = 4 /* POISON */
+   AND result = CAST('the lease of the last attempt expired, held by ' || holder || ', found by ' || :holder AS BLOB);
+
+-- ======== History, retention and archive ========
+
+-- ==== Record ====
+-- Adds attempts to the history.
+-- Runs after attempts have ended. Index: the primary key of attempt finds those that exist.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+VALUES {rows}
+ON CONFLICT DO NOTHING;
+
+-- ==== RecordLast ====
+-- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
+-- removed.
+-- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
+-- task_id. rtrim removes all characters but # from the end of the holder, which leaves it up to its last #.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :error)
+INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
+SELECT t.id, t.fence, t.queue, t.attempt + (t.state = 0 /* CREATED */),
+       CASE t.state WHEN 0 /* CREATED */ THEN 'released'
+                    WHEN 2 /* COMPLETED */ THEN 'completed'
+                    WHEN 3 /* ERROR */ THEN 'failed'
+                    ELSE 'poisoned' END,
+       t.taken_at, t.updated,
+       substr(rtrim(t.holder, replace(t.holder, '#', '')), 1,
+              length(rtrim(t.holder, replace(t.holder, '#', ''))) - 1),
+       coalesce(d.column2, CASE WHEN t.state IN (3 /* ERROR */, 4 /* POISON */) THEN t.result END)
+  FROM (VALUES {rows}) AS d
+  JOIN dbq_task AS t ON t.id = +d.column1
+ WHERE t.taken_at > 0
+   AND +t.state <> 1 /* PROCESSING */
+ON CONFLICT DO NOTHING;
+
+-- ==== Attempts ====
+-- Reads the attempts of a task that the history has. Index: the primary key.
+SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
+  FROM dbq_attempt
+ WHERE task = :id
+ ORDER BY fence
+ LIMIT :limit;
+
+-- ==== LastAttempt ====
+-- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_task WHERE id = :id
+UNION ALL
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result
+  FROM dbq_archive WHERE id = :id;
+
+-- ==== ExpireAttempts ====
+-- Removes old attempts, some at a time.
+-- Runs for retention. Index: attempt_ended.
+DELETE FROM dbq_attempt
+ WHERE rowid IN (
+   SELECT rowid
+     FROM dbq_attempt
+    WHERE queue = :queue
+      AND ended <= {now} - :age
+    ORDER BY ended
+    LIMIT :limit);
+
+-- ==== Archive ====
+-- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Runs just before the purge of the same tasks, in its transaction. Index: task_id.
+-- The columns are those that SQLite does not compute.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+INSERT INTO dbq_archive (
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+  lease_until, taken_by, taken_at, created, updated, headers, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
+       lease_until, taken_by, taken_at, created, updated, headers, payload, result, {now}
+  FROM (VALUES {rows}) AS d
+  JOIN dbq_task AS t ON t.id = +d.column1
+ WHERE (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
+ON CONFLICT DO NOTHING;
+
 -- ==== ListArchive ====
--- Lists tasks of the archive.
+-- Lists tasks of the archive. Index: by id.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
 created, updated, headers, result, length(result) AS result_size,
        {now} AS now
@@ -1015,30 +1041,16 @@ created, updated, headers, result, length(result) AS result_size,
  ORDER BY t.id
  LIMIT :limit;
 
--- ==== Attempts ====
--- Reads the attempts of a task that the history has.
-SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
-  FROM dbq_attempt
- WHERE task = :id
- ORDER BY fence
- LIMIT :limit;
-
--- ==== LastAttempt ====
--- Reads the last attempt of a task from its row.
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result
-  FROM dbq_task WHERE id = :id
-UNION ALL
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result
-  FROM dbq_archive WHERE id = :id;
+-- ======== Key/value records ========
 
 -- ==== GetKV ====
--- Reads a key/value record, which all clients of these tables share, such as a queue's pause.
+-- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind.
+-- Reads the key/value records of a kind. Index: the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
@@ -1046,7 +1058,8 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
  LIMIT :limit;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next.
+-- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- kv_expires; Oracle reads the few records of the kind.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind
@@ -1055,13 +1068,13 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
  LIMIT :limit;
 
 -- ==== AddKV ====
--- Adds a key/value record if there is none.
+-- Adds a key/value record if there is none. Index: the primary key.
 INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
 SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read.
+-- Changes a key/value record unless it was changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
@@ -1070,11 +1083,11 @@ UPDATE dbq_kv
  WHERE kind = :kind AND name = :name AND version = :version;
 
 -- ==== DropKV ====
--- Removes a key/value record.
+-- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND name = :name;
 
 -- ==== ExpireKV ====
--- Removes key/value records that have expired.
+-- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;

@@ -56,7 +56,7 @@ func TestCommentsAreOfStatements(t *testing.T) {
 		}
 		all.WriteString(page)
 	}
-	for name := range comments {
+	for name := range purposes {
 		keys := []string{""} // a map by state or event has one comment for all
 		for _, in := range state.All() {
 			keys = append(keys, " "+in.String())
@@ -65,7 +65,7 @@ func TestCommentsAreOfStatements(t *testing.T) {
 			keys = append(keys, " "+string(move.Event))
 		}
 		for _, key := range keys {
-			if strings.Contains(all.String(), "\n-- ==== "+name+key+" ====\n") {
+			if strings.Contains(all.String(), "\n-- ==== "+title(name)+key+" ====\n") {
 				name = ""
 				break
 			}

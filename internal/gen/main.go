@@ -36,6 +36,12 @@ func pages(root string) (map[string]string, error) {
 			return nil, err
 		}
 		out["docs/sql/"+d.Name()+".sql"] = text
+		if len(explained[d.Name()]) == 0 {
+			continue
+		}
+		if out["docs/sql/"+d.Name()+"-explain.sql"], err = explainPage(d); err != nil {
+			return nil, err
+		}
 	}
 	if err := fillPages(root, out); err != nil {
 		return nil, err

@@ -26,20 +26,31 @@ var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dial
 //go:embed statements.txt
 var statementsText string
 
-// comments are those of statements.txt, by name.
-var comments = readComments(statementsText)
+// purposes are what statements.txt says of each statement, by name.
+var purposes = readPurposes(statementsText)
 
-func readComments(text string) map[string]string {
-	out, last := map[string]string{}, ""
+// A purpose is what a statement is for, and its place on a page.
+type purpose struct {
+	section, comment string
+	place            int
+}
+
+func readPurposes(text string) map[string]purpose {
+	out, section, last := map[string]purpose{}, "", ""
 	for line := range strings.Lines(text) {
+		heading, isHeading := strings.CutPrefix(line, "## ")
 		more, indented := strings.CutPrefix(line, "  ")
 		name, comment, found := strings.Cut(line, ": ")
 		switch {
+		case isHeading:
+			_, section, _ = strings.Cut(strings.TrimSpace(heading), ": ")
 		case strings.HasPrefix(line, "#"):
 		case indented:
-			out[last] += " " + strings.TrimSpace(more)
+			p := out[last]
+			p.comment += " " + strings.TrimSpace(more)
+			out[last] = p
 		case found:
-			out[name], last = strings.TrimSpace(comment), name
+			out[name], last = purpose{section, strings.TrimSpace(comment), len(out)}, name
 		}
 	}
 	return out
@@ -57,13 +68,17 @@ const sqlIntro = `-- Every statement that dbq sends to this engine, for DBA revi
 
 `
 
-// sqlPage returns the page on an engine for DBAs: its migrations, and its statements by name.
+// sqlPage returns the page on an engine for DBAs: its migrations, and its statements in the order of statements.txt.
 func sqlPage(d dialect.Dialect) (string, error) {
 	schema, err := dbq.MigrationSQL(d)
 	if err != nil {
 		return "", err
 	}
 	st := sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"})
+	all, err := statements(d)
+	if err != nil {
+		return "", err
+	}
 	sent := "which is sent apart from the text and never written into it"
 	if _, inlines := d.(dialect.Inliner); inlines {
 		sent = "which the driver writes into the text, escaped; an id is written as x'...'"
@@ -75,18 +90,23 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	case st.Insert.Row != "":
 		batches = "Rows come as a list of values."
 	}
-	clock := strings.Fields(regexp.QuoteMeta(st.Now)) // which each statement indents in its own way
-	p := printer{engine: d.Name(), now: regexp.MustCompile(strings.Join(clock, `\s+`))}
 	var states []string
 	for _, s := range state.All() {
 		states = append(states, fmt.Sprintf("%s %v", state.Literals(s), s))
 	}
 	about := fmt.Sprintf("A :name stands for a value, %s. %s Times are microseconds since 1970 in UTC. States are %s."+
 		" Tables begin with \"dbq_\" unless a program says otherwise.", sent, batches, strings.Join(states, ", "))
+	words := strings.Fields(regexp.QuoteMeta(st.Now)) // each statement indents the clock in its own way
+	p := printer{now: regexp.MustCompile(strings.Join(words, `\s+`))}
 	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), strings.ReplaceAll(st.Now, "\n", "\n--   "))
-	p.b.WriteString(schema + "\n-- ======== The statements ========\n")
-	p.statements(st)
-	return p.b.String(), p.err
+	p.b.WriteString(p.now.ReplaceAllLiteralString(schema, "{now}"))
+	for i, s := range all {
+		if i == 0 || s.section != all[i-1].section {
+			fmt.Fprintf(&p.b, "\n-- ======== %s ========\n", s.section)
+		}
+		p.statement(s)
+	}
+	return p.b.String(), nil
 }
 
 // commentLines returns a text as lines of SQL comment of at most 118 columns.
@@ -104,68 +124,104 @@ func wrapped(text, prefix string) string {
 	return lines + line
 }
 
-// printer writes statements under their names.
-type printer struct {
-	engine string
-	now    *regexp.Regexp // the database's clock
-	b      strings.Builder
-	err    error
+// A statement is what a page shows under one name: texts, or a batch.
+type statement struct {
+	purpose
+	name  string
+	texts []string
+	batch dialect.Batch
+}
+
+// ownName is what stands before the name of a dialect's own statement.
+var ownName = regexp.MustCompile(`^Own `)
+
+// title is the name under which a page has a statement.
+func title(name string) string { return ownName.ReplaceAllString(name, "") }
+
+// statements returns those of a dialect in the order of statements.txt. One that is not there is an error.
+func statements(d dialect.Dialect) ([]statement, error) {
+	var c collector
+	v := reflect.ValueOf(sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"}))
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		if !field.Anonymous && !slices.Contains(parts, field.Name) {
+			c.add(field.Name, purposes[field.Name], v.FieldByIndex(field.Index))
+		}
+	}
+	for _, s := range c.all {
+		if s.comment == "" {
+			return nil, fmt.Errorf("%s: internal/gen/statements.txt has no comment on %q", d.Name(), s.name)
+		}
+	}
+	slices.SortStableFunc(c.all, func(a, b statement) int { return cmp.Compare(a.place, b.place) })
+	return c.all, c.err
 }
 
 // parts are the fields of Statements that are no statements but stand in others.
 var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropView", "Assignments", "Purge",
 	"Purgeable"}
 
-// statements writes every other field, so that none can be forgotten.
-func (p *printer) statements(st sqlrun.Texts) {
-	v := reflect.ValueOf(st)
-	for _, field := range reflect.VisibleFields(v.Type()) {
-		value := v.FieldByIndex(field.Index)
-		if b, ok := value.Interface().(dialect.Batch); ok && b.SQL == "" && sqlrun.MayBeEmpty(field.Name) {
-			continue
-		}
-		if !field.Anonymous && !slices.Contains(parts, field.Name) {
-			p.field(field.Name, comments[field.Name], value)
-		}
-	}
+type collector struct {
+	all []statement
+	err error
 }
 
-// field writes the statements of a field, or of an entry of one that is a map.
-func (p *printer) field(name, comment string, v reflect.Value) {
+// add adds the statements of a field, or of an entry of one that is a map.
+func (c *collector) add(name string, about purpose, v reflect.Value) {
+	s := statement{name: name, purpose: about}
 	switch f := v.Interface().(type) {
 	case dialect.PlaceholderStyle, []state.State:
+		return
 	case string:
-		if f != "" {
-			p.text(name, comment, f)
-		}
+		s.texts = []string{f}
 	case []string:
-		if len(f) > 0 {
-			p.text(name, comment, f...)
-		}
+		s.texts = f
 	case dialect.Batch:
-		if f.SQL != "" && f.Max == 0 { // a plain text of Own
-			p.text(name, comment, f.SQL)
-		} else {
-			p.batch(name, comment, f)
+		if s.batch = f; f.Max == 0 { // a plain text
+			s.batch, s.texts = dialect.Batch{}, []string{f.SQL}
 		}
 	default:
-		if v.Kind() != reflect.Map {
-			p.err = fmt.Errorf("the field %s of Statements is a %T, which gen cannot print", name, f)
-			return
-		}
-		texts := map[string]reflect.Value{}
-		for _, key := range v.MapKeys() {
-			texts[fmt.Sprint(key)] = v.MapIndex(key)
-		}
-		for _, key := range slices.Sorted(maps.Keys(texts)) {
-			event, _ := state.Find(state.Event(key), state.Operator)
-			p.field(name+" "+key, cmp.Or(comments[name+" "+key], comment, event.Doc), texts[key])
-		}
+		c.addMap(name, about, v)
+		return
+	}
+	if s.batch.SQL != "" || len(s.texts) > 0 && s.texts[0] != "" {
+		c.all = append(c.all, s)
+	} else if !sqlrun.MayBeEmpty(name) {
+		c.err = fmt.Errorf("%q has no text", name)
 	}
 }
 
-// stateDigit is a comparison with a state, and the comment that it may have.
-var stateDigit = regexp.MustCompile(`\bstate(?: \+ 0)? (?:=|>=|<>) [0-4]\b(?: /\*)?`)
+func (c *collector) addMap(name string, about purpose, v reflect.Value) {
+	if v.Kind() != reflect.Map {
+		c.err = fmt.Errorf("the field %s of Statements is a %v, which gen cannot print", name, v.Type())
+		return
+	}
+	texts := map[string]reflect.Value{}
+	for _, key := range v.MapKeys() {
+		texts[fmt.Sprint(key)] = v.MapIndex(key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		own, found := purposes[name+" "+key]
+		if !found {
+			own = about
+			if event, ok := state.Find(state.Event(key), state.Operator); ok {
+				own.comment += " " + event.Doc
+			}
+		}
+		c.add(name+" "+key, own, texts[key])
+	}
+}
+
+// printer writes statements under their names.
+type printer struct {
+	now *regexp.Regexp // the database's clock
+	b   strings.Builder
+}
+
+// stateDigit is a comparison with a state or its assignment, and the comment that it may have.
+var stateDigit = regexp.MustCompile(`\bstate(?: \+ 0)? (?:=|<>) [0-4]\b(?: /\*)?`)
+
+// newState is the state in a row of an INSERT, which is sent without its name.
+var newState = regexp.MustCompile(`(:kind, 0)(, :priority)`)
 
 // named writes a state's name beside its number.
 func named(comparison string) string {
@@ -175,40 +231,78 @@ func named(comparison string) string {
 	return fmt.Sprintf("%s /* %v */", comparison, state.State(comparison[len(comparison)-1]-'0'))
 }
 
-// text writes statements under their name, with the clock and the states by their names.
-func (p *printer) text(name, comment string, texts ...string) {
-	if comment == "" {
-		p.err = fmt.Errorf("%s: internal/gen/statements.txt has no comment on %q", p.engine, name)
+// readable returns a text with the clock and the states by their names, and without searches that repeat others.
+func (p *printer) readable(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(withoutRepeats(p.now.ReplaceAllLiteralString(text, "{now}"))) {
+		if !strings.HasPrefix(line, "--") {
+			line = stateDigit.ReplaceAllStringFunc(line, named)
+			line = newState.ReplaceAllString(line, "$1 /* CREATED */$2")
+		}
+		b.WriteString(line)
 	}
-	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", name, commentLines(comment))
+	return b.String()
+}
+
+// withoutRepeats leaves out the searches for the priorities 2 to 8, which differ from that for 1 in this number alone.
+func withoutRepeats(text string) string {
+	const union = "UNION ALL "
+	searches := strings.Split(text, union)
+	for i := 1; i+8 < len(searches); i++ {
+		repeats := 0
+		for repeats < 7 && sameBut(searches[i+repeats], searches[i+repeats+1], byte('1'+repeats)) {
+			repeats++
+		}
+		if repeats == 7 {
+			one := searches[i]
+			indent := one[strings.LastIndex(one, "\n")+1:]
+			searches[i] += "-- and so on for the priorities 2 to 8\n" + indent
+			searches = slices.Delete(searches, i+1, i+8)
+		}
+	}
+	return strings.Join(searches, union)
+}
+
+// sameBut reports whether b is a with the next digit in some places of digit.
+func sameBut(a, b string, digit byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i] != b[i] && (a[i] != digit || b[i] != digit+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// statement writes a statement under its name, with what it is for, the dialect's comments, and its text.
+func (p *printer) statement(s statement) {
+	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", title(s.name), commentLines(s.comment))
+	texts := s.texts
+	if s.batch.SQL != "" {
+		texts = []string{p.batch(s.batch)}
+	}
 	for _, text := range texts {
-		if name != "Now" {
-			text = p.now.ReplaceAllLiteralString(text, "{now}")
+		if s.name != "Now" {
+			text = p.readable(text)
 		}
-		for line := range strings.Lines(sqlrun.Terminated(text)) {
-			if !strings.HasPrefix(line, "--") {
-				line = stateDigit.ReplaceAllStringFunc(line, named)
-			}
-			p.b.WriteString(line)
-		}
+		p.b.WriteString(sqlrun.Terminated(text))
 	}
 }
 
-func (p *printer) batch(name, comment string, b dialect.Batch) {
-	if b.SQL == "" {
-		p.err = fmt.Errorf("%s: %q has no text", p.engine, name)
-	}
+// batch returns the text of a batch, with a comment on its rows.
+func (p *printer) batch(b dialect.Batch) string {
 	rows, text := fmt.Sprintf("-- At most %d rows.\n", b.Max), b.SQL
 	switch {
 	case strings.HasPrefix(b.Sep, "\n"): // a row has lines of its own
 		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Sep+b.Row, 1)
 	case b.Row != "":
-		row := stateDigit.ReplaceAllStringFunc(p.now.ReplaceAllLiteralString(b.Row, "{now}"), named)
 		rows = fmt.Sprintf("-- {rows} is a list of at most %d of these, separated by %q:\n%s\n",
-			b.Max, b.Sep, wrapped(row, "--  "))
+			b.Max, b.Sep, wrapped(p.readable(b.Row), "--  "))
 	}
 	body := strings.TrimLeft(leadingComments.ReplaceAllString(text, ""), "\n")
-	p.text(name, comment, leadingComments.FindString(text)+rows+body)
+	return leadingComments.FindString(text) + rows + body
 }
 
 // leadingComments are the lines of comment that a text begins with.

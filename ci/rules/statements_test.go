@@ -1,0 +1,100 @@
+package rules
+
+import (
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dialects are the folders whose files of SQL have the same names and statements.
+var dialects = []string{"mysql", "oracle", "postgres", "sqlite"}
+
+// some are the statements that not every dialect has, with the dialects that have them; docs/sql says what each does.
+var some = []struct{ dialects, why, statements string }{
+	{"postgres", "notifications, statements that find and take, statistics of dead rows",
+		"Notify, ready within, take ready, take expired, dead"},
+	{"mysql", "two products and TiDB, turns of large checkouts",
+		"ready sizes, turn, turn over, try lock ready, try lock expired, known_started, lock settle, lock remove"},
+	{"oracle", "arrays, which return nothing, and the strategy update", "update, taken, lock, settled"},
+	{"sqlite", "single rows are worth a statement", "any, insert one, insert one new, complete one, remove one"},
+	{"mysql oracle", "no RETURNING from a statement for many rows, locks of a session",
+		"Dual, MigrationUnlock, Held, Purgeable, inserted, extended, due, queue free, lock ready, lock expired, poison, " +
+			"win, won"},
+	{"mysql postgres", "a scan for expired leases starts at the oldest", "oldest"},
+	{"mysql sqlite", "lists of rows, payloads that are read when it is known which fit",
+		"lock uniform, payloads"},
+	{"postgres sqlite", "RETURNING", "remove uniform, expired"},
+	{"mysql oracle postgres", "many writers: locks, and renewals of their own",
+		"MigrationLock, queue lock, see ready, see expired, DropLeases, ExpireLeases, LockFree, IDBehind"},
+	{"mysql oracle sqlite", "PostgreSQL finds and takes in one statement", "take, take over"},
+	{"mysql postgres sqlite", "rows under one fence; Oracle has arrays, and no index of tasks in POISON",
+		"Exhausted, insert uniform, complete uniform"},
+	{"oracle postgres sqlite", "on MySQL the core's Count will do, and task_lane has all tasks", "Count, CountNewest"},
+}
+
+// sqlName is the name of a text in a file of SQL, the first line of comment after an empty line, without what stands
+// before the name of a dialect's own statement.
+var sqlName = regexp.MustCompile(`(?:\A|\n\n)-- (Text |Batch )?(.+)\n`)
+
+// ownName is the same in statements.txt.
+var ownName = regexp.MustCompile(`^Own `)
+
+// heading is a section of statements.txt: the name of the files that have its statements.
+var heading = regexp.MustCompile(`^## (\w+): `)
+
+// TestStatementFiles checks that a statement is in the files of one name, which is the section of docs/sql that has it,
+// and that every dialect has it unless some says otherwise.
+func TestStatementFiles(t *testing.T) {
+	have, file := map[string][]string{}, map[string]string{}
+	sources(t, func(name string, content []byte) {
+		if ok, _ := path.Match("dialect/*/sql/*.sql", name); !ok {
+			return
+		}
+		d := path.Base(path.Dir(path.Dir(name)))
+		for _, m := range sqlName.FindAllStringSubmatch(string(content), -1) {
+			text, own := m[2], m[1] != ""
+			if (own || text[0] >= 'A' && text[0] <= 'Z') && !strings.HasSuffix(text, " row") {
+				have[text] = append(have[text], d)
+				if other := file[text]; other != "" && path.Base(other) != path.Base(name) {
+					t.Errorf("%q is in %s and in %s: move it to a file of the same name", text, other, name)
+				}
+				file[text] = name
+			}
+		}
+	})
+	want := map[string]string{}
+	for _, s := range some {
+		for name := range strings.SplitSeq(s.statements, ", ") {
+			if want[name] = s.dialects; have[name] == nil {
+				t.Errorf("no dialect has %q: remove it from some", name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		expected := strings.Fields(want[name])
+		if len(expected) == 0 {
+			expected = dialects
+		}
+		if slices.Sort(have[name]); !slices.Equal(have[name], expected) {
+			t.Errorf("%q is a statement of %v, want %v", name, have[name], expected)
+		}
+	}
+	sections, err := os.ReadFile(path.Join(repository, "internal/gen/statements.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := ""
+	for line := range strings.Lines(string(sections)) {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			section = m[1]
+		}
+		name, _, _ := strings.Cut(ownName.ReplaceAllString(line, ""), ": ")
+		if at := file[name]; at != "" && path.Base(at) != section+".sql" {
+			t.Errorf("%q is in %s and in the section %s of statements.txt", name, at, section)
+		}
+	}
+}
