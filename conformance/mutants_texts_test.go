@@ -5,7 +5,7 @@ import (
 )
 
 // ownRun are laws that run the dialect's own statements, whose values only the dialect knows before.
-var ownRun = map[string]string{"one": "Lease/SettlingTwiceIsLeaseLost", "uniform": "Lease/ManyCompletedTogether"}
+var ownRun = map[string]string{"one": "Lease/StaleFenceCannotSettle", "uniform": "Lease/ManyCompletedTogether"}
 
 // textMutants have one text that the core could not bind, each in another place.
 func textMutants() []mutant {
