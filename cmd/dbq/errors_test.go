@@ -36,7 +36,7 @@ func TestUsageErrors(t *testing.T) {
 		{"work -q a --lease 1ms -- cat", "--lease"},
 		{"work -q a --drain 0 -- cat", "--drain"},
 		{"--strategy skip-locked enqueue -q q", "skip-locked"},
-		{"--prefix 9 migrate", "prefix"},
+		{"--prefix 9 migrate", "Prefix"},
 		{"--dsn no-folder/x.db migrate", "no-folder"},
 		{"--dsn sqlite:x.db?bogus=1 migrate", "bogus"},
 		{"demo --workers 1", "--workers"},
