@@ -261,8 +261,8 @@ SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
     ON DUPLICATE KEY UPDATE
-       lease_until = IF(dbq_lease.fence <= t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) +
-         60000000, dbq_lease.lease_until),
+       lease_until = IF(dbq_lease.fence <= t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
+         UTC_TIMESTAMP(6)) + 60000000, dbq_lease.lease_until),
        keep_until = IF(dbq_lease.fence <= t.fence, GREATEST(t.lease_end, TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
          UTC_TIMESTAMP(6)) + 60000000), dbq_lease.keep_until),
        fence = GREATEST(dbq_lease.fence, t.fence);
@@ -278,8 +278,8 @@ SELECT t.id, t.fence,
        END AS state
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL,
     NULL) AS again UNION ALL
-SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL, NULL) AS
-  again) AS d
+SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL,
+  NULL) AS again) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
    FOR UPDATE;
@@ -288,11 +288,11 @@ SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence
 -- Ends attempts (complete, fail, poison, release) whose fences are still valid.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
-UPDATE (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, CAST(NULL AS
-  SIGNED) AS run_at,
+UPDATE (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence, 2 AS state,
+  CAST(NULL AS SIGNED) AS run_at,
 CAST(NULL AS SIGNED) AS run_after, 0 AS uncount, CAST(NULL AS BINARY) AS result UNION ALL
-SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, CAST(NULL AS SIGNED) AS
-  run_at,
+SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence, 2 AS state,
+  CAST(NULL AS SIGNED) AS run_at,
 CAST(NULL AS SIGNED) AS run_after, 0 AS uncount, CAST(NULL AS BINARY) AS result) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */

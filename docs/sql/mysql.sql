@@ -615,7 +615,7 @@ SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
 -- Runs before a handler, if the checkout has not marked the attempt. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence

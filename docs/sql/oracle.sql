@@ -686,7 +686,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
 -- Runs before a handler, if the checkout has not marked the attempt, with arrays, after "lock". Index: the primary
 -- key.
 -- At most 500 rows.

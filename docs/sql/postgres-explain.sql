@@ -349,8 +349,8 @@ SELECT done.*
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
 INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
-SELECT t.id, t.fence, clock.now + CAST(60000000 AS bigint), greatest(t.lease_until, clock.now + CAST(60000000 AS
-  bigint))
+SELECT t.id, t.fence, clock.now + CAST(60000000 AS bigint), greatest(t.lease_until,
+  clock.now + CAST(60000000 AS bigint))
   FROM clock,
        (SELECT CAST('{019a0000-0000-7000-8000-000000000001,019a0000-0000-7000-8000-000000000002}' AS uuid[]) AS id,
          CAST('{1,1}' AS bigint[]) AS fence OFFSET 0) AS given,
@@ -373,8 +373,8 @@ RETURNING l.id, l.fence;
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
 UPDATE dbq_task t
-   SET state = CASE WHEN d.state = 3 /* ERROR */ AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >=
-     t.max_attempts
+   SET state = CASE WHEN d.state = 3 /* ERROR */ AND coalesce(d.at, d.after) IS NOT NULL
+     AND t.attempt >= t.max_attempts
                     THEN 4 /* POISON */ ELSE d.state END,
        due = CASE WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts
                   THEN NULL ELSE coalesce(d.at, clock.now + d.after) END,
@@ -385,8 +385,8 @@ UPDATE dbq_task t
   FROM clock,
        (SELECT CAST('{019a0000-0000-7000-8000-000000000001,019a0000-0000-7000-8000-000000000002}' AS uuid[]) AS id,
          CAST('{1,1}' AS bigint[]) AS fence, CAST('{2,2}' AS smallint[]) AS state,
-               CAST('{NULL,NULL}' AS bigint[]) AS at, CAST('{NULL,NULL}' AS bigint[]) AS after, CAST('{0,0}' AS
-                 smallint[]) AS uncount,
+               CAST('{NULL,NULL}' AS bigint[]) AS at, CAST('{NULL,NULL}' AS bigint[]) AS after,
+                 CAST('{0,0}' AS smallint[]) AS uncount,
                CAST('{NULL,NULL}' AS bytea[]) AS result
          WHERE CASE WHEN CAST(1000 AS bigint) IS NULL THEN true
                     ELSE set_config('lock_timeout', CAST(CAST(1000 AS bigint) AS text), true) IS NOT NULL

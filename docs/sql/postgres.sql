@@ -699,7 +699,7 @@ SELECT {now} AS now
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
 -- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 keeps the planner from
 -- driving the join from task_busy.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array

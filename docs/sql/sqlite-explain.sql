@@ -11,29 +11,29 @@
 EXPLAIN QUERY PLAN
 SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
  WHERE (EXISTS (
-         SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000
-           AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 1 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 2 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 3 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 4 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 5 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 6 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 7 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 8 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER)
-         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 9 AND due <= CAST(unixepoch('subsec') *
-           1000000 AS INTEGER))
+         SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 0
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 1
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 2
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 3
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 4
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 5
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 6
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 7
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 8
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+         UNION ALL SELECT 1 FROM dbq_task WHERE queue = 'work' AND priority = 9
+           AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER))
      OR EXISTS (
-         SELECT 1 FROM dbq_task WHERE queue = 'work' AND state = 1 /* PROCESSING */ AND lease_until <=
-           CAST(unixepoch('subsec') * 1000000 AS INTEGER)))
+         SELECT 1 FROM dbq_task WHERE queue = 'work' AND state = 1 /* PROCESSING */
+           AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)))
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
 
 -- ==== ready ====
@@ -44,39 +44,39 @@ EXPLAIN QUERY PLAN
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= 1048576 THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.result, length(t.result) AS result_size, t.due AS was_due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS
-         now
+       t.result, length(t.result) AS result_size, t.due AS was_due,
+         CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM (
     SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 0 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 0
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 1 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 1
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 2 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 2
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 3 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 3
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 4 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 4
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 5 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 5
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 6 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 6
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 7 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 7
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 8 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 8
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     UNION ALL SELECT * FROM (
-      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 9 AND due <= CAST(unixepoch('subsec') * 1000000
-        AS INTEGER) ORDER BY due, id LIMIT +10)
+      SELECT rowid FROM dbq_task WHERE queue = 'work' AND priority = 9
+        AND due <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) ORDER BY due, id LIMIT +10)
     LIMIT +10) AS d
  CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 

@@ -446,7 +446,7 @@ RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, la
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. Only a started attempt counts if its lease expires.
+-- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
 -- Runs before a handler, if the checkout has not marked the attempt. Index: task_id.
 -- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
 -- tasks, and looks up each one in the list.

@@ -169,20 +169,30 @@ var (
 	}
 )
 
-// folded breaks a line of more than 118 columns at spaces outside of literals.
+// clause is where a line is best broken: before one of these words.
+var clause = regexp.MustCompile(`^ (?:AND|OR|FROM|WHERE|ORDER BY|ELSE|THEN)`)
+
+// folded breaks a line of more than 118 columns at spaces outside of literals, if possible before a clause or after a
+// comma.
 func folded(line string) string {
 	const most = 118
 	if len(line) <= most {
 		return line
 	}
 	indent := len(line) - len(strings.TrimLeft(line, " "))
-	at, quoted := -1, false
+	last, best, quoted := -1, -1, false
 	for i := indent; i < most; i++ {
 		if line[i] == '\'' {
 			quoted = !quoted
 		} else if line[i] == ' ' && !quoted {
-			at = i
+			if last = i; line[i-1] == ',' || clause.MatchString(line[i:]) {
+				best = i
+			}
 		}
+	}
+	at := best
+	if at < 0 {
+		at = last
 	}
 	if at < 0 {
 		return line

@@ -31,7 +31,9 @@ func TestFolded(t *testing.T) {
 	literal := "'" + strings.Repeat("a b ", 30) + "'"
 	for line, want := range map[string]string{
 		"  SELECT 1": "  SELECT 1",
-		"  SELECT " + strings.Repeat("x", 100) + ", y AS last": "  SELECT " + strings.Repeat("x", 100) + ", y AS\n    last",
+		"  SELECT " + strings.Repeat("x", 100) + ", y AS last": "  SELECT " + strings.Repeat("x", 100) + ",\n    y AS last",
+		"  SELECT " + strings.Repeat("x", 90) + " AND y <= z ORDER BY due": "  SELECT " + strings.Repeat("x", 90) +
+			" AND y <= z\n    ORDER BY due",
 		"  SELECT " + literal: "  SELECT\n    " + literal,
 	} {
 		if got := folded(line); got != want {
