@@ -138,7 +138,10 @@ func (b *buffer) wanted() int {
 		return 0
 	}
 	batch := b.settings().batch
-	target := int(b.idle.Load())*b.perCall() + int(b.ahead.Load())
+	target := int(b.idle.Load()) * b.perCall()
+	if b.share == nil {
+		target += int(b.ahead.Load())
+	}
 	want := target - int(b.waiting.Load()) - int(b.coming.Load())
 	if want < max(1, min(target/2, batch)) {
 		return 0

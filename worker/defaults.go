@@ -39,7 +39,7 @@ func (w Worker) withDefaults() (Worker, error) {
 		notNegative("Concurrency", w.Concurrency), notNegative("Batch", w.Batch), notNegative("BatchSize", w.BatchSize),
 		notNegative("MaxAttempts", w.MaxAttempts), notNegative("Lease", w.Lease), notNegative("PollMin", w.PollMin),
 		notNegative("PollMax", w.PollMax), notNegative("DrainTimeout", w.DrainTimeout), notNegative("Timeout", w.Timeout),
-		notNegative("Grace", w.Grace), notNegative("Check", w.Check),
+		notNegative("Grace", w.Grace), notNegative("Check", w.Check), notNegative("Weight", w.Weight),
 		notNegative("Retention.Completed", w.Retention.Completed), notNegative("Retention.Poison", w.Retention.Poison),
 		notNegative("Retention.Parked", w.Retention.Parked), notNegative("Retention.Attempts", w.Retention.Attempts),
 	); err != nil {

@@ -11,6 +11,7 @@ import (
 // the database, and how the run ends. Parts do not reach each other through it.
 type env struct {
 	cfg      Worker // with its defaults
+	share    *share // of the Group's slots; nil for a worker without a Group
 	wake     *wake.Waker
 	inForce  atomic.Pointer[settings]
 	log      *logger

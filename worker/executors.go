@@ -78,6 +78,12 @@ func (x *executors) enter() bool {
 	return true
 }
 
+// room is how many tasks the executors can handle at once: those of Concurrency, less those that are not replaced.
+func (x *executors) room() int {
+	n := x.settings().concurrency
+	return max(n-max(int(x.abandoned.Load())-n, 0), 0) * x.perCall()
+}
+
 func (x *executors) leave() { x.change(func() { x.n.Add(-1) }) }
 
 // leaveIfMany is leave when operators want fewer executors.

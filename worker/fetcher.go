@@ -42,14 +42,23 @@ func (f *fetcher) run(ctx context.Context) error {
 		close(second)
 		<-ended
 	}()
+	defer f.share.leave()
 	f.rest = f.cfg.PollMin
 	for {
 		want, ok := f.waitDemand(ctx)
 		if f.pause.on() {
 			w.Pass()
+			f.share.leave()
 		}
 		if !ok || !f.pause.wait(ctx) {
 			return nil
+		}
+		if want, ok = f.share.take(ctx, want); !ok {
+			return nil
+		}
+		if f.pause.on() { // meanwhile
+			f.share.unused(want)
+			continue
 		}
 		w.BeforeCheckout()
 		found, cut, err := f.checkOut(ctx, want)
@@ -65,7 +74,7 @@ func (f *fetcher) run(ctx context.Context) error {
 		case err != nil: // reported
 		case more:
 			f.rest = f.cfg.PollMin
-			if want == f.settings().batch {
+			if want == f.settings().batch && f.share == nil {
 				select {
 				case second <- struct{}{}:
 				default: // it is at it
@@ -77,6 +86,7 @@ func (f *fetcher) run(ctx context.Context) error {
 		case f.cfg.UntilEmpty && f.buffer.coming.Load() == 0 && f.leases.settled() && f.nothingDue(ctx):
 			return nil
 		}
+		f.share.leave()
 		if !f.waitDue(ctx, w) {
 			return nil
 		}
@@ -114,6 +124,7 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 	start, lease := time.Now(), f.settings().lease
 	defer func() { f.lastCheckout.Store(int64(time.Since(start))) }()
 	out, err := f.lease(ctx, want, lease)
+	f.share.unused(want - len(out.Tasks))
 	found = len(out.Tasks) + len(out.Exhausted)
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		f.leases.mayHold(lease)

@@ -24,7 +24,7 @@ func newQueue(t *testing.T) *dbq.Queue {
 // newRunOf makes the parts of a worker's run, and starts none.
 func newRunOf(t *testing.T, w Worker) *run {
 	t.Helper()
-	r, err := w.newRun(t.Context())
+	r, err := w.newRun(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ type leased struct {
 	// The following are set before the handler is called, and then stay.
 	began   time.Time     // when the handler was called; zero if it was not
 	unblock func()        // of a suspect: lets another one run; nil for other tasks
+	slot    func()        // gives back the slot of a Group; nil for a worker without one
 	backIn  time.Duration // the task is released for so long, and UntilEmpty waits for it
 
 	// The following are guarded by leases.mu.
@@ -27,6 +28,13 @@ type leased struct {
 	invocation *invocation // while the handler runs
 	listed     bool        // in the list of leases
 	prev, next *leased
+}
+
+// freeSlot gives back the task's slot. It may be called more than once.
+func (l *leased) freeSlot() {
+	if l.slot != nil {
+		l.slot()
+	}
 }
 
 type leaseState int
@@ -120,6 +128,9 @@ func (s *leases) add(ts []dbq.Task) []leased {
 	for i := range ls {
 		l := &ls[i]
 		l.task, l.received, l.in, l.lease = ts[i], now, s, ts[i].Lease
+		if s.share != nil {
+			l.slot = sync.OnceFunc(s.share.ended)
+		}
 		l.listed, l.next = true, s.first
 		if s.first != nil {
 			s.first.prev = l
@@ -146,6 +157,7 @@ func (s *leases) remove(ls ...*leased) {
 		if l.next != nil {
 			l.next.prev = l.prev
 		}
+		l.freeSlot()
 		l.listed, l.prev, l.next = false, nil, nil
 		s.n--
 		if l.backIn > 0 {

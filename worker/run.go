@@ -23,7 +23,7 @@ import (
 // their leases renewed. If a handler returns because its context ended, its task is released. Run returns nil after a
 // clean drain. DrainTimeout says how long it takes at most.
 func (w *Worker) Run(ctx context.Context) error {
-	r, err := w.newRun(ctx)
+	r, err := w.newRun(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	alone := *w
 	alone.UntilEmpty = true // it needs no wake-ups
-	r, err := alone.newRun(ctx)
+	r, err := alone.newRun(ctx, nil)
 	if err != nil {
 		return t, false, err
 	}
@@ -71,14 +71,15 @@ type run struct {
 // runs tells apart the runs of a process.
 var runs atomic.Int64
 
-func (w *Worker) newRun(ctx context.Context) (*run, error) {
+// newRun makes a run, whose caller calls its run or step. part is its part of a Group, or nil.
+func (w *Worker) newRun(ctx context.Context, part *share) (*run, error) {
 	cfg, err := w.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	member := fmt.Sprintf("%s/%d", cfg.Queue.Client().Info().ID, runs.Add(1))
 	cfg.ID = cmp.Or(cfg.ID, member)
-	e := &env{cfg: cfg, wake: access.Of(cfg.Queue.Client()).Wake, log: newLogger(cfg.Logger)}
+	e := &env{cfg: cfg, share: part, wake: access.Of(cfg.Queue.Client()).Wake, log: newLogger(cfg.Logger)}
 	e.inForce.Store(resolve(&cfg, control.Settings{}))
 	e.health = newHealth(e.log)
 	r := &run{env: e, began: time.Now()}

@@ -37,6 +37,7 @@ func newSettler(e *env, ls *leases, r *results) *settler {
 
 // add hands over a settlement. It waits when the database is slower than the handlers.
 func (s *settler) add(l *leased, how dbq.Outcome, err error) {
+	defer l.freeSlot() // by then the executor can take another task
 	// The handler may have completed the task itself.
 	st := settlement{l, how, err, how.Event() == state.Complete && !how.Deletes()}
 	select {

@@ -35,6 +35,8 @@ type Worker struct {
 	// Concurrency is the number of handlers that run at once. The default is 10. If the pool of Client.DB has fewer
 	// connections, Run logs a warning: handlers that begin transactions would wait for each other.
 	Concurrency int
+	// Weight is the worker's share of the tasks that a Group starts. The default is 1.
+	Weight int
 	// Batch is the maximum number of tasks in one checkout. The default is 1000. The worker leases tasks ahead: as many
 	// as its handlers are likely to begin during the next few checkouts, judging by how long both have taken lately, and
 	// four batches at most. Slow tasks are therefore left for other workers.

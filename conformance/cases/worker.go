@@ -157,10 +157,13 @@ func (t *test) effects(c *dbq.Client, table string) map[string][]string {
 }
 
 // runWorker runs a worker until stop is called, which waits for its end.
-func (t *test) runWorker(w worker.Worker) (stop func()) {
+func (t *test) runWorker(w worker.Worker) (stop func()) { return t.runUntilStopped(w.Run) }
+
+// runUntilStopped is runWorker for the Run of a worker or a group.
+func (t *test) runUntilStopped(run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.ctx))
 	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	go func() { done <- run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		select {

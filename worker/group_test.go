@@ -1,0 +1,172 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// startGroup runs a group until the test ends, or stop is called, which returns Run's error.
+func startGroup(t *testing.T, g *worker.Group) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Minute):
+			return errors.New("Run did not return within a minute")
+		}
+	})
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+// counter is a handler that counts its calls.
+func counter(n *atomic.Int64) worker.Handler {
+	return worker.Func(func(context.Context, dbq.Task) error {
+		n.Add(1)
+		return nil
+	})
+}
+
+func TestGroupWorksOnAllQueuesUntilTheyAreEmpty(t *testing.T) {
+	t.Parallel()
+	c := open(t).Client()
+	var done [3]atomic.Int64
+	g := worker.Group{Concurrency: 2}
+	for i, name := range []string{"a", "b", "c"} {
+		enqueue(t, c.Queue(name), 30*(i+1), dbq.NewTask{})
+		g.Workers = append(g.Workers, worker.Worker{Queue: c.Queue(name), Handler: counter(&done[i]), UntilEmpty: true})
+	}
+	if err := g.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range done {
+		if got, want := done[i].Load(), int64(30*(i+1)); got != want {
+			t.Errorf("queue %d: %d tasks were handled, want %d", i, got, want)
+		}
+	}
+}
+
+func TestMisconfiguredGroupDoesNotRun(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	other := openAt(t, filepath.Join(t.TempDir(), "other.db"))
+	h := worker.Func(func(context.Context, dbq.Task) error { return nil })
+	for want, g := range map[string]worker.Group{
+		"needs Workers":           {},
+		"Group.Concurrency is -1": {Concurrency: -1, Workers: []worker.Worker{{Queue: q, Handler: h}}},
+		"Workers[1]: ":            {Workers: []worker.Worker{{Queue: q, Handler: h}, {Queue: q}}},
+		"different clients":       {Workers: []worker.Worker{{Queue: q, Handler: h}, {Queue: other, Handler: h}}},
+		"Weight is -1":            {Workers: []worker.Worker{{Queue: q, Handler: h, Weight: -1}}},
+		"Workers[0] has a Weight": {Strict: true, Workers: []worker.Worker{{Queue: q, Handler: h, Weight: 2}}},
+	} {
+		err := g.Run(t.Context())
+		if !errors.Is(err, worker.ErrConfig) || !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ErrConfig with %q", err, want)
+		}
+	}
+}
+
+// A worker's end by an operator, its pause, and a handler that takes long leave the Concurrency to the others.
+func TestGroupGoesOnWithoutOneOfItsWorkers(t *testing.T) {
+	t.Parallel()
+	c := open(t).Client()
+	ops, ctx := admin.New(c), t.Context()
+	var a, b atomic.Int64
+	stop := startGroup(t, &worker.Group{Concurrency: 1, Strict: true, Workers: []worker.Worker{
+		{Queue: c.Queue("a"), Handler: counter(&a), ID: "a", Check: time.Second},
+		{Queue: c.Queue("b"), Handler: counter(&b), ID: "b", Check: time.Second},
+	}})
+	registered := func(state string, n int) func() bool {
+		return func() bool {
+			ws, err := ops.Workers(ctx)
+			found := 0
+			for _, w := range ws {
+				if w.State == state {
+					found++
+				}
+			}
+			return err == nil && found == n
+		}
+	}
+	eventually(t, "both workers are in the registry", registered("running", 2))
+	if err := ops.CommandWorker(ctx, "a", dbq.CommandPause); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the worker is paused", registered("paused", 1))
+	enqueue(t, c.Queue("a"), 3, dbq.NewTask{})
+	enqueue(t, c.Queue("b"), 3, dbq.NewTask{})
+	eventually(t, "the other worker goes on", func() bool { return b.Load() == 3 })
+	if err := ops.CommandWorker(ctx, "a", dbq.CommandResume); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the paused worker resumes", func() bool { return a.Load() == 3 })
+	if err := ops.CommandWorker(ctx, "a", dbq.CommandStop); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the worker ends", registered("running", 1))
+	enqueue(t, c.Queue("b"), 3, dbq.NewTask{})
+	eventually(t, "the other worker goes on", func() bool { return b.Load() == 6 })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorOfOneWorkerEndsTheGroup(t *testing.T) {
+	t.Parallel()
+	c := open(t).Client()
+	var n atomic.Int64
+	g := worker.Group{Workers: []worker.Worker{
+		{Queue: c.Queue("a"), Handler: counter(&n)},
+		{Queue: c.Queue(""), Handler: counter(&n)},
+	}}
+	if err := g.Run(t.Context()); !errors.Is(err, dbq.ErrQueueName) || !strings.Contains(err.Error(), `queue ""`) {
+		t.Errorf("got %v, want ErrQueueName of the second worker", err)
+	}
+}
+
+// A handler of a group may fail, panic, exit its goroutine or ignore its context: its slot is free afterwards.
+func TestEveryEndOfATaskFreesItsSlot(t *testing.T) {
+	t.Parallel()
+	c := open(t).Client()
+	block := make(chan struct{})
+	t.Cleanup(func() { close(block) })
+	mux := worker.NewMux()
+	mux.HandleFunc("fails", func(context.Context, dbq.Task) dbq.Outcome { return dbq.Failed(errors.New("no")) })
+	mux.HandleFunc("panics", func(context.Context, dbq.Task) dbq.Outcome { panic("no") })
+	mux.HandleFunc("exits", func(context.Context, dbq.Task) dbq.Outcome {
+		runtime.Goexit()
+		return dbq.Deleted()
+	})
+	mux.HandleFunc("hangs", func(context.Context, dbq.Task) dbq.Outcome { <-block; return dbq.Deleted() })
+	mux.HandleFunc("returns", func(context.Context, dbq.Task) dbq.Outcome { return dbq.Deleted() })
+	q := c.Queue("a")
+	for _, kind := range []string{"fails", "panics", "exits", "hangs"} {
+		enqueue(t, q, 1, dbq.NewTask{Kind: kind, MaxAttempts: 2})
+	}
+	last := enqueue(t, q, 1, dbq.NewTask{Kind: "returns", Priority: 9})[0]
+	stop := startGroup(t, &worker.Group{Concurrency: 1, Workers: []worker.Worker{
+		{Queue: q, Handler: mux, Timeout: 50 * time.Millisecond, Grace: 50 * time.Millisecond, Backoff: hour}}})
+	eventually(t, "the last task is done", func() bool {
+		_, err := c.Get(context.WithoutCancel(t.Context()), last)
+		return errors.Is(err, dbq.ErrNotFound)
+	})
+	if err := stop(); !errors.Is(err, worker.ErrAbandoned) {
+		t.Errorf("got %v, want ErrAbandoned for the handler that hangs", err)
+	}
+}
