@@ -43,7 +43,8 @@ func groups() [][]Case {
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), slices.Concat(checkoutCases(), bytesCases()),
 		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
 		fleetCases(), keepingCases(), scheduleCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(),
-		contentionCases(), faultCases(), slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),
+		contentionCases(), faultCases(),
+		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),
 		workerTxCases(), failoverCases(),
 	}
 }
