@@ -2,9 +2,9 @@ package dbq
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/google/uuid"
 )
@@ -59,7 +59,7 @@ func (c *Consumer) wait(ctx context.Context, n int, pause time.Duration) (time.D
 			if !wakeup.Uncertain {
 				return minPoll, nil
 			}
-		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		case <-time.After(store.Jittered(pause)):
 			pause = min(pause*2, maxPoll)
 		}
 		wait, ok, err := c.queue.c.wake.Next(ctx, c.queue.name)

@@ -113,7 +113,7 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 	if pool.Caution != "" {
 		c.cfg.logger.Warn("dbq: caution about the connection", "caution", pool.Caution)
 	}
-	server := c.store.Server
+	server := c.store.Server()
 	if c.store.Strategy == "" {
 		c.store.Strategy = server.Strategies[0]
 	}
@@ -156,7 +156,7 @@ func (c *Client) Close() error {
 	if !c.owned {
 		return nil
 	}
-	return c.store.Pool.Close()
+	return c.store.Pool().Close()
 }
 
 // DB returns a pool in which to begin transactions for the Tx calls. For a client made by Open it is separate from the
@@ -168,10 +168,10 @@ func (c *Client) Close() error {
 // has a transaction open must write by the Tx calls alone. Any other call waits for the transaction, which waits for
 // the call, until busy_timeout has passed (ErrWriterBusy).
 func (c *Client) DB() *sql.DB {
-	if c.store.Pool.Caller != nil {
-		return c.store.Pool.Caller
+	if caller := c.store.Pool().Caller; caller != nil {
+		return caller
 	}
-	return c.store.Pool.Write
+	return c.store.Pool().Write
 }
 
 // Now reads the database's clock.

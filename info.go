@@ -32,7 +32,7 @@ type Info struct {
 // Info describes the client.
 func (c *Client) Info() Info {
 	return Info{
-		Name: c.cfg.name, ID: c.id, Dialect: c.store.Dialect.Name(), Server: c.store.Server, Target: c.cfg.target,
+		Name: c.cfg.name, ID: c.id, Dialect: c.store.DialectName(), Server: c.store.Server(), Target: c.cfg.target,
 		Strategy: c.store.Strategy, MaxPayload: c.store.MaxPayload, MaxCheckoutBytes: c.cfg.maxCheckoutBytes,
 	}
 }
@@ -57,7 +57,7 @@ func (c *Client) Stats() ClientStats {
 
 // String describes the client by its name, its server and its database. It shows no user, password or option.
 func (c *Client) String() string {
-	text := fmt.Sprintf("dbq client %s on %s %s", c.cfg.name, c.store.Server.Product, c.store.Server.Version)
+	text := fmt.Sprintf("dbq client %s on %s %s", c.cfg.name, c.store.Server().Product, c.store.Server().Version)
 	if t := c.cfg.target; t != (dialect.Target{}) {
 		text += " at " + t.String()
 	}
@@ -71,8 +71,8 @@ func (c *Client) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
 func (c *Client) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("name", c.cfg.name),
-		slog.String("product", c.store.Server.Product),
-		slog.String("version", c.store.Server.Version),
+		slog.String("product", c.store.Server().Product),
+		slog.String("version", c.store.Server().Version),
 	}
 	if t := c.cfg.target; t != (dialect.Target{}) {
 		attrs = append(attrs, slog.String("database", t.String()))

@@ -38,7 +38,7 @@ func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, er
 		if !conflict || tries == store.ConflictTries || time.Since(begin) >= openPatience {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
-		if store.SleepAbout(ctx, store.ConflictPause(tries)) != nil {
+		if store.Sleep(ctx, store.Jittered(store.ConflictPause(tries))) != nil {
 			return drv, pool, openError(drv.Dialect, dsn, err)
 		}
 	}
@@ -64,7 +64,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 			ErrOption, cfg.names.Schema, server.Product)}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)
-	if err := session.Statements.CheckOwn(); err != nil {
+	if err := session.Texts.CheckOwn(); err != nil {
 		return nil, openError(d, dsn, err)
 	}
 	st := store.New(session, store.Options{

@@ -21,12 +21,12 @@ type WorkerInfo struct {
 	Done        int64     `json:"done"`                  // attempts that have ended since it started
 	Failed      int64     `json:"failed"`                // those of them that failed
 	Program     string    `json:"program,omitempty"`     // such as the program's version
-	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is not Alive.
-	Seen  time.Time `json:"seen"`
-	Alive bool      `json:"alive"`
+	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is Dead.
+	Seen time.Time `json:"seen"`
+	Dead bool      `json:"dead"`
 }
 
-// Workers lists the workers that reported within the last day, ordered by id. Those that are not Alive were killed, or
+// Workers lists the workers that reported within the last day, ordered by id. Those that are Dead were killed, or
 // cannot reach the database.
 func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	workers, err := a.core.Control.Workers(ctx)
@@ -38,7 +38,7 @@ func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
 }
 
 // CommandWorker sends a worker a command. The worker obeys it at once if it runs in this process or the database
-// notifies (PostgreSQL), and otherwise with its next report; see worker.Worker.Check. A worker that is not alive is
+// notifies (PostgreSQL), and otherwise with its next report; see worker.Worker.Check. A dead worker is
 // dbq.ErrNotFound. A command that the worker does not fetch within 10 minutes expires; a later one replaces it.
 func (a *Admin) CommandWorker(ctx context.Context, id string, command dbq.Command) error {
 	return a.core.Control.SendCommand(ctx, id, string(command))

@@ -23,10 +23,11 @@ type Pool struct {
 	Patience time.Duration
 	// Begin begins a transaction of Write, if its sessions need less than Statements.Begin.
 	Begin []string
-	// Share runs an autocommitted statement, possibly in one commit with those of other callers, on a connection of Write
-	// that writer returns. It returns ok = false if the caller must run the statement on Write. Each caller gets its own
-	// result, after the commit is durable. Errors are the driver's, ctx's or writer's. Share may be nil.
-	Share func(ctx context.Context, writer Writer, query string, args []any) (touched int64, ok bool, err error)
+	// GroupCommit runs an autocommitted statement, possibly in one commit with those of other callers, on a connection
+	// of Write that writer returns. It returns ok = false if the caller must run the statement on Write. Each caller
+	// gets its own result, after the commit is durable. Errors are the driver's, ctx's or writer's. GroupCommit may be
+	// nil.
+	GroupCommit func(ctx context.Context, writer Writer, query string, args []any) (touched int64, ok bool, err error)
 }
 
 // A Writer returns a connection of Pool.Write, for which it waits no longer than Pool.Patience. The caller closes it.

@@ -1,12 +1,14 @@
 package dialect
 
 import (
+	"strings"
+
 	"github.com/dbq-go/dbq/state"
 )
 
 // Statements are the texts that the core runs: plain guarded SQL that a DBA can read. The core binds values by name,
-// such as :queue. A statement may use a name several times or not at all. A literal must not contain a colon or a
-// question mark.
+// such as :queue. A statement may use a name several times or not at all. It cannot
+// contain a question mark.
 //
 // States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
 // a statement returns are found by name.
@@ -137,4 +139,9 @@ type Statements struct {
 	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They
 	// are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
 	Own map[string]Batch
+}
+
+// ReadNow returns the statement that reads the database's clock, as now.
+func (st *Statements) ReadNow() string {
+	return strings.TrimSpace("SELECT " + st.Now + " AS now " + st.Dual)
 }

@@ -1,10 +1,10 @@
 package worker
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
 
@@ -40,7 +40,7 @@ func (c *conflicts) add(task uuid.UUID) (pause time.Duration, ok bool) {
 	}
 	c.n[task] = n + 1
 	pause = min(conflictPause<<min(n, 10), conflictMaxPause)
-	return pause/2 + rand.N(pause/2+1), true
+	return store.Jittered(pause), true
 }
 
 // forget starts the count of a task again.

@@ -108,7 +108,7 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	go func() { ended <- w.Run(ctx) }()
 	state := func() string {
 		ws, err := admin.New(q.Client()).Workers(t.Context())
-		if err != nil || len(ws) != 1 || !ws[0].Alive {
+		if err != nil || len(ws) != 1 || ws[0].Dead {
 			return ""
 		}
 		return ws[0].State

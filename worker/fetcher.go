@@ -150,7 +150,7 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 }
 
 // accept takes in what a checkout returned.
-func (f *fetcher) accept(out access.Batch) []leased {
+func (f *fetcher) accept(out access.CheckoutResult) []leased {
 	f.results.takenOver(out.Tasks)
 	f.results.exhausted(out.Exhausted)
 	return f.leases.add(out.Tasks)
@@ -159,7 +159,7 @@ func (f *fetcher) accept(out access.Batch) []leased {
 // lease checks tasks out. On an engine with one writer, such as SQLite, a renewal may wait past the end of its lease.
 // A checkout must not run then, or it would take over this worker's own tasks: its deadline is the end of the first
 // lease, and it finds nothing while a lease is overdue.
-func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out access.Batch, err error) {
+func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out access.CheckoutResult, err error) {
 	q := access.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false
 	if q.Client().Info().Server.OneWriter {
@@ -176,7 +176,7 @@ func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out
 	out, err = access.Checkout(inTime, q, want, lease)
 	cut := errors.Is(err, context.DeadlineExceeded) && inTime.Err() != nil && ctx.Err() == nil
 	if cut && !errors.Is(err, dbq.ErrMayHaveHappened) {
-		return access.Batch{}, nil
+		return access.CheckoutResult{}, nil
 	}
 	return out, err
 }

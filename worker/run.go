@@ -95,8 +95,8 @@ func (w *Worker) newRun(ctx context.Context, part *share) (*run, error) {
 // process together.
 func (r *run) reserve(ctx context.Context) {
 	c := access.Of(r.cfg.Queue.Client())
-	pool := &c.Store.Pool
-	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server.OneWriter {
+	pool := c.Store.Pool()
+	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server().OneWriter {
 		r.log.write(lineOneConn,
 			"cure", "raise the pool's limit to 3 or more: no lease is renewed while a transaction is open")
 	}

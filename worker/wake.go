@@ -3,9 +3,9 @@ package worker
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
@@ -73,7 +73,7 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 			uncertain = true
 		case <-empty:
 			return true
-		case <-time.After(min(f.rest/2+rand.N(f.rest/2+1), until, cmp.Or(f.recheck, until))):
+		case <-time.After(min(store.Jittered(f.rest), until, cmp.Or(f.recheck, until))):
 			f.rest = min(f.rest*2, f.settings().pollMax)
 			if f.recheck *= 2; f.recheck > recheckMost {
 				f.recheck = 0

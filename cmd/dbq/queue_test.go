@@ -79,7 +79,7 @@ func obeys(u *user, check string) {
 			o := u.run("worker", "list", "--queue", "q", "--json")
 			o.ok()
 			ws := o.jsonLines()
-			return len(ws) == 1 && ws[0]["id"] == "web/1" && ws[0]["alive"] == true && ws[0]["state"] == state
+			return len(ws) == 1 && ws[0]["id"] == "web/1" && ws[0]["dead"] == false && ws[0]["state"] == state
 		}
 	}
 	eventually(u.t, "the worker is listed as paused", is("paused"))

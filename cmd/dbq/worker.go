@@ -58,7 +58,7 @@ var workerListing = listing[admin.WorkerInfo]{
 	rightFrom: 4,
 	row: func(w admin.WorkerInfo, now time.Time) []string {
 		state, longest := w.State, "-"
-		if !w.Alive {
+		if w.Dead {
 			state = "dead"
 		}
 		if !w.OldestSince.IsZero() {

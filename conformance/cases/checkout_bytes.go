@@ -44,7 +44,7 @@ func (t *test) sizedTasks(q *dbq.Queue, sizes []int, edit func(i int, nt *dbq.Ne
 
 // checkoutWithinBytes checks out up to n tasks, and wants their payloads whole and within the client's bound.
 func (t *test) checkoutWithinBytes(q *dbq.Queue, n int, lease time.Duration,
-	size func(id uuid.UUID) int) (out access.Batch) {
+	size func(id uuid.UUID) int) (out access.CheckoutResult) {
 	out, err := access.Checkout(t.ctx, q, n, lease)
 	t.must(err)
 	total, most := 0, q.Client().Info().MaxCheckoutBytes

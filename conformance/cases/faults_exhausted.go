@@ -25,7 +25,7 @@ func answerLostToExhausted(t *test) {
 		id := t.enqueue(direct.Queue(queue), dbq.NewTask{MaxAttempts: 1})
 		was := t.abandon(direct.Queue(queue))
 		c := t.oneConnection(dsn)
-		var out access.Batch
+		var out access.CheckoutResult
 		var err error
 		fired := t.callUnder(p, proxy.Rule{AtRequest: k, LoseAnswer: true}, c, func(ctx context.Context) {
 			out, err = access.Checkout(ctx, c.Queue(queue), 5, long)

@@ -244,7 +244,7 @@ func cutBetweenParts(t *test) {
 		t.enqueueMany(q, 3, nil)
 		c := t.oneConnection(dsn)
 		r := proxy.Rule{AtRequest: k}
-		var out access.Batch
+		var out access.CheckoutResult
 		var err error
 		if !t.callUnder(p, r, c, func(ctx context.Context) {
 			out, err = access.Checkout(ctx, c.Queue(q.Name()), 10, long)

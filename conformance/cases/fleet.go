@@ -237,18 +237,18 @@ func fleetWorkers(t *test) {
 	t.must(err)
 	ws, err := admin.New(t.open()).Workers(t.ctx)
 	t.must(err)
-	if len(ws) != 2 || ws[0].Seen.IsZero() || !ws[1].Alive {
+	if len(ws) != 2 || ws[0].Seen.IsZero() || ws[1].Dead {
 		t.Fatalf("got %+v, want two, the second alive", ws)
 	}
 	first := ws[0]
-	first.Seen, first.Alive = time.Time{}, false
+	first.Seen, first.Dead = time.Time{}, false
 	if control.Worker(first) != said {
 		t.Errorf("got %+v, want what it said: %+v", first, said)
 	}
 	t.eventually("the worker whose time is over is not alive", func() bool {
 		ws, err := admin.New(c).Workers(t.ctx)
 		t.must(err)
-		return len(ws) == 2 && !ws[0].Alive && ws[1].Alive
+		return len(ws) == 2 && ws[0].Dead && !ws[1].Dead
 	})
 	t.must(access.Of(c).Control.Deregister(t.ctx, said.ID))
 	t.must(access.Of(c).Control.Deregister(t.ctx, said.ID))

@@ -32,8 +32,7 @@ var documentedValues = map[string]string{
 	"InState": "", "Next": "queue", "Notify": "channel payload",
 }
 
-// valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int), which the core cannot bind
-// either.
+// valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int): statements say CAST.
 var valueName = regexp.MustCompile(`:([a-z_]+)`)
 
 func schemaStatements(t *test) {

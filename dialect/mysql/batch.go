@@ -45,7 +45,7 @@ func insert(
 ) (dialect.Changed, error) {
 	if uniform := batch.UniformInsert(args); uniform != nil && n >= timedLeast {
 		if shared, _ := uniform["now"].(*int64); shared == nil {
-			rows, err := s.Query(ctx, c, "SELECT "+s.Statements.Now+" AS now FROM DUAL", nil)
+			rows, err := s.Query(ctx, c, s.Statements.ReadNow(), nil)
 			if err != nil {
 				return dialect.Changed{}, err
 			}

@@ -10,7 +10,6 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/scan"
 	"github.com/dbq-go/dbq/state"
-	"github.com/google/uuid"
 )
 
 const (
@@ -67,7 +66,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 		return dialect.Lock{}
 	}
 	return dialect.Lock{
-		Take: c.s.Statements.Own["turn"].SQL, Free: c.s.Statements.Own["turn over"].SQL, Early: true,
+		Take: c.s.Statements.Own["turn lock"].SQL, Free: c.s.Statements.Own["turn free"].SQL, Early: true,
 		Args: dialect.Args{"name": "turn " + c.s.Names.Prefix + " " + c.r.Queue},
 	}
 }
@@ -245,10 +244,9 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	if len(rows) == 0 {
 		return nil
 	}
-	ids := dialect.IDs(rows)
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	args := dialect.Args{"id": ids, "now": rows[0].Now, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"known_started": c.r.KnownStarted()}
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, len(ids))
+	args := batch.Keys(rows)
+	args["now"], args["lease"] = rows[0].Now, c.r.Lease.Microseconds()
+	args["holder"], args["known_started"] = c.r.Holder, c.r.KnownStarted()
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, len(rows))
 	return err
 }

@@ -155,14 +155,11 @@ func deadlock(t *testing.T, s *sqlrun.Session) error {
 
 // namedLock waits for a lock that another session has.
 func namedLock(t *testing.T, s *sqlrun.Session) error {
-	a, err := sqlrun.ConnOf(own(t, s))
-	must(t, err)
-	b, err := sqlrun.ConnOf(own(t, s))
-	must(t, err)
+	a, b := sqlrun.ConnOf(own(t, s)), sqlrun.ConnOf(own(t, s))
 	args := dialect.Args{"name": s.Names.Schema}
 	take, free := s.Statements.Own["queue lock"].SQL, s.Statements.Own["queue free"].SQL
 	take = strings.Replace(take, ", 30)", ", 0)", 1)
-	_, err = s.Exec(t.Context(), a, take, args)
+	_, err := s.Exec(t.Context(), a, take, args)
 	must(t, err)
 	_, err = s.Exec(t.Context(), b, take, args)
 	_, freeErr := s.Exec(t.Context(), a, free, args)

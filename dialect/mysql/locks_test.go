@@ -22,14 +22,11 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		defer pool.Close()
 		byDSN := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
 
-		a, err := sqlrun.ConnOf(own(t, named))
-		must(t, err)
-		b, err := sqlrun.ConnOf(own(t, byDSN))
-		must(t, err)
+		a, b := sqlrun.ConnOf(own(t, named)), sqlrun.ConnOf(own(t, byDSN))
 		args := dialect.Args{"name": "a lock of " + t.Name()}
-		locks := map[string]string{named.Statements.MigrationLock: named.Statements.MigrationUnlock}
-		for take, free := range map[string]string{"queue lock": "queue free", "turn": "turn over"} {
-			locks[named.Statements.Own[take].SQL] = named.Statements.Own[free].SQL
+		locks := map[string]string{named.Texts.MigrationLock: named.Texts.MigrationUnlock}
+		for take, free := range map[string]string{"queue lock": "queue free", "turn lock": "turn free"} {
+			locks[named.Texts.Own[take].SQL] = named.Texts.Own[free].SQL
 		}
 		type answer struct {
 			Holder *int64 `db:"holder"`

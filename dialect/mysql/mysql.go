@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/version"
 	driver "github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 )
@@ -94,7 +95,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 
 // inspect makes a Server of the settings.
 func inspect(vars map[string]string) (dialect.Server, error) {
-	version := vars["version"]
+	reported := vars["version"]
 	on := func(name string) bool { return isOn(vars, name) }
 	packet, err := strconv.Atoi(vars["max_allowed_packet"])
 	if err != nil {
@@ -113,26 +114,27 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 		return dialect.Server{}, err
 	}
 	s := dialect.Server{
-		Product: "MySQL", Version: version, Precision: time.Microsecond, ExplicitTx: true, RollsBack: true,
+		Product: "MySQL", Version: reported, Precision: time.Microsecond, ExplicitTx: true, RollsBack: true,
 		MaxPayload: min(100<<20, (packet-besidePayloads)/2),
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 	}
 	if seconds, err := strconv.Atoi(vars[lockWait]); err != nil || seconds > 2 { // a caller's pool
 		s.LongLockWaits = true
 	}
-	least := [2]int{8, 0}
+	major, minor := 8, 0
 	switch { // in this order: all of these speak MySQL's protocol
-	case strings.Contains(version, "TiDB"): // it parses SKIP LOCKED but takes no lock
-		s.Product, s.Strategies, least = tidb, []dialect.Strategy{dialect.CAS}, [2]int{0, 0}
-	case strings.Contains(version, "MariaDB"):
-		s.Product, least = "MariaDB", [2]int{10, 6}
+	case strings.Contains(reported, "TiDB"): // it parses SKIP LOCKED but takes no lock
+		s.Product, s.Strategies, major = tidb, []dialect.Strategy{dialect.CAS}, 0
+	case strings.Contains(reported, "MariaDB"):
+		s.Product, major, minor = "MariaDB", 10, 6
 	}
 	// In a cluster where several nodes write, locks hold on one node only: row conflicts are found at COMMIT.
 	if on("wsrep_on") || vars["group_replication_group_name"] != "" && !on("group_replication_single_primary_mode") {
 		s.Strategies = []dialect.Strategy{dialect.CAS}
 	}
-	if !atLeast(version, least) {
-		return dialect.Server{}, misconfigured("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", version)
+	// Some proxies put 5.5.5- before MariaDB's own version.
+	if !version.AtLeast(strings.TrimPrefix(reported, "5.5.5-"), major, minor) {
+		return dialect.Server{}, misconfigured("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", reported)
 	}
 	return s, nil
 }
@@ -165,17 +167,6 @@ func checkSession(vars map[string]string) error {
 			"add %s=%s to the driver's DSN", name, value)
 	}
 	return nil
-}
-
-func atLeast(version string, least [2]int) bool {
-	version = strings.TrimPrefix(version, "5.5.5-") // some proxies put it before MariaDB's own
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (major > least[0] || major == least[0] && minor >= least[1])
 }
 
 // Classify returns the class of an error by the server's error number.

@@ -44,7 +44,7 @@ var ways = map[string]string{
 	"held": "lane", "exhausted": "lane", "find reference": "reference", "get": "PRIMARY", "next": "lane",
 	"lock ready": "PRIMARY", "lock expired": "PRIMARY", "try lock ready": "PRIMARY", "try lock expired": "PRIMARY",
 	"take": "PRIMARY", "take over": "PRIMARY", "poison": "PRIMARY", "start": "PRIMARY", "known_started": "PRIMARY",
-	"won": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
+	"claimed": "PRIMARY", "extended": "PRIMARY", "drop leases": "PRIMARY",
 	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
 	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
@@ -97,9 +97,9 @@ func planPage(t *testing.T, s *sqlrun.Session) {
 }
 
 func planEach(t *testing.T, s *sqlrun.Session) {
-	st := s.Statements
+	st := s.Texts
 	plain, batches := dialecttest.Own(st.Statements)
-	for _, name := range []string{"queue lock", "queue free", "turn", "turn over"} {
+	for _, name := range []string{"queue lock", "queue free", "turn lock", "turn free"} {
 		delete(plain, name)
 	}
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
@@ -108,7 +108,7 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["lock free"], batches["drop leases"], batches["start"] = st.LockFree, st.DropLeases, st.Start
 	delete(batches, "insert uniform") // it reads nothing
-	delete(batches, "win")            // it reads nothing but its list
+	delete(batches, "claim")          // it reads nothing but its list
 
 	if got, want := len(plain)+len(batches), len(ways); got != want {
 		t.Errorf("%d statements are explained, %d are known: change the test with the dialect", got, want)

@@ -63,7 +63,7 @@ func (none) Close() error               { return nil }
 // everything is each statement of the dialect, DDL first, as it is sent.
 func everything(t *testing.T, names dialect.Names) (out []sent) {
 	s := sqlrun.NewSession(Dialect{}, dialect.Pool{}, dialect.Server{ExplicitTx: true}, names)
-	st := s.Statements
+	st := s.Texts
 	raw := func(name string, texts ...string) {
 		for i, text := range texts {
 			out = append(out, sent{name: fmt.Sprint(name, " ", i), text: text})

@@ -20,7 +20,7 @@ func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
 	own := s.Statements.Own
-	query := func(b dialect.Batch) batch.Way {
+	query := func(b dialect.Batch) batch.RunFunc {
 		return func(args dialect.Args, n int) (dialect.Changed, error) { return batch.Query(ctx, s, c, b, args, n) }
 	}
 	plain := query(s.Statements.Batch(op))

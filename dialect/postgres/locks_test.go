@@ -26,13 +26,13 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 			"checkout":  func(st sqlrun.Texts) string { return st.Own["queue lock"].SQL },
 		} {
 			err := byPath.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
-				if _, err := byPath.Exec(ctx, c, take(byPath.Statements), args); err != nil {
+				if _, err := byPath.Exec(ctx, c, take(byPath.Texts), args); err != nil {
 					return err
 				}
 				waits := named.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
 					_, err := c.Exec(ctx, "SET LOCAL lock_timeout = '50ms'")
 					if err == nil {
-						_, err = named.Exec(ctx, c, take(named.Statements), args)
+						_, err = named.Exec(ctx, c, take(named.Texts), args)
 					}
 					return err
 				})

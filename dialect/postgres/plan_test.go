@@ -153,7 +153,7 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 	if testing.Short() {
 		window = 200
 	}
-	st := s.Statements
+	st := s.Texts
 	// Waiting, due in one of ten priorities, leased, failed and POISON: up to the limit of each.
 	for _, c := range []struct {
 		name, text string
@@ -221,7 +221,7 @@ func planSession(t *testing.T, dsn string) *sqlrun.Session {
 	names := dialect.Names{Prefix: fmt.Sprintf("plan%d_", time.Now().UnixNano()%1e9)}
 	s := sqlrun.NewSession(postgres.Dialect{}, pool, dialect.Server{}, names)
 	t.Cleanup(func() {
-		for _, text := range s.Statements.Drop {
+		for _, text := range s.Texts.Drop {
 			exec(context.WithoutCancel(t.Context()), t, pool.Write, text)
 		}
 	})

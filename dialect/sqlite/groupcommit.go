@@ -46,8 +46,8 @@ type change struct {
 	undone bool          // the leader's transaction was rolled back: the caller runs it alone
 }
 
-// share implements Share of a dialect.Pool.
-func (g *groupCommit) share(
+// exec implements GroupCommit of a dialect.Pool.
+func (g *groupCommit) exec(
 	ctx context.Context, writer dialect.Writer, text string, args []any,
 ) (touched int64, ok bool, err error) {
 	if !changesFew(text) || !repeated(text) {

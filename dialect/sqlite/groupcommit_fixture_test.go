@@ -88,7 +88,7 @@ func (s *groupFixture) call(ctx context.Context, a *answers, ids ...string) {
 		before := s.joined()
 		s.callers.Go(func() {
 			args := []any{id, strings.Repeat("x", sizeIn(id))}
-			touched, ok, err := s.group.share(ctx, s.pool.Write.Conn, "INSERT INTO t VALUES (?, length(?))", args)
+			touched, ok, err := s.group.exec(ctx, s.pool.Write.Conn, "INSERT INTO t VALUES (?, length(?))", args)
 			if err == nil && (touched != 1 || !ok) {
 				err = fmt.Errorf("touched %d rows, %t", touched, ok)
 			}
@@ -190,7 +190,7 @@ func newAnswers() *answers { return &answers{all: map[string]error{}} }
 
 // callAlone inserts an id and waits for the result.
 func (s *groupFixture) callAlone(a *answers, id string) {
-	_, _, err := s.group.share(s.t.Context(), s.pool.Write.Conn, "INSERT INTO t VALUES (?, 0)", []any{id})
+	_, _, err := s.group.exec(s.t.Context(), s.pool.Write.Conn, "INSERT INTO t VALUES (?, 0)", []any{id})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all[id] = err

@@ -258,7 +258,7 @@ END`)
 				case 9 - c:
 					id += "bad"
 				}
-				_, _, err := s.group.share(ctx, s.pool.Write.Conn, "INSERT INTO t VALUES (?, 0)", []any{id})
+				_, _, err := s.group.exec(ctx, s.pool.Write.Conn, "INSERT INTO t VALUES (?, 0)", []any{id})
 				cancel()
 				told.Store(id, err == nil)
 				bad, canceled := strings.HasSuffix(id, "bad"), errors.Is(err, context.Canceled)
@@ -289,15 +289,15 @@ func TestQueryAfterChangeOutlivesItsCaller(t *testing.T) {
 	s := migrated(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	share := s.Pool.Share
-	s.Pool.Share = func(
+	exec := s.Pool.GroupCommit
+	s.Pool.GroupCommit = func(
 		ctx context.Context, writer dialect.Writer, query string, args []any,
 	) (touched int64, ok bool, err error) {
 		defer cancel()
-		return share(ctx, writer, query, args)
+		return exec(ctx, writer, query, args)
 	}
 	ask := func(ctx context.Context, c dialect.Conn) error {
-		_, err := s.Query(ctx, c, s.Statements.Get, dialect.Args{"id": uuid.New()})
+		_, err := s.Query(ctx, c, s.Texts.Get, dialect.Args{"id": uuid.New()})
 		return err
 	}
 	err := s.Autocommit(ctx, func(ctx context.Context, c dialect.Conn) error {

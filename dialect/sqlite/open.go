@@ -103,7 +103,9 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
-	return dialect.Pool{Write: write, Read: read, Patience: max(busy, leastPatience), Share: new(groupCommit).share}, nil
+	return dialect.Pool{
+		Write: write, Read: read, Patience: max(busy, leastPatience), GroupCommit: new(groupCommit).exec,
+	}, nil
 }
 
 // openError says why a file cannot be opened, where SQLite's own words do not.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/version"
 )
 
 func TestSplit(t *testing.T) {
@@ -136,25 +137,13 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	strategies := []dialect.Strategy{dialect.CAS}
-	if s.Product != "SQLite" || !atLeast(s.Version, 3, 42) || s.MaxPayload == 0 ||
+	if s.Product != "SQLite" || !version.AtLeast(s.Version, 3, 42) || s.MaxPayload == 0 ||
 		!slices.Equal(s.Strategies, strategies) {
 		t.Errorf("got %+v", s)
 	}
 	pool.Close()
 	if _, err := (Dialect{}).Probe(t.Context(), pool.Read); err == nil {
 		t.Error("a probe of a closed pool gave no error")
-	}
-}
-
-func TestAtLeast(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[string]bool{
-		"3.42.0": true, "3.42": true, "3.53.4": true, "4.0.0": true, "3.100.0": true,
-		"3.41.9": false, "2.99.0": false, "3": false, "": false, "three.42": false,
-	} {
-		if got := atLeast(version, 3, 42); got != want {
-			t.Errorf("%q: got %v, want %v", version, got, want)
-		}
 	}
 }
 

@@ -91,7 +91,7 @@ var wanted = map[string][]string{
 var due = map[string]bool{"any": true, "ready": true, "take": true}
 
 func checkPlans(t *testing.T, s *sqlrun.Session) {
-	st := s.Statements
+	st := s.Texts
 	plain, batches := dialecttest.Own(st.Statements)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
@@ -151,10 +151,7 @@ type explainer struct {
 
 // Query notes the plan, and returns no rows.
 func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	conn, err := sqlrun.ConnOf(e.s.Pool.Write)
-	if err != nil {
-		return nil, err
-	}
+	conn := sqlrun.ConnOf(e.s.Pool.Write)
 	rows, err := conn.Query(ctx, explain+" "+query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, query)

@@ -13,13 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
+	"github.com/dbq-go/dbq/dialect/internal/version"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 	"modernc.org/sqlite"
@@ -41,29 +42,19 @@ const maxPayload = 100 << 20
 
 // Probe asks the library for its version.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
-	var version string
-	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+	var reported string
+	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&reported); err != nil {
 		return dialect.Server{}, err
 	}
 	// STRICT needs 3.37, unixepoch('subsec') 3.42.
-	if !atLeast(version, 3, 42) {
-		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrServer, version)
+	if !version.AtLeast(reported, 3, 42) {
+		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrServer, reported)
 	}
 	return dialect.Server{
-		Product: "SQLite", Version: version, MaxPayload: maxPayload, Precision: time.Millisecond, NoSchemas: true,
+		Product: "SQLite", Version: reported, MaxPayload: maxPayload, Precision: time.Millisecond, NoSchemas: true,
 		OneWriter:  true,
 		Strategies: []dialect.Strategy{dialect.CAS},
 	}, nil
-}
-
-func atLeast(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
 }
 
 // BindValue stores ids as 16 bytes; SQLite has no type of their own for them.
@@ -123,11 +114,7 @@ func takeExpired(
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
-	fences := make(dialect.Col[int64], len(seen))
-	for i, r := range seen {
-		fences[i] = r.Fence
-	}
-	args["id"], args["fence"] = dialect.IDs(seen), fences
+	maps.Copy(args, batch.Keys(seen))
 	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take over"], args, len(seen))
 	if err != nil {
 		return err

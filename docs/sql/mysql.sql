@@ -351,14 +351,14 @@ SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60),
 -- Runs after the transaction of a checkout.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
--- ==== turn ====
+-- ==== turn lock ====
 -- Strategy skip-locked: a large checkout waits for others of its queue, for a second at most.
 -- Runs before the transaction of a checkout of 100 tasks or more, if a task is due. Without it, such checkouts write
 -- to the same few pages of the index and wait for each other's latches. It is an optimization: SKIP LOCKED keeps
 -- checkouts apart, so a checkout that gets no turn within a second proceeds.
 DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
 
--- ==== turn over ====
+-- ==== turn free ====
 -- Strategy skip-locked: lets the next large checkout begin.
 -- Runs before the commit of such a checkout, so that commits overlap.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
@@ -526,7 +526,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
    FOR UPDATE NOWAIT;
 
--- ==== win ====
+-- ==== claim ====
 -- Keeps renewals off the tasks that are being taken over.
 -- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
 -- the same row, so one of them sees the other, even on different nodes of a cluster. The takeover writes the next
@@ -545,7 +545,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
          dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1,
          :now + :lease, dbq_lease.keep_until);
 
--- ==== won ====
+-- ==== claimed ====
 -- Reads which tasks can be taken over, because no renewal came first.
 -- Runs after the statement above. Index: the primary key of lease.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":

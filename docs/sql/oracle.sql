@@ -595,7 +595,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */
    AND t.state = 1 /* PROCESSING */
    FOR UPDATE SKIP LOCKED;
 
--- ==== win ====
+-- ==== claim ====
 -- Keeps renewals off the tasks that are being taken over.
 -- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
 -- the same row, so one of them sees the other. The takeover writes the next fence if no renewal under the task's
@@ -624,7 +624,7 @@ BEGIN
 END;
 /
 
--- ==== won ====
+-- ==== claimed ====
 -- Reads which tasks can be taken over, because no renewal came first.
 -- Runs after the statement above. Index: the primary key of lease.
 -- At most 100 rows.

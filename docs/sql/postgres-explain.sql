@@ -120,7 +120,7 @@ pick AS MATERIALIZED (
   SELECT *
     FROM (SELECT e.*, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM ended AS e) AS e
    WHERE total + CAST(0 AS bigint) <= greatest(CAST(67108864 AS bigint), size)),
-free AS (
+claim AS (
   INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(60000000 AS bigint), clock.now + CAST(60000000 AS bigint)
     FROM pick, clock
@@ -132,10 +132,10 @@ free AS (
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
-won AS MATERIALIZED (
+claimed AS MATERIALIZED (
   SELECT pick.*
     FROM pick
-   WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
+   WHERE (pick.id IN (SELECT claim.id FROM claim)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
      SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
@@ -161,13 +161,13 @@ done AS MATERIALIZED (
                       ELSE clock.now END,
          fence = t.fence + 1,
          updated = clock.now
-    FROM won, clock
-   WHERE t.ctid = won.place
+    FROM claimed, clock
+   WHERE t.ctid = claimed.place
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
             t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
-            won.was_holder, won.was_taken, won.was_attempt, won.was_until),
+            claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
@@ -280,7 +280,7 @@ pick AS MATERIALIZED (
      AND t.fence = d.fence
      AND t.state + 0 = 1 /* PROCESSING */
      FOR UPDATE OF t SKIP LOCKED),
-free AS (
+claim AS (
   INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(60000000 AS bigint), clock.now + CAST(60000000 AS bigint)
     FROM pick, clock
@@ -292,10 +292,10 @@ free AS (
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
-won AS MATERIALIZED (
+claimed AS MATERIALIZED (
   SELECT pick.*
     FROM pick
-   WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
+   WHERE (pick.id IN (SELECT claim.id FROM claim)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
      SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
@@ -321,13 +321,13 @@ done AS MATERIALIZED (
                       ELSE clock.now END,
          fence = t.fence + 1,
          updated = clock.now
-    FROM won, clock
-   WHERE t.id = won.id AND t.fence = won.fence
+    FROM claimed, clock
+   WHERE t.id = claimed.id AND t.fence = claimed.fence
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
             t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
-            won.was_holder, won.was_taken, won.was_attempt, won.was_until),
+            claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,

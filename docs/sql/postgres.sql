@@ -445,7 +445,7 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
 -- them to POISON if their attempts are exhausted.
 -- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and advisory). Index:
 -- task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps those whose payloads fit,
--- won those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
+-- claimed those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
 -- attempts to the history.
 -- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
 -- checkout's own token, which it may have taken a moment ago for a very short lease.
@@ -488,7 +488,7 @@ pick AS MATERIALIZED (
   SELECT *
     FROM (SELECT e.*, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM ended AS e) AS e
    WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)),
-free AS (
+claim AS (
   INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
     FROM pick, clock
@@ -500,10 +500,10 @@ free AS (
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
-won AS MATERIALIZED (
+claimed AS MATERIALIZED (
   SELECT pick.*
     FROM pick
-   WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
+   WHERE (pick.id IN (SELECT claim.id FROM claim)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
      SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
@@ -529,13 +529,13 @@ done AS MATERIALIZED (
                       ELSE clock.now END,
          fence = t.fence + 1,
          updated = clock.now
-    FROM won, clock
-   WHERE t.ctid = won.place
+    FROM claimed, clock
+   WHERE t.ctid = claimed.place
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
             t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
-            won.was_holder, won.was_taken, won.was_attempt, won.was_until),
+            claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
@@ -588,8 +588,8 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
 -- ==== take expired ====
 -- Strategy cas: takes over the candidates whose fence is unchanged: it leases them again, or moves them to POISON if
 -- their attempts are exhausted.
--- Runs after "see expired". Index: the primary key. pick locks the candidates, won keeps those that no renewal holds,
--- done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- Runs after "see expired". Index: the primary key. pick locks the candidates, claimed keeps those that no renewal
+-- holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
 -- than look up each row.
@@ -613,7 +613,7 @@ pick AS MATERIALIZED (
      AND t.fence = d.fence
      AND t.state + 0 = 1 /* PROCESSING */
      FOR UPDATE OF t SKIP LOCKED),
-free AS (
+claim AS (
   INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
     FROM pick, clock
@@ -625,10 +625,10 @@ free AS (
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
-won AS MATERIALIZED (
+claimed AS MATERIALIZED (
   SELECT pick.*
     FROM pick
-   WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE),
+   WHERE (pick.id IN (SELECT claim.id FROM claim)) IS TRUE),
 done AS MATERIALIZED (
   UPDATE dbq_task t
      SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
@@ -654,13 +654,13 @@ done AS MATERIALIZED (
                       ELSE clock.now END,
          fence = t.fence + 1,
          updated = clock.now
-    FROM won, clock
-   WHERE t.id = won.id AND t.fence = won.fence
+    FROM claimed, clock
+   WHERE t.id = claimed.id AND t.fence = claimed.fence
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
             t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
-            won.was_holder, won.was_taken, won.was_attempt, won.was_until),
+            claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
   SELECT d.id, d.fence - 1, d.queue, d.was_attempt,

@@ -25,8 +25,8 @@ func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
 	return root.ForWorker(q, id)
 }
 
-// Batch is the result of a checkout.
-type Batch struct {
+// CheckoutResult is what a checkout leased, and what it moved to POISON.
+type CheckoutResult struct {
 	// Tasks are leased, in the order in which they are to be handled.
 	Tasks []dbq.Task
 	// Exhausted are tasks that the checkout moved to POISON because the lease of their last attempt expired. They count
@@ -39,9 +39,9 @@ type Batch struct {
 
 // Checkout is Queue.Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it
 // short.
-func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (Batch, error) {
+func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (CheckoutResult, error) {
 	tasks, exhausted, more, err := root.Checkout(ctx, q, n, lease)
-	return Batch{tasks, exhausted, more}, err
+	return CheckoutResult{tasks, exhausted, more}, err
 }
 
 // SettleOptions are what a worker knows of a settlement beyond the lease and the outcome.

@@ -22,8 +22,8 @@ const commandTTL = 10 * time.Minute
 // commandTaken replaces a command that its worker has taken.
 const commandTaken = "taken"
 
-// SendCommand sends a worker a command, which its next heartbeat returns, and wakes it for that. A worker that is not
-// alive is ErrNotFound. A command that is not taken within 10 minutes expires; a later one replaces it.
+// SendCommand sends a worker a command, which its next heartbeat returns, and wakes it for that. A dead worker is
+// ErrNotFound. A command that is not taken within 10 minutes expires; a later one replaces it.
 func (c *Control) SendCommand(ctx context.Context, id, command string) error {
 	return c.wrap("command", "", c.sendCommand(ctx, id, command))
 }

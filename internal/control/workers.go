@@ -25,10 +25,10 @@ type Worker struct {
 	Done        int64     `json:"done"`
 	Failed      int64     `json:"failed"`
 	Program     string    `json:"program,omitempty"`
-	// Seen is when it last reported, by the database's clock. Alive is false when it has missed the time by which it was
-	// to report again.
-	Seen  time.Time `json:"seen"`
-	Alive bool      `json:"alive"`
+	// Seen is when it last reported, by the database's clock. Dead is set when it has missed the time by which it was to
+	// report again.
+	Seen time.Time `json:"seen"`
+	Dead bool      `json:"dead"`
 }
 
 const (
@@ -116,7 +116,7 @@ func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
 		if err := json.Unmarshal([]byte(r.Value), &w); err != nil {
 			w = Worker{ID: r.Name, State: "unreadable"}
 		}
-		w.Seen, w.Alive = time.UnixMicro(r.Updated).UTC(), !r.Expired()
+		w.Seen, w.Dead = time.UnixMicro(r.Updated).UTC(), r.Expired()
 		out = append(out, w)
 	}
 	return out, nil

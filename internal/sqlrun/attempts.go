@@ -77,6 +77,6 @@ func (s *Session) RecordTakenOver(ctx context.Context, c dialect.Conn, rows []di
 	if len(as) == 0 {
 		return nil
 	}
-	_, err := s.ExecBatch(ctx, c, s.Statements.Record, RecordArgs(as[0].Queue, as), len(as))
+	_, err := s.ExecBatch(ctx, c, s.Texts.Record, RecordArgs(as[0].Queue, as), len(as))
 	return err
 }

@@ -8,8 +8,8 @@ import (
 
 // Autocommit is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Counts.
 func (s *Session) Autocommit(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
-	if s.Pool.Share != nil {
-		return f(ctx, &sharing{s: s})
+	if s.Pool.GroupCommit != nil {
+		return f(ctx, &groupConn{s: s})
 	}
 	return s.withConn(ctx, f)
 }
@@ -21,7 +21,7 @@ func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c di
 		return err
 	}
 	defer done()
-	inner, stop := Graceful(ctx)
+	inner, stop := gracefulWrite(ctx)
 	defer stop()
 	err = f(inner, s.on(conn))
 	if err != nil && inner.Err() != nil { // it was cut off in the middle
@@ -30,17 +30,18 @@ func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c di
 	return err
 }
 
-// sharing runs statements of Autocommit by Pool.Share, and those that it does not take each on a connection of its own.
-type sharing struct {
+// groupConn runs statements of Autocommit by Pool.GroupCommit, and those that it does not take each on a connection of
+// its own.
+type groupConn struct {
 	s     *Session
 	begun bool
 }
 
 // Exec is Conn's.
-func (c *sharing) Exec(ctx context.Context, query string, args ...any) (touched int64, err error) {
+func (c *groupConn) Exec(ctx context.Context, query string, args ...any) (touched int64, err error) {
 	ctx, stop := c.next(ctx)
 	defer stop()
-	touched, ok, err := c.s.Pool.Share(ctx, c.s.writer, query, args)
+	touched, ok, err := c.s.Pool.GroupCommit(ctx, c.s.writer, query, args)
 	if !ok {
 		err = c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) (err error) {
 			touched, err = on.Exec(ctx, query, args...)
@@ -51,7 +52,7 @@ func (c *sharing) Exec(ctx context.Context, query string, args ...any) (touched 
 }
 
 // Read is Reader's.
-func (c *sharing) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+func (c *groupConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	ctx, stop := c.next(ctx)
 	defer stop()
 	return c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) error {
@@ -64,13 +65,13 @@ func (c *sharing) Read(ctx context.Context, query string, args []any, read func(
 }
 
 // Query is Conn's. The core reads by Read.
-func (c *sharing) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+func (c *groupConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
 	return stdConn{c.s.Pool.Write}.Query(ctx, query, args...)
 }
 
 // next returns the context of the next statement. The first statement ends with the caller's context. Later ones mostly
 // determine the outcome of the first, so they get a grace period.
-func (c *sharing) next(ctx context.Context) (inner context.Context, stop func()) {
+func (c *groupConn) next(ctx context.Context) (inner context.Context, stop func()) {
 	if !c.begun {
 		c.begun = true
 		return ctx, func() {}

@@ -13,7 +13,7 @@ func (s *Session) RunBatch(
 	if s.batches != nil {
 		return s.batches.RunBatch(ctx, &s.Session, c, op, args, n)
 	}
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Batch(op), args, n)
+	rows, err := s.QueryBatch(ctx, c, s.Texts.Batch(op), args, n)
 	return dialect.Changed{Rows: rows}, err
 }
 
@@ -22,7 +22,7 @@ func (s *Session) NeedsTx(op dialect.Op, args dialect.Args, n int) bool {
 	if s.batches != nil {
 		return s.batches.NeedsTx(&s.Session, op, args, n)
 	}
-	return s.Server.ExplicitTx || n > s.Statements.Batch(op).Max
+	return s.Server.ExplicitTx || n > s.Texts.Batch(op).Max
 }
 
 // QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.

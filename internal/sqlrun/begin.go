@@ -14,7 +14,7 @@ type transaction struct {
 
 // beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK.
 func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
-	texts := s.Statements.Begin
+	texts := s.Texts.Begin
 	if s.Pool.Begin != nil {
 		texts = s.Pool.Begin
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -35,29 +36,27 @@ type compiled struct {
 // errNoText is returned when a dialect runs what Statements.Own does not have.
 var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Own misspelt?")
 
-// compile replaces each :name by ?. sqlx does the parsing; giving it each name as its own value brings the names back
-// in their order.
+// token finds what may have a colon in a text: quoted text, comments and casts, which stay as they are, and names.
+var token = regexp.MustCompile(`(?s)'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|::|:[A-Za-z_][A-Za-z0-9_]*`)
+
+// compile finds the names in a text, and replaces each by ?.
 func (b *binder) compile(text string) compiled {
 	if c, ok := b.cache.Load(text); ok {
 		return c.(compiled)
 	}
 	var c compiled
-	sent := withoutComment(text)
-	echo := map[string]any{}
-	for _, name := range namesIn(sent) {
-		echo[name] = name
+	plain, from := withoutComment(text), 0
+	for _, at := range token.FindAllStringIndex(plain, -1) {
+		if name, ok := strings.CutPrefix(plain[at[0]:at[1]], ":"); ok && name != ":" {
+			c.parts, c.names, from = append(c.parts, plain[from:at[0]]), append(c.names, name), at[1]
+		}
 	}
-	q, values, err := sqlx.Named(sent, echo)
-	if err != nil {
-		c.err = fmt.Errorf("dialect: statement cannot be compiled: %w: %s", err, sent)
-	}
-	c.text, c.sent = q, sqlx.Rebind(bindTypes[b.style], q)
-	for _, v := range values {
-		c.names = append(c.names, v.(string))
-	}
-	if c.parts = strings.Split(c.text, "?"); err == nil && len(c.parts) != len(c.names)+1 {
+	c.parts = append(c.parts, plain[from:])
+	if strings.Contains(plain, "?") {
 		c.err = fmt.Errorf("dialect: statement has a question mark, which the driver would take for a value: %s", text)
 	}
+	c.text = strings.Join(c.parts, "?")
+	c.sent = sqlx.Rebind(bindTypes[b.style], c.text)
 	b.cache.Store(text, c)
 	return c
 }
@@ -69,28 +68,6 @@ func withoutComment(text string) string {
 	}
 	return text
 }
-
-// namesIn finds the :names of a text.
-func namesIn(text string) []string {
-	var out []string
-	for i := 0; i < len(text); i++ {
-		if text[i] != ':' {
-			continue
-		}
-		j := i + 1
-		for j < len(text) && (isLetter(text[j]) || j > i+1 && '0' <= text[j] && text[j] <= '9') {
-			j++
-		}
-		if j > i+1 {
-			out = append(out, text[i+1:j])
-		}
-		i = j - 1
-	}
-	return out
-}
-
-// isLetter reports whether a name may begin with c.
-func isLetter(c byte) bool { return c == '_' || 'a' <= c && c <= 'z' }
 
 // bind gives the driver's text and its arguments for a plain statement. A name without a value is an error: a dialect
 // asked for something the core does not have.

@@ -27,6 +27,10 @@ func TestBind(t *testing.T) {
 		{"null", dialect.Dollar, "x IS :d", "x IS $1", []any{nil}},
 		{"comment before it", dialect.Dollar,
 			"-- when: always?\n-- why\nSELECT :a /* one */", "SELECT $1 /* one */", []any{1}},
+		{"in a literal", dialect.Dollar, "':a' || :a || ''':a' || :b_c", "':a' || $1 || ''':a' || $2", []any{1, "two"}},
+		{"in a comment", dialect.Dollar, "1 -- :a isn't\n+ :a /* :a's */ + :a",
+			"1 -- :a isn't\n+ $1 /* :a's */ + $2", []any{1, 1}},
+		{"a cast and an assignment", dialect.Dollar, "x := :a::int", "x := $1::int", []any{1}},
 		{"next to punctuation", dialect.Dollar, "CAST(:a AS bigint)+:a;", "CAST($1 AS bigint)+$2;", []any{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,8 +179,9 @@ func TestBindValueSeesEveryValue(t *testing.T) {
 func TestLiteralIsTextToRun(t *testing.T) {
 	t.Parallel()
 	var s Session
-	got, err := s.Literal("INSERT INTO t VALUES (:version, :title)", dialect.Args{"version": 3, "title": "it's"})
-	if want := "INSERT INTO t VALUES (3, 'it''s')"; err != nil || got != want {
+	args := dialect.Args{"title": "is it there? it's", "version": 3}
+	got, err := s.Literal("INSERT INTO t VALUES (:title, :version)", args)
+	if want := "INSERT INTO t VALUES ('is it there? it''s', 3)"; err != nil || got != want {
 		t.Errorf("got %q %v, want %q", got, err, want)
 	}
 }

@@ -48,43 +48,41 @@ func TestCommitDecidesWhatALostConnectionMeans(t *testing.T) {
 // embedding is built like bun.Tx, and holding like gorm's transaction.
 type embedding struct{ *sql.Tx }
 
-type holding struct{ Tx any }
+type holding struct {
+	other
+	Tx any
+}
+
+// other is a transaction of another kind.
+type other struct{ sqlConn }
+
+func (other) Commit() error   { return nil }
+func (other) Rollback() error { return nil }
+
+// own is a transaction that is a Conn, as of package postgres.
+type own struct {
+	other
+	dialect.Conn
+}
 
 func TestTxConn(t *testing.T) {
 	t.Parallel()
 	tx := &sql.Tx{}
-	for _, x := range []any{tx, &sqlx.Tx{Tx: tx}, embedding{tx}, &embedding{tx}, holding{tx}} {
+	for _, x := range []Tx{tx, &sqlx.Tx{Tx: tx}, embedding{tx}, &embedding{tx}, holding{Tx: tx}} {
 		if c, err := TxConn(x); c != (txConn{stdConn{tx}}) || err != nil {
 			t.Errorf("%T: got %v, %v, want the *sql.Tx itself", x, c, err)
 		}
 	}
-	own := stdConn{}
-	if c, err := TxConn(own); c != (txConn{own}) || err != nil {
+	for _, x := range []Tx{other{}, holding{}} {
+		if c, err := TxConn(x); c != (txConn{stdConn{x}}) || err != nil {
+			t.Errorf("%T: got %v, %v, want it as it is", x, c, err)
+		}
+	}
+	if c, err := TxConn(own{}); c != (txConn{own{}}) || err != nil {
 		t.Errorf("a Conn became %v, %v", c, err)
 	}
-	for _, x := range []any{
-		nil, (*sql.Tx)(nil), &sqlx.Tx{}, embedding{}, holding{}, (*holding)(nil), "text",
-		&sql.DB{}, &sql.Conn{}, &sqlx.DB{DB: &sql.DB{}}, &sqlx.Conn{Conn: &sql.Conn{}},
-	} {
+	for _, x := range []Tx{nil, (*sql.Tx)(nil), &sqlx.Tx{}, embedding{}, (*holding)(nil)} {
 		if c, err := TxConn(x); c != nil || !errors.Is(err, ErrTx) {
-			t.Errorf("%T: got %v, %v, want ErrTx", x, c, err)
-		}
-	}
-}
-
-func TestConnOf(t *testing.T) {
-	t.Parallel()
-	for _, x := range []any{&sql.DB{}, &sql.Conn{}, &sql.Tx{}, &sqlx.DB{DB: &sql.DB{}}, &sqlx.Tx{Tx: &sql.Tx{}}} {
-		if c, err := ConnOf(x); c == nil || err != nil {
-			t.Errorf("%T: got %v, %v", x, c, err)
-		}
-	}
-	own := stdConn{}
-	if c, err := ConnOf(own); c != own || err != nil {
-		t.Errorf("a Conn became %v, %v", c, err)
-	}
-	for _, x := range []any{nil, "text", 1, struct{}{}} {
-		if c, err := ConnOf(x); c != nil || !errors.Is(err, ErrTx) {
 			t.Errorf("%T: got %v, %v, want ErrTx", x, c, err)
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// ErrTx is returned by TxConn for a value that is not an open transaction, and by ConnOf for one that statements cannot
-// be run on.
+// ErrTx is returned for a transaction that is nil, or that has ended.
 var ErrTx = errors.New("not an open transaction that dbq can use: pass a *sql.Tx, a *sqlx.Tx, a bun.Tx, " +
 	"tx.Statement.ConnPool.(dbq.Tx) of gorm, or a pgx.Tx wrapped by postgres.Tx")
 
@@ -39,47 +38,34 @@ func (c stdConn) Query(ctx context.Context, query string, args ...any) (dialect.
 	return rows, nil
 }
 
-// ConnOf makes a Conn of a *sql.DB, *sql.Conn or *sql.Tx, and passes a Conn through. Anything else is ErrTx.
-func ConnOf(x any) (dialect.Conn, error) {
-	switch v := x.(type) {
-	case nil:
-		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
-	case dialect.Conn:
-		return v, nil
-	case sqlConn:
-		return stdConn{v}, nil
-	}
-	return nil, fmt.Errorf("%w (it is a %T)", ErrTx, x)
+// ConnOf makes a Conn of a *sql.DB, *sql.Conn or *sql.Tx.
+func ConnOf(c sqlConn) dialect.Conn { return stdConn{c} }
+
+// Tx is a transaction of the caller: the interface of dbq.Tx, which no pool and no single connection implements.
+type Tx interface {
+	sqlConn
+	Commit() error
+	Rollback() error
 }
 
-// TxConn makes a Conn of a transaction: one that ends by Commit and Rollback, as in package database/sql, or a Conn. A
-// pool or a single connection is ErrTx, and so is nil. Statements in a transaction that has ended are ErrTx, too, and
-// sql.ErrTxDone.
-func TxConn(tx any) (dialect.Conn, error) {
+// TxConn makes a Conn of a transaction, which it uses itself if it is one. A transaction that is nil is ErrTx.
+// Statements in one that has ended are ErrTx, too, and sql.ErrTxDone.
+func TxConn(tx Tx) (dialect.Conn, error) {
 	if v := reflect.ValueOf(tx); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
 	}
-	conn, own := tx.(dialect.Conn)
-	if !own {
-		if inner, ok := innerTx(tx); ok {
-			return TxConn(inner)
-		}
-		sqlTx, ok := tx.(interface {
-			sqlConn
-			Commit() error
-			Rollback() error
-		})
-		if !ok {
-			return nil, fmt.Errorf("%w (it is a %T)", ErrTx, tx)
-		}
-		conn = stdConn{sqlTx}
+	if own, ok := tx.(dialect.Conn); ok {
+		return txConn{own}, nil
 	}
-	return txConn{conn}, nil
+	if inner, ok := innerTx(tx); ok {
+		return TxConn(inner)
+	}
+	return txConn{stdConn{tx}}, nil
 }
 
 // innerTx is the *sql.Tx in a field Tx of a struct. What wraps one may do more with a statement than to pass it on:
 // bun.Tx replaces question marks and drops the arguments, gorm's keeps each text as a prepared statement.
-func innerTx(tx any) (inner *sql.Tx, ok bool) {
+func innerTx(tx Tx) (inner *sql.Tx, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(tx))
 	if v.Kind() != reflect.Struct {
 		return nil, false

@@ -18,11 +18,11 @@ func WithoutGrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutGrace{}, true)
 }
 
-// Graceful is a context for one write that is about to be sent. Cutting it off in the middle would leave the caller not
-// knowing whether it happened, so it ends a grace of 2 seconds after ctx does, not with it. A context that has ended
-// already gets no grace, nor does one of WithoutGrace, and no write takes longer than a minute. Call stop when the
-// write is done.
-func Graceful(ctx context.Context) (inner context.Context, stop func()) {
+// gracefulWrite is a context for one write that is about to be sent. Cutting it off in the middle would leave the
+// caller not knowing whether it happened, so it ends a grace of 2 seconds after ctx does, not with it. A context that
+// has ended already gets no grace, nor does one of WithoutGrace, and no write takes longer than a minute. Call stop
+// when the write is done.
+func gracefulWrite(ctx context.Context) (inner context.Context, stop func()) {
 	if ctx.Err() != nil {
 		return ctx, func() {}
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-func TestLingerEndsAGraceAfterItsCaller(t *testing.T) {
+func TestWriteEndsAGraceAfterItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
-		inner, stop := Graceful(ctx)
+		inner, stop := gracefulWrite(ctx)
 		defer stop()
 		if inner.Value(key{}) != "kept" {
 			t.Error("the caller's values are gone")
@@ -30,13 +30,13 @@ func TestLingerEndsAGraceAfterItsCaller(t *testing.T) {
 	})
 }
 
-func TestLingerOutlivesADeadlineByTheGrace(t *testing.T) {
+func TestWriteOutlivesADeadlineByTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		inner, stop := Graceful(ctx)
+		inner, stop := gracefulWrite(ctx)
 		defer stop()
 		<-inner.Done()
 		if got := time.Since(begin); got != time.Second+grace {
@@ -45,22 +45,22 @@ func TestLingerOutlivesADeadlineByTheGrace(t *testing.T) {
 	})
 }
 
-func TestLingerGivesNoGraceToAnEndedContext(t *testing.T) {
+func TestEndedContextGetsNoGrace(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	inner, stop := Graceful(ctx)
+	inner, stop := gracefulWrite(ctx)
 	defer stop()
 	if inner.Err() == nil {
 		t.Error("a context that had ended goes on")
 	}
 }
 
-func TestLingerBoundsAWriteWithoutDeadline(t *testing.T) {
+func TestWriteWithoutDeadlineIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		inner, stop := Graceful(t.Context())
+		inner, stop := gracefulWrite(t.Context())
 		defer stop()
 		<-inner.Done()
 		if got := time.Since(begin); got != writeTimeout {
@@ -70,16 +70,16 @@ func TestLingerBoundsAWriteWithoutDeadline(t *testing.T) {
 }
 
 // synctest fails when a goroutine or a timer is left.
-func TestLingerLeavesNothingBehind(t *testing.T) {
+func TestGraceLeavesNoGoroutineBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		inner, stop := Graceful(ctx)
+		inner, stop := gracefulWrite(ctx)
 		stop()
 		if inner.Err() == nil {
 			t.Error("goes on after stop")
 		}
-		_, stop = Graceful(ctx)
+		_, stop = gracefulWrite(ctx)
 		cancel() // the grace runs
 		synctest.Wait()
 		stop()

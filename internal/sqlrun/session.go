@@ -20,16 +20,16 @@ import (
 const txTimeout = 10 * time.Minute
 
 // commitTimeout bounds a COMMIT or ROLLBACK, which the caller's context must not cancel: a commit cut off in the middle
-// is one whose outcome nobody knows. When that context ends, a grace is left; see Graceful.
+// is one whose outcome nobody knows. When that context ends, a grace is left; see gracefulWrite.
 const commitTimeout = 10 * time.Second
 
 // A Session is an opened database: the pools, what Probe found, and the statements. It implements dialect.Runner. It is
 // safe for concurrent use.
 type Session struct {
 	dialect.Session
-	Dialect    dialect.Dialect
-	Pool       dialect.Pool
-	Statements Texts
+	Dialect dialect.Dialect
+	Pool    dialect.Pool
+	Texts   Texts
 
 	// memory is the state that dialects keep between calls; see Remembered.
 	memory     sync.Map
@@ -42,9 +42,9 @@ type Session struct {
 
 // NewSession prepares a dialect's statements for a server.
 func NewSession(d dialect.Dialect, pool dialect.Pool, server dialect.Server, names dialect.Names) *Session {
-	s := &Session{Dialect: d, Pool: pool, Statements: NewTexts(d, names)}
-	s.Session = dialect.Session{Server: server, Names: names, Statements: s.Statements.Statements, Runner: s}
-	s.binder.style = s.Statements.Style
+	s := &Session{Dialect: d, Pool: pool, Texts: NewTexts(d, names)}
+	s.Session = dialect.Session{Server: server, Names: names, Statements: s.Texts.Statements, Runner: s}
+	s.binder.style = s.Texts.Style
 	if v, ok := d.(dialect.ValueBinder); ok {
 		s.binder.value = v.BindValue
 	}
@@ -86,13 +86,13 @@ func (s *Session) Literal(text string, args dialect.Args) (string, error) {
 	if c.err != nil {
 		return "", c.err
 	}
-	out := c.text
-	for _, name := range c.names {
-		lit := fmt.Sprint(args[name])
+	out := c.parts[0]
+	for i, name := range c.names {
+		literal := fmt.Sprint(args[name])
 		if v, ok := args[name].(string); ok {
-			lit = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+			literal = "'" + strings.ReplaceAll(v, "'", "''") + "'"
 		}
-		out = strings.Replace(out, "?", lit, 1)
+		out += literal + c.parts[i+1]
 	}
 	return out, nil
 }
@@ -117,7 +117,7 @@ func (s *Session) Read(ctx context.Context, text string, args dialect.Args) ([]d
 
 // Now reads the database's clock, in microseconds, as a statement on c sees it.
 func (s *Session) Now(ctx context.Context, c dialect.Conn) (int64, error) {
-	rows, err := s.Query(ctx, c, strings.TrimSpace("SELECT "+s.Statements.Now+" AS now "+s.Statements.Dual), nil)
+	rows, err := s.Query(ctx, c, s.Texts.ReadNow(), nil)
 	if err != nil || len(rows) != 1 {
 		return 0, err
 	}
@@ -203,7 +203,7 @@ func (s *Session) LockedTx(
 		}()
 	}
 	begin := s.beginByText
-	if len(s.Statements.Begin) == 0 {
+	if len(s.Texts.Begin) == 0 {
 		begin = beginByDriver
 	}
 	tx, err := begin(ctx, conn)
@@ -286,7 +286,7 @@ func (s *Session) Next(ctx context.Context, c dialect.Conn, queue string) ([]dia
 	if d, ok := s.Dialect.(dialect.Searcher); ok {
 		return d.Next(ctx, &s.Session, c, queue)
 	}
-	return s.Query(ctx, c, s.Statements.Next, dialect.Args{"queue": queue})
+	return s.Query(ctx, c, s.Texts.Next, dialect.Args{"queue": queue})
 }
 
 // Checkout is the dialect's.

@@ -34,18 +34,18 @@ type CheckoutResult struct {
 func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
 	var lost error // why the outcome cannot be known
 	limit := s.checkoutLimits.of(r.Queue, r.Max)
-	err = s.Repeat(ctx, func() (bool, error) {
+	err = s.repeat(ctx, func() (bool, error) {
 		try := dialect.CheckoutRequest{
 			Strategy: s.Strategy, Queue: r.Queue, Limit: limit, Bytes: int64(s.MaxCheckoutBytes), Lease: r.Lease,
 			Holder: r.Token(), Expired: s.expiredScans.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
 		}
-		out.Until = time.Now().Add(r.Lease - s.Server.Precision) // read before the call: never later than the database's
+		out.Until = time.Now().Add(r.Lease - s.sql.Server.Precision) // read before the call: never later than the database's
 		var err error
-		out.Rows, err = s.Session.Checkout(ctx, try)
+		out.Rows, err = s.sql.Checkout(ctx, try)
 		if try.Expired && allTakenOver(out.Rows, limit) {
 			s.expiredScans.again(r.Queue)
 		}
-		if s.Class(err) != dialect.Ambiguous {
+		if s.sql.Class(err) != dialect.Ambiguous {
 			return false, err
 		}
 		if out.Rows = s.findCheckout(ctx, r.Queue, try.Holder, out.Rows); len(out.Rows) == 0 {
@@ -54,7 +54,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 		return true, nil // another try would take other tasks, beside those that this one may hold yet
 	})
 	if err == nil && lost != nil {
-		err = MaybeHappened(true, lost)
+		err = maybeHappened(true, lost)
 	}
 	if err != nil {
 		return CheckoutResult{}, err
@@ -105,11 +105,11 @@ func (s *Store) findCheckout(ctx context.Context, queue, token string, known []d
 
 // searchCheckout searches once, for rows that are not known.
 func (s *Store) searchCheckout(ctx context.Context, queue, token string, known []dialect.Row) (more []dialect.Row) {
-	for _, text := range []string{s.Statements.Held, s.Statements.Exhausted} {
+	for _, text := range []string{s.sql.Texts.Held, s.sql.Texts.Exhausted} {
 		if text == "" {
 			continue
 		}
-		rows, err := s.Session.Read(ctx, text, dialect.Args{"queue": queue, "holder": token})
+		rows, err := s.sql.Read(ctx, text, dialect.Args{"queue": queue, "holder": token})
 		if err != nil {
 			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout",
 				"queue", queue, "error", s.Scrub(err))

@@ -98,7 +98,7 @@ func (s *Store) remove(ctx context.Context, f Filter, before beforeRemoval, done
 	}
 	for part := range slices.Chunk(ids, cleanBatch) {
 		var moved []dialect.Row
-		err := s.WriteTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+		err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			if before != nil {
 				if err := before(ctx, conn, part); err != nil {
 					return err
@@ -122,7 +122,7 @@ func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID)
 	if _, err := s.lockMovable(ctx, conn, state.Purge, ids); err != nil {
 		return err
 	}
-	_, err := s.ExecBatch(ctx, conn, s.Statements.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 	return err
 }
 
@@ -130,8 +130,8 @@ func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Durati
 	args := dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": cleanBatch}
 	for {
 		var n int64
-		err := s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-			n, err = s.Exec(ctx, conn, s.Statements.ExpireAttempts, args)
+		err := s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			n, err = s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args)
 			return err
 		})
 		*done += int(n)

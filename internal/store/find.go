@@ -7,12 +7,13 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
 // GetTask reads one task with its payload, or ErrNotFound.
 func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (row dialect.Row, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		row, err = s.getTask(ctx, conn, id)
 		return err
 	})
@@ -20,8 +21,8 @@ func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (row dialect.Row, err
 }
 
 // GetTaskTx is GetTask as the caller's transaction sees the task.
-func (s *Store) GetTaskTx(ctx context.Context, tx any, id uuid.UUID) (dialect.Row, error) {
-	conn, err := s.TxConn(tx)
+func (s *Store) GetTaskTx(ctx context.Context, tx sqlrun.Tx, id uuid.UUID) (dialect.Row, error) {
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return dialect.Row{}, err
 	}
@@ -29,7 +30,7 @@ func (s *Store) GetTaskTx(ctx context.Context, tx any, id uuid.UUID) (dialect.Ro
 }
 
 func (s *Store) getTask(ctx context.Context, conn dialect.Conn, id uuid.UUID) (dialect.Row, error) {
-	rows, err := s.Query(ctx, conn, s.Statements.Get, dialect.Args{"id": id})
+	rows, err := s.sql.Query(ctx, conn, s.sql.Texts.Get, dialect.Args{"id": id})
 	if err == nil && len(rows) == 0 {
 		err = errs.ErrNotFound
 	}
@@ -41,7 +42,7 @@ func (s *Store) getTask(ctx context.Context, conn dialect.Conn, id uuid.UUID) (d
 
 // FindReference returns the id of the task with a reference in a queue, or ErrNotFound.
 func (s *Store) FindReference(ctx context.Context, queue, reference string) (id uuid.UUID, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		id, err = s.findReference(ctx, conn, queue, reference)
 		return err
 	})
@@ -50,7 +51,7 @@ func (s *Store) FindReference(ctx context.Context, queue, reference string) (id 
 
 func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, reference string) (uuid.UUID, error) {
 	args := dialect.Args{"queue": queue, "reference": reference}
-	rows, err := s.Query(ctx, conn, s.Statements.FindReference, args)
+	rows, err := s.sql.Query(ctx, conn, s.sql.Texts.FindReference, args)
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -64,8 +65,8 @@ func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, ref
 // lease has expired. Without any task that is due at some time ok is false.
 func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
 	var rows []dialect.Row
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.Next(ctx, conn, queue)
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.sql.Next(ctx, conn, queue)
 		return err
 	})
 	if err != nil || len(rows) == 0 || rows[0].Due == nil {
@@ -78,8 +79,8 @@ func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, 
 
 // ReadNow reads the database's clock, in microseconds since 1970.
 func (s *Store) ReadNow(ctx context.Context) (now int64, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		now, err = s.Now(ctx, conn)
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		now, err = s.sql.Now(ctx, conn)
 		return err
 	})
 	return now, err
@@ -88,17 +89,13 @@ func (s *Store) ReadNow(ctx context.Context) (now int64, err error) {
 // Peek reads id, queue, state, fence and updated of tasks. Those that do not exist are missing from the map.
 func (s *Store) Peek(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) (map[uuid.UUID]dialect.Row, error) {
 	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-	rows, err := s.QueryBatch(ctx, conn, s.Statements.Peek, args, len(ids))
-	out := make(map[uuid.UUID]dialect.Row, len(rows))
-	for _, r := range rows {
-		out[r.ID] = r
-	}
-	return out, err
+	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.Peek, args, len(ids))
+	return byID(rows), err
 }
 
 // PeekTasks is Peek on a connection for reading.
 func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (rows map[uuid.UUID]dialect.Row, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = s.Peek(ctx, conn, ids)
 		return err
 	})

@@ -30,13 +30,13 @@ const maxAttemptsRead = 1000
 // Attempts reads the first 1000 attempts of a task and its last one, in order.
 func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []sqlrun.AttemptRow, err error) {
 	args := dialect.Args{"id": task, "limit": maxAttemptsRead}
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		// The rows first: what they say no more by the time of the second query, the history has.
-		last, err := s.Query(ctx, conn, s.Statements.LastAttempt, args)
+		last, err := s.sql.Query(ctx, conn, s.sql.Texts.LastAttempt, args)
 		if err != nil {
 			return err
 		}
-		as, err = sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.Session, conn, s.Statements.Attempts, args)
+		as, err = sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.sql, conn, s.sql.Texts.Attempts, args)
 		for _, r := range last {
 			has := func(a sqlrun.AttemptRow) bool { return a.Fence == r.Fence }
 			if a, ok := lastAttempt(r); ok && !slices.ContainsFunc(as, has) {
@@ -80,7 +80,7 @@ func attemptOf(r dialect.Row, outcome string) sqlrun.AttemptRow {
 // fence, is left out, so that Record can be repeated. It sorts the attempts; their Queue is not used. Errors are cut at
 // limits.MaxResult bytes.
 func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow) error {
-	return s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		return s.record(ctx, conn, queue, as)
 	})
 }
@@ -96,7 +96,7 @@ func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as 
 	for i := range as {
 		as[i].Error = limits.CutResult(as[i].Error)
 	}
-	_, err := s.ExecBatch(ctx, conn, s.Statements.Record, sqlrun.RecordArgs(queue, as), len(as))
+	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Record, sqlrun.RecordArgs(queue, as), len(as))
 	return err
 }
 
@@ -110,7 +110,7 @@ func (s *Store) recordLast(ctx context.Context, conn dialect.Conn, ids []uuid.UU
 	for i, e := range errors {
 		size[i] = sizeOf(e)
 	}
-	_, err := s.ExecBatch(ctx, conn, s.Statements.RecordLast, dialect.Args{"id": dialect.Col[uuid.UUID](ids),
+	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.RecordLast, dialect.Args{"id": dialect.Col[uuid.UUID](ids),
 		"error": dialect.Col[[]byte](errors), "error_size": size}, len(ids))
 	return err
 }

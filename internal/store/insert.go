@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -43,15 +44,15 @@ const insertBytes = 8 << 20
 // milliseconds, and returns ErrMayHaveHappened if it cannot tell. It never inserts again after that.
 func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
 	b := s.newInsertBatch(queue, tasks)
-	run, autocommit := s.Tx, false
+	run, autocommit := s.sql.Tx, false
 	if len(b.chunks) == 1 {
 		b.only = b.args(b.rows, nil)
 	}
-	if b.only != nil && !s.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
-		run, autocommit = s.Autocommit, true // one statement is its own transaction
+	if b.only != nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
+		run, autocommit = s.sql.Autocommit, true // one statement is its own transaction
 	}
 	var lost error // why the outcome cannot be known
-	err = s.Repeat(ctx, func() (bool, error) {
+	err = s.repeat(ctx, func() (bool, error) {
 		if !autocommit {
 			b.inserted = false // an earlier try was rolled back
 		}
@@ -59,7 +60,7 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 			out, err = b.insert(ctx, conn)
 			return err
 		})
-		if s.Class(err) != dialect.Ambiguous || autocommit && b.inserted { // then only a query after the insert failed
+		if s.sql.Class(err) != dialect.Ambiguous || autocommit && b.inserted { // then only a query after the insert failed
 			return autocommit && b.inserted && (b.all || len(b.added) > 0), err
 		}
 		if out = b.findLost(ctx); out == nil {
@@ -68,14 +69,14 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 		return true, nil // never insert again: what was added may already be completed and removed
 	})
 	if err == nil && lost != nil {
-		err = MaybeHappened(true, lost)
+		err = maybeHappened(true, lost)
 	}
 	return out, err
 }
 
 // InsertTx is Insert in the caller's transaction, without any repetition.
-func (s *Store) InsertTx(ctx context.Context, tx any, queue string, tasks []InsertRow) ([]Inserted, error) {
-	conn, err := s.TxConn(tx)
+func (s *Store) InsertTx(ctx context.Context, tx sqlrun.Tx, queue string, tasks []InsertRow) ([]Inserted, error) {
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (s *Store) insertChunks(rows []InsertRow) (chunks [][2]int) {
 	from, bytes := 0, 0
 	for i := range rows {
 		size := len(rows[i].Payload)
-		if i > from && (bytes+size > most || i-from == s.Statements.Insert.Max) {
+		if i > from && (bytes+size > most || i-from == s.sql.Texts.Insert.Max) {
 			chunks = append(chunks, [2]int{from, i})
 			from, bytes = i, 0
 		}
@@ -162,7 +163,7 @@ func (b *insertBatch) insert(ctx context.Context, conn dialect.Conn) ([]Inserted
 func (b *insertBatch) add(ctx context.Context, conn dialect.Conn) error {
 	var now *int64          // one time for all statements, so that the tasks leave in the order given
 	if len(b.chunks) != 1 { // else it is the statement's
-		t, err := b.s.Now(ctx, conn)
+		t, err := b.s.sql.Now(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func (b *insertBatch) add(ctx context.Context, conn dialect.Conn) error {
 		if args == nil {
 			args = b.args(rows, now)
 		}
-		got, err := b.s.RunBatch(ctx, conn, dialect.Insert, args, len(rows))
+		got, err := b.s.sql.RunBatch(ctx, conn, dialect.Insert, args, len(rows))
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (b *insertBatch) findLost(ctx context.Context) []Inserted {
 			return nil
 		}
 		var out []Inserted
-		err := b.s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		err := b.s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			out, err = b.searchLost(ctx, conn)
 			return err
 		})

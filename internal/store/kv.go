@@ -29,7 +29,7 @@ func (r Record) Expired() bool { return r.Expires != nil && *r.Expires <= r.Now 
 
 // GetKV reads a record, expired or not.
 func (s *Store) GetKV(ctx context.Context, kind, name string) (r Record, exists bool, err error) {
-	rows, err := s.readKV(ctx, s.Statements.GetKV, dialect.Args{"kind": kind, "name": name})
+	rows, err := s.readKV(ctx, s.sql.Texts.GetKV, dialect.Args{"kind": kind, "name": name})
 	if err != nil || len(rows) == 0 {
 		return Record{}, false, err
 	}
@@ -38,18 +38,18 @@ func (s *Store) GetKV(ctx context.Context, kind, name string) (r Record, exists 
 
 // ListKV returns up to 10,000 records of a kind, ordered by name, including expired ones.
 func (s *Store) ListKV(ctx context.Context, kind string) ([]Record, error) {
-	return s.readKV(ctx, s.Statements.ListKV, dialect.Args{"kind": kind, "limit": maxRecords})
+	return s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"kind": kind, "limit": maxRecords})
 }
 
 // EarliestKV returns up to limit records of a kind that expire, the earliest first, including expired ones. Records
 // that never expire are left out.
 func (s *Store) EarliestKV(ctx context.Context, kind string, limit int) ([]Record, error) {
-	return s.readKV(ctx, s.Statements.EarliestKV, dialect.Args{"kind": kind, "limit": min(limit, maxRecords)})
+	return s.readKV(ctx, s.sql.Texts.EarliestKV, dialect.Args{"kind": kind, "limit": min(limit, maxRecords)})
 }
 
 func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (rows []Record, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[Record](ctx, s.Session, conn, text, args)
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = sqlrun.QueryAs[Record](ctx, s.sql, conn, text, args)
 		return err
 	})
 	return rows, err
@@ -88,15 +88,15 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 	if err != nil {
 		return false, err
 	}
-	text := s.Statements.AddKV
+	text := s.sql.Texts.AddKV
 	if exists {
-		text = s.Statements.SetKV
+		text = s.sql.Texts.SetKV
 	}
 	var changed int64
 	unsure := false
-	err = s.Write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
-		changed, err = s.Exec(ctx, conn, text, args)
-		if s.Class(err) == dialect.Duplicate { // another client adds it at the same time
+	err = s.write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+		changed, err = s.sql.Exec(ctx, conn, text, args)
+		if s.sql.Class(err) == dialect.Duplicate { // another client adds it at the same time
 			changed, err = 0, nil
 		}
 		unsure = again && changed == 0
@@ -110,17 +110,17 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 }
 
 // SwapKVTx is SwapKV of an existing record in the caller's transaction, without any repetition.
-func (s *Store) SwapKVTx(ctx context.Context, tx any, old Record, value string, ttl time.Duration) (
+func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value string, ttl time.Duration) (
 	done bool, err error) {
 	args, err := kvArgs(old.Kind, old.Name, value, old.Version, ttl)
 	if err != nil {
 		return false, err
 	}
-	conn, err := s.TxConn(tx)
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return false, err
 	}
-	changed, err := s.Exec(ctx, conn, s.Statements.SetKV, args)
+	changed, err := s.sql.Exec(ctx, conn, s.sql.Texts.SetKV, args)
 	return changed > 0, err
 }
 
@@ -139,17 +139,17 @@ func kvArgs(kind, name, value string, version int64, ttl time.Duration) (dialect
 
 // DeleteKV removes a record. A record that does not exist is not an error.
 func (s *Store) DeleteKV(ctx context.Context, kind, name string) error {
-	return s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		_, err := s.Exec(ctx, conn, s.Statements.DropKV, dialect.Args{"kind": kind, "name": name})
+	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"kind": kind, "name": name})
 		return err
 	})
 }
 
 // DeleteExpiredKV removes the records of a kind that expired at least age ago.
 func (s *Store) DeleteExpiredKV(ctx context.Context, kind string, age time.Duration) error {
-	return s.Write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		args := dialect.Args{"kind": kind, "age": age.Microseconds()}
-		_, err := s.Exec(ctx, conn, s.Statements.ExpireKV, args)
+		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.ExpireKV, args)
 		return err
 	})
 }

@@ -30,7 +30,7 @@ func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, d time.Duration
 	valid []bool, until time.Time, err error,
 ) {
 	valid, err = s.onLeases(ctx, dialect.Extend, dialect.Args{"lease": d.Microseconds()}, ls, func() {
-		until = time.Now().Add(d - s.Server.Precision)
+		until = time.Now().Add(d - s.sql.Server.Precision)
 	})
 	if err == nil {
 		s.expireRenewals(ctx)
@@ -52,10 +52,10 @@ func (s *Store) onLeases(
 	args, n := leaseArgs(ls)
 	maps.Copy(args, more)
 	var changed dialect.Changed
-	err := s.WriteBy(sqlrun.WithoutGrace(ctx), s.wayFor(op, args, n),
+	err := s.writeBy(sqlrun.WithoutGrace(ctx), s.runFor(op, args, n),
 		func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			try()
-			changed, err = s.RunBatch(ctx, conn, op, args, n)
+			changed, err = s.sql.RunBatch(ctx, conn, op, args, n)
 			return err
 		})
 	if err != nil {
@@ -100,7 +100,7 @@ const (
 )
 
 // RecordsRenewals reports whether renewals are rows of their own, which are to be removed when their leases end.
-func (s *Store) RecordsRenewals() bool { return s.Statements.DropLeases.SQL != "" }
+func (s *Store) RecordsRenewals() bool { return s.sql.Texts.DropLeases.SQL != "" }
 
 // expireRenewalsAfterTakeover removes what earlier takeovers have left: where tasks are shorter than their leases,
 // nobody else may do it.
@@ -114,13 +114,13 @@ func (s *Store) expireRenewalsAfterTakeover(ctx context.Context, lease time.Dura
 func (s *Store) expireRenewals(ctx context.Context) {
 	now := time.Now().UnixNano()
 	last := s.renewalsExpired.Load()
-	if s.Statements.ExpireLeases == "" || now-last < int64(expireRenewalsEvery) ||
+	if s.sql.Texts.ExpireLeases == "" || now-last < int64(expireRenewalsEvery) ||
 		!s.renewalsExpired.CompareAndSwap(last, now) {
 		return
 	}
 	args := dialect.Args{"age": expireRenewalsAfter.Microseconds(), "limit": expireRenewalsMost}
-	err := s.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
-		_, err := s.Exec(ctx, conn, s.Statements.ExpireLeases, args)
+	err := s.sql.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
+		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.ExpireLeases, args)
 		return err
 	})
 	if err != nil {
@@ -136,8 +136,8 @@ func (s *Store) removeRenewals(ctx context.Context, ls []LeaseKey) {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	args, n := leaseArgs(ls)
-	err := s.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
-		_, err := s.ExecBatch(ctx, conn, s.Statements.DropLeases, args, n)
+	err := s.sql.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
+		_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropLeases, args, n)
 		return err
 	})
 	if err != nil {

@@ -11,27 +11,27 @@ import (
 
 // List reads up to f.Limit tasks without their payloads, ordered by id.
 func (s *Store) List(ctx context.Context, f Filter) ([]dialect.Row, error) {
-	return s.list(ctx, s.Statements.List, f, nil)
+	return s.list(ctx, s.sql.Texts.List, f, nil)
 }
 
 // ListArchive is List for the archive.
 func (s *Store) ListArchive(ctx context.Context, f Filter) ([]dialect.Row, error) {
-	return s.list(ctx, s.Statements.ListArchive, f, nil)
+	return s.list(ctx, s.sql.Texts.ListArchive, f, nil)
 }
 
 // ListIDs reads the ids of up to f.Limit tasks that an event may change, in ascending order.
 func (s *Store) ListIDs(ctx context.Context, f Filter, event state.Transition) ([]uuid.UUID, error) {
-	rows, err := s.list(ctx, s.Statements.FindIDs, f, &event)
+	rows, err := s.list(ctx, s.sql.Texts.FindIDs, f, &event)
 	return idsOf(rows), err
 }
 
 func (s *Store) list(
 	ctx context.Context, text string, f Filter, event *state.Transition,
 ) (rows []dialect.Row, err error) {
-	where, args := f.condition(s.Statements, event)
+	where, args := f.condition(s.sql.Texts, event)
 	text = sqlrun.ListText(text, where, f.NewestFirst)
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.Query(ctx, conn, text, args)
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.sql.Query(ctx, conn, text, args)
 		return err
 	})
 	return rows, err

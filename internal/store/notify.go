@@ -8,28 +8,26 @@ import (
 )
 
 // Notifies reports whether the server passes notifications on to other processes.
-func (s *Store) Notifies() bool { return s.Server.Notifies && s.Statements.Notify != "" }
+func (s *Store) Notifies() bool { return s.sql.Server.Notifies && s.sql.Texts.Notify != "" }
 
 // Listens reports whether Listen can work.
 func (s *Store) Listens() bool {
-	_, ok := s.Dialect.(dialect.Listener)
-	return ok && s.Server.Pooler == ""
+	_, ok := s.sql.Dialect.(dialect.Listener)
+	return ok && s.sql.Server.Pooler == ""
 }
 
 // channel is where the clients of these tables notify each other.
-func (s *Store) channel() string { return s.Names.Table("task") }
+func (s *Store) channel() string { return s.sql.Names.Table("task") }
 
 // Notify sends a payload to those who listen, in a transaction of its own.
 func (s *Store) Notify(ctx context.Context, payload string) error {
-	conn, err := sqlrun.ConnOf(s.Pool.Write)
-	if err == nil {
-		_, err = s.Exec(ctx, conn, s.Statements.Notify, dialect.Args{"channel": s.channel(), "payload": payload})
-	}
+	args := dialect.Args{"channel": s.channel(), "payload": payload}
+	_, err := s.sql.Exec(ctx, sqlrun.ConnOf(s.sql.Pool.Write), s.sql.Texts.Notify, args)
 	return err
 }
 
 // Listen calls received for each payload that Notify sends from the call of ready on, until ctx ends or the connection,
 // which is not one of the pool's, is lost.
 func (s *Store) Listen(ctx context.Context, ready func(), received func(payload string)) error {
-	return s.Dialect.(dialect.Listener).Listen(ctx, s.Pool.Write, s.channel(), ready, received)
+	return s.sql.Dialect.(dialect.Listener).Listen(ctx, s.sql.Pool.Write, s.channel(), ready, received)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -29,21 +30,21 @@ func (op Operation) text() string {
 }
 
 // OperateLimit is the most tasks of one Operate.
-func (s *Store) OperateLimit(event state.Event) int { return s.Statements.Move[event].Max }
+func (s *Store) OperateLimit(event state.Event) int { return s.sql.Texts.Move[event].Max }
 
 // Operate applies an operation to tasks in one transaction, whatever their leases. It returns those that it changed, as
 // they were before; a task whose state does not allow the event stays as it is. The ids are in ascending order, so that
 // two calls never wait for each other in a circle.
 func (s *Store) Operate(ctx context.Context, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
 	tx := &operateTx{s: s, op: op, ids: ids}
-	err := s.WriteTx(ctx, tx.run)
+	err := s.writeTx(ctx, tx.run)
 	return tx.moved, err
 }
 
 // OperateOne is Operate for one task: ErrNotFound or ErrWrongState when it did not change it.
 func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]dialect.Row, error) {
 	tx := &operateTx{s: s, op: op, ids: []uuid.UUID{id}}
-	err := s.WriteTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
+	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
 		if err := tx.run(ctx, conn, again); err != nil || len(tx.moved) == 1 {
 			return err
 		}
@@ -53,8 +54,8 @@ func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]d
 }
 
 // OperateTx is OperateOne in the caller's transaction, without any repetition.
-func (s *Store) OperateTx(ctx context.Context, tx any, op Operation, id uuid.UUID) ([]dialect.Row, error) {
-	conn, err := s.TxConn(tx)
+func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uuid.UUID) ([]dialect.Row, error) {
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,16 +86,16 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 
 // move applies an operator's event to tasks. It returns those that it moved, as they were before.
 func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID) ([]dialect.Row, error) {
-	move, ok := s.Statements.Move[e]
+	move, ok := s.sql.Texts.Move[e]
 	if !ok {
 		return nil, errors.New("the dialect has no statement for it")
 	}
-	if _, ok := s.Statements.Movable[e]; !ok { // it returns what it removed
-		return s.QueryBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	if _, ok := s.sql.Texts.Movable[e]; !ok { // it returns what it removed
+		return s.sql.QueryBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 	}
 	rows, err := s.lockMovable(ctx, conn, e, ids)
 	if err == nil && len(rows) > 0 {
-		_, err = s.ExecBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](idsOf(rows))}, len(rows))
+		_, err = s.sql.ExecBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](idsOf(rows))}, len(rows))
 	}
 	return rows, err
 }
@@ -103,11 +104,11 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 func (s *Store) lockMovable(
 	ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID,
 ) ([]dialect.Row, error) {
-	lock, ok := s.Statements.Movable[e]
+	lock, ok := s.sql.Texts.Movable[e]
 	if !ok {
 		return nil, nil
 	}
-	return s.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	return s.sql.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 }
 
 // keepReason writes the result that an operation leaves. Where the event replaces the result, that is who did it and
@@ -128,7 +129,7 @@ func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation,
 		size[i] = sizeOf(result[i])
 	}
 	args := dialect.Args{"id": id, "result": result, "result_size": size}
-	_, err := s.ExecBatch(ctx, conn, s.Statements.SetResult, args, n)
+	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetResult, args, n)
 	return err
 }
 

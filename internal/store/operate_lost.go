@@ -32,7 +32,7 @@ type operateTry struct {
 // errChangedSince reports that a task is neither as it was before an earlier try nor as that try left it.
 var errChangedSince = errors.New("the task has changed since")
 
-// run is a Change. Afterwards moved has what it moved.
+// run is a changeFunc. Afterwards moved has what it moved.
 func (o *operateTx) run(ctx context.Context, conn dialect.Conn, again bool) error {
 	if again {
 		if done, err := o.resolve(ctx, conn); done || err != nil {

@@ -22,60 +22,59 @@ const (
 	readTimeout      = 5 * time.Minute
 )
 
-// Write does one change until it is done, refused, or its outcome cannot be known. The change must be safe to repeat;
-// again tells it that an earlier try may have happened. Errors are raw: the caller wraps them.
-func (s *Store) Write(ctx context.Context, change Change) error {
-	return s.WriteBy(ctx, s.Do, change)
+// write does one change until it is done, refused, or its outcome cannot be known. The change must be safe to repeat.
+func (s *Store) write(ctx context.Context, change changeFunc) error {
+	return s.writeBy(ctx, s.sql.Do, change)
 }
 
-// WriteTx is Write for a change of several statements.
-func (s *Store) WriteTx(ctx context.Context, change Change) error {
-	return s.WriteBy(ctx, s.Tx, change)
+// writeTx is write for a change of several statements.
+func (s *Store) writeTx(ctx context.Context, change changeFunc) error {
+	return s.writeBy(ctx, s.sql.Tx, change)
 }
 
-// Change writes something; see Write.
-type Change func(ctx context.Context, conn dialect.Conn, again bool) error
-
-// A Way runs statements on a connection for writing: Session.Do, Tx, Autocommit or LockedTx.
-type Way func(context.Context, func(context.Context, dialect.Conn) error) error
-
-// wayFor is how RunBatch is run: in a transaction if these rows need one.
-func (s *Store) wayFor(op dialect.Op, args dialect.Args, n int) Way {
-	if s.NeedsTx(op, args, n) {
-		return s.Tx
-	}
-	return s.Autocommit
-}
-
-// WriteBy is Write by another way to run statements.
-func (s *Store) WriteBy(ctx context.Context, by Way, change Change) error {
+// writeBy is write for a change that run is to run.
+func (s *Store) writeBy(ctx context.Context, run runFunc, change changeFunc) error {
 	again := false
-	return s.Repeat(ctx, func() (bool, error) {
-		err := by(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
-		again = again || s.Class(err) == dialect.Ambiguous
+	return s.repeat(ctx, func() (bool, error) {
+		err := run(ctx, func(ctx context.Context, conn dialect.Conn) error { return change(ctx, conn, again) })
+		again = again || s.sql.Class(err) == dialect.Ambiguous
 		return again, err
 	})
 }
 
-// Read asks a question, which can be asked again without harm.
-func (s *Store) Read(ctx context.Context, ask func(ctx context.Context, conn dialect.Conn) error) error {
+// changeFunc writes something on a connection. again is set when an earlier try may have happened.
+type changeFunc func(ctx context.Context, conn dialect.Conn, again bool) error
+
+// runFunc runs statements on a connection for writing, as the session's Do, Tx and Autocommit do.
+type runFunc func(context.Context, func(context.Context, dialect.Conn) error) error
+
+// runFor is how RunBatch is run: in a transaction if these rows need one.
+func (s *Store) runFor(op dialect.Op, args dialect.Args, n int) runFunc {
+	if s.sql.NeedsTx(op, args, n) {
+		return s.sql.Tx
+	}
+	return s.sql.Autocommit
+}
+
+// read runs queries, which can be repeated without harm, on a connection for reading.
+func (s *Store) read(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return s.Repeat(ctx, func() (bool, error) {
-		return false, s.Reading(ctx, func(conn dialect.Conn) error { return ask(ctx, conn) })
+	return s.repeat(ctx, func() (bool, error) {
+		return false, s.sql.Reading(ctx, func(conn dialect.Conn) error { return query(ctx, conn) })
 	})
 }
 
-// Repeat tries while the class of the error says that another try may help. try reports whether any try so far may have
+// repeat tries while the class of the error says that another try may help. try reports whether any try so far may have
 // happened; then the error it ends with says so.
-func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) error {
+func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) error {
 	conflicts, losses, maybe := 0, 0, false
 	for {
 		if s.closed.Load() {
-			return MaybeHappened(maybe, errs.ErrClosed)
+			return maybeHappened(maybe, errs.ErrClosed)
 		}
 		if err := ctx.Err(); err != nil {
-			return MaybeHappened(maybe, err)
+			return maybeHappened(maybe, err)
 		}
 		var err error
 		maybe, err = try()
@@ -86,10 +85,10 @@ func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) 
 			err = fmt.Errorf("%w: %w", end, err)
 		}
 		var pause time.Duration
-		class := s.Class(err)
+		class := s.sql.Class(err)
 		switch {
 		case errors.Is(err, errs.ErrWriterBusy): // it has waited long enough
-			return MaybeHappened(maybe, err)
+			return maybeHappened(maybe, err)
 		case class == dialect.Conflict && conflicts < ConflictTries:
 			pause = ConflictPause(conflicts)
 			conflicts++
@@ -98,12 +97,12 @@ func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) 
 			pause = connectionPause * time.Duration(losses*losses)
 			losses++
 		default:
-			return MaybeHappened(maybe, err)
+			return maybeHappened(maybe, err)
 		}
 		s.retried.Add(1)
 		s.Logger.Debug("dbq: trying again", "class", class.String(), "error", s.Scrub(err))
-		if err2 := SleepAbout(ctx, pause); err2 != nil {
-			return MaybeHappened(maybe, fmt.Errorf("%w, after: %w", err2, err))
+		if err2 := Sleep(ctx, Jittered(pause)); err2 != nil {
+			return maybeHappened(maybe, fmt.Errorf("%w, after: %w", err2, err))
 		}
 	}
 }
@@ -111,11 +110,11 @@ func (s *Store) Repeat(ctx context.Context, try func() (maybe bool, err error)) 
 // ConflictPause is the pause after the conflict that followed n others.
 func ConflictPause(n int) time.Duration { return min(conflictPause<<min(n, 10), maxConflictPause) }
 
-// SleepAbout waits for a random half to the whole of d, or until ctx ends.
-func SleepAbout(ctx context.Context, d time.Duration) error { return Sleep(ctx, d/2+rand.N(d/2+1)) }
+// Jittered returns a random time between half of d and d, so that callers who failed together do not try together.
+func Jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// MaybeHappened adds ErrMayHaveHappened to err when an earlier try may have happened.
-func MaybeHappened(maybe bool, err error) error {
+// maybeHappened adds ErrMayHaveHappened to err when an earlier try may have happened.
+func maybeHappened(maybe bool, err error) error {
 	if maybe && !errors.Is(err, errs.ErrMayHaveHappened) {
 		return fmt.Errorf("%w: %w", errs.ErrMayHaveHappened, err)
 	}

@@ -20,7 +20,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	case err != nil:
 		return err
 	case have == 0:
-		return fmt.Errorf("%w (looked for %s)", errs.ErrNotMigrated, s.Names.Table("migration"))
+		return fmt.Errorf("%w (looked for %s)", errs.ErrNotMigrated, s.sql.Names.Table("migration"))
 	case have < want:
 		return fmt.Errorf("%w (they are at %d, this program wants %d)", errs.ErrSchemaOld, have, want)
 	}
@@ -42,7 +42,7 @@ func (s *Store) Migrate(ctx context.Context) (from, to int, err error) {
 	case err != nil:
 		return from, to, err
 	case from < to:
-		s.Logger.Info("dbq: migrated the tables", "from", from, "to", to, "tables", s.Names.Table("task"))
+		s.Logger.Info("dbq: migrated the tables", "from", from, "to", to, "tables", s.sql.Names.Table("task"))
 	default:
 		s.logNewer(to, own)
 	}
@@ -52,7 +52,7 @@ func (s *Store) Migrate(ctx context.Context) (from, to int, err error) {
 // migrate applies the missing steps in one transaction.
 func (s *Store) migrate(ctx context.Context) error {
 	err := s.writeLocked(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		steps := s.Dialect.Migrations(s.Names)
+		steps := s.sql.Dialect.Migrations(s.sql.Names)
 		if err := runStep(ctx, conn, steps[0]); err != nil { // the table of migrations
 			return err
 		}
@@ -67,14 +67,14 @@ func (s *Store) migrate(ctx context.Context) error {
 			if err := runStep(ctx, conn, m); err != nil {
 				return err
 			}
-			_, err := s.Exec(ctx, conn, s.Statements.SetVersion, versionArgs(m))
-			if err != nil && s.Class(err) != dialect.Duplicate { // another process has done the step, too
+			_, err := s.sql.Exec(ctx, conn, s.sql.Texts.SetVersion, versionArgs(m))
+			if err != nil && s.sql.Class(err) != dialect.Duplicate { // another process has done the step, too
 				return err
 			}
 		}
 		return nil
 	})
-	if s.Class(err) == dialect.Denied {
+	if s.sql.Class(err) == dialect.Denied {
 		err = fmt.Errorf("%w; run `dbq migrate` once as a user who may make tables, "+
 			"or let a DBA run what `dbq migrate --print` prints", err)
 	}
@@ -92,15 +92,15 @@ func runStep(ctx context.Context, conn dialect.Conn, m dialect.Migration) error 
 
 // writeLocked runs f in a transaction that other migrations of the same tables wait for.
 func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, conn dialect.Conn) error) error {
-	st, name := &s.Statements, dialect.Args{"name": s.Names.Prefix}
+	st, name := &s.sql.Texts, dialect.Args{"name": s.sql.Names.Prefix}
 	var session dialect.Lock
 	if st.MigrationUnlock != "" {
 		session = dialect.Lock{Take: st.MigrationLock, Free: st.MigrationUnlock, Args: name}
 	}
-	return s.Repeat(ctx, func() (bool, error) {
-		return false, s.LockedTx(ctx, session, func(ctx context.Context, conn dialect.Conn) error {
+	return s.repeat(ctx, func() (bool, error) {
+		return false, s.sql.LockedTx(ctx, session, func(ctx context.Context, conn dialect.Conn) error {
 			if st.MigrationUnlock == "" && st.MigrationLock != "" {
-				if _, err := s.Exec(ctx, conn, st.MigrationLock, name); err != nil {
+				if _, err := s.sql.Exec(ctx, conn, st.MigrationLock, name); err != nil {
 					return err
 				}
 			}
@@ -111,8 +111,8 @@ func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, con
 
 // DropTables removes the tables with everything in them. It does nothing when they are not there.
 func (s *Store) DropTables(ctx context.Context) error {
-	return s.WriteTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		for _, statement := range s.Statements.Drop {
+	return s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		for _, statement := range s.sql.Texts.Drop {
 			if _, err := conn.Exec(ctx, statement); err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func MigrationSQL(d dialect.Dialect, names dialect.Names) (string, error) {
 		if m.Version == 0 {
 			continue
 		}
-		set, err := s.Literal(s.Statements.SetVersion, versionArgs(m))
+		set, err := s.Literal(s.Texts.SetVersion, versionArgs(m))
 		if err != nil {
 			return "", err
 		}
@@ -159,7 +159,7 @@ type versionRow struct {
 }
 
 func (s *Store) readVersion(ctx context.Context) (version int, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		version, err = s.version(ctx, conn)
 		return err
 	})
@@ -169,8 +169,8 @@ func (s *Store) readVersion(ctx context.Context) (version int, err error) {
 // version is the newest migration in the database; no table is 0. Tables that a program of this version does not work
 // with are ErrSchemaNew.
 func (s *Store) version(ctx context.Context, conn dialect.Conn) (int, error) {
-	rows, err := sqlrun.QueryAs[versionRow](ctx, s.Session, conn, s.Statements.Version, nil)
-	if s.Class(err) == dialect.Missing {
+	rows, err := sqlrun.QueryAs[versionRow](ctx, s.sql, conn, s.sql.Texts.Version, nil)
+	if s.sql.Class(err) == dialect.Missing {
 		return 0, nil
 	}
 	if err != nil || len(rows) == 0 || rows[0].Version == nil {
@@ -185,7 +185,7 @@ func (s *Store) version(ctx context.Context, conn dialect.Conn) (int, error) {
 }
 
 func (s *Store) newestMigration() int {
-	m := s.Dialect.Migrations(s.Names)
+	m := s.sql.Dialect.Migrations(s.sql.Names)
 	return m[len(m)-1].Version
 }
 

@@ -157,7 +157,7 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 
 // change runs the statements of a step, and writes down which leases they ended, each with its task's new state.
 func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settleStep) error {
-	changed, err := b.s.RunBatch(ctx, conn, step.op, step.args, len(step.index))
+	changed, err := b.s.sql.RunBatch(ctx, conn, step.op, step.args, len(step.index))
 	if err != nil {
 		return err
 	}

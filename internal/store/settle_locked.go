@@ -23,17 +23,17 @@ const (
 // write settles, in as few round trips as the try allows.
 func (b *settleBatch) write(ctx context.Context) error {
 	s, again, waited := b.s, false, false
-	maySkip := s.Statements.LockFree.SQL != "" && !b.wait
-	return s.Repeat(ctx, func() (bool, error) {
+	maySkip := s.sql.Texts.LockFree.SQL != "" && !b.wait
+	return s.repeat(ctx, func() (bool, error) {
 		// After a lost answer it waits: the row may be locked by what this very call has sent before.
 		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
-		run := s.Tx
+		run := s.sql.Tx
 		if !b.skipLocked && len(b.steps) == 1 && !b.records() {
 			only := b.steps[0]
-			run = s.wayFor(only.op, only.args, len(only.index))
+			run = s.runFor(only.op, only.args, len(only.index))
 		}
 		err := run(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.run(ctx, conn, again) })
-		class := s.Class(err)
+		class := s.sql.Class(err)
 		again = again || class == dialect.Ambiguous
 		waited = waited || class == dialect.Conflict
 		if len(b.locked) > 0 {
@@ -45,7 +45,7 @@ func (b *settleBatch) write(ctx context.Context) error {
 
 // meetsLocked reports whether a batch is to lock the free rows first.
 func (s *Store) meetsLocked() bool {
-	return s.Server.LongLockWaits || time.Now().UnixNano() < s.lockedUntil.Load()
+	return s.sql.Server.LongLockWaits || time.Now().UnixNano() < s.lockedUntil.Load()
 }
 
 // unlocked locks the rows of the batch that no other transaction has locked, and returns the steps for them. The others
@@ -58,7 +58,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	}
 	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
 	ids = slices.Compact(ids)
-	rows, err := s.QueryBatch(ctx, conn, s.Statements.LockFree, dialect.Args{"id": ids}, len(ids))
+	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
 	if err != nil || len(rows) == len(ids) {
 		return b.steps, err
 	}

@@ -6,14 +6,15 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
 // SettleTx is Settle in the caller's transaction, without any repetition. It waits for locked rows as the transaction's
 // own settings say.
-func (s *Store) SettleTx(ctx context.Context, tx any, ss []SettleRow) ([]SettleResult, error) {
-	conn, err := s.TxConn(tx)
+func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, ss []SettleRow) ([]SettleResult, error) {
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -25,14 +26,14 @@ func (s *Store) SettleTx(ctx context.Context, tx any, ss []SettleRow) ([]SettleR
 }
 
 // LeasedTx reports whether a task is leased under a lease, as the caller's transaction sees it.
-func (s *Store) LeasedTx(ctx context.Context, tx any, l LeaseKey) (bool, error) {
+func (s *Store) LeasedTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (bool, error) {
 	_, row, err := s.peekTx(ctx, tx, l)
 	return l.HeldBy(row), err
 }
 
 // SetResultTx replaces the result of a task that the caller's transaction has completed under a lease. ErrLeaseLost
 // means that it has not.
-func (s *Store) SetResultTx(ctx context.Context, tx any, l LeaseKey, result []byte) error {
+func (s *Store) SetResultTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey, result []byte) error {
 	conn, row, err := s.peekTx(ctx, tx, l)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func (s *Store) SetResultTx(ctx context.Context, tx any, l LeaseKey, result []by
 		return errs.ErrLeaseLost
 	}
 	cut := limits.CutResult(result)
-	_, err = s.ExecBatch(ctx, conn, s.Statements.SetResult, dialect.Args{
+	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetResult, dialect.Args{
 		"id":          dialect.Col[uuid.UUID]{l.Task},
 		"result":      dialect.Col[[]byte]{cut},
 		"result_size": dialect.Col[*int64]{sizeOf(cut)},
@@ -50,8 +51,8 @@ func (s *Store) SetResultTx(ctx context.Context, tx any, l LeaseKey, result []by
 }
 
 // peekTx reads the task of a lease as the caller's transaction sees it; the zero row is none.
-func (s *Store) peekTx(ctx context.Context, tx any, l LeaseKey) (conn dialect.Conn, row dialect.Row, err error) {
-	if conn, err = s.TxConn(tx); err != nil {
+func (s *Store) peekTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (conn dialect.Conn, row dialect.Row, err error) {
+	if conn, err = s.txConn(tx); err != nil {
 		return nil, row, err
 	}
 	rows, err := s.Peek(ctx, conn, []uuid.UUID{l.Task})

@@ -27,10 +27,10 @@ type QueueStats struct {
 // sorted by name.
 func (s *Store) Stats(ctx context.Context, limit int) ([]QueueStats, error) {
 	var c *counter
-	err := s.Read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
 		if limit == 0 {
-			_, err := c.count(ctx, s.Statements.Count, nil)
+			_, err := c.count(ctx, s.sql.Texts.Count, nil)
 			return err
 		}
 		return c.countUpTo(ctx, limit)
@@ -73,7 +73,7 @@ func (c *counter) queue(name string) *QueueStats {
 
 // countUpTo finds the queues one by one, and counts each.
 func (c *counter) countUpTo(ctx context.Context, limit int) error {
-	st := c.s.Statements
+	st := c.s.sql.Texts
 	var unsure []state.State // of every queue
 	if st.CountNewest != "" {
 		cut, err := c.count(ctx, st.CountNewest, dialect.Args{"limit": limit})
@@ -86,7 +86,7 @@ func (c *counter) countUpTo(ctx context.Context, limit int) error {
 	}
 	for after := ""; len(c.queues) < maxStatsQueues; {
 		args := dialect.Args{"queue": after}
-		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.Session, c.conn, st.NextQueue, args)
+		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, st.NextQueue, args)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (c *counter) countUpTo(ctx context.Context, limit int) error {
 
 // count adds what a statement of counts returns, and reports whether it stopped at its limit.
 func (c *counter) count(ctx context.Context, text string, args dialect.Args) (cut bool, err error) {
-	rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.Session, c.conn, text, args)
+	rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, text, args)
 	for _, r := range rows {
 		if r.Queue == "" {
 			r.Queue = args["queue"].(string)

@@ -4,9 +4,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
@@ -28,9 +30,9 @@ type Options struct {
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
-	*sqlrun.Session
 	Options
 
+	sql                *sqlrun.Session
 	closed             atomic.Bool
 	retried, conflicts atomic.Int64
 	// lockedUntil is until when settlements first find out which rows are free, in nanoseconds; see meetsLocked.
@@ -43,7 +45,7 @@ type Store struct {
 }
 
 // New makes a store of a session.
-func New(s *sqlrun.Session, o Options) *Store { return &Store{Session: s, Options: o} }
+func New(s *sqlrun.Session, o Options) *Store { return &Store{sql: s, Options: o} }
 
 // Close makes every later operation fail with ErrClosed. It reports whether the store was open, and leaves the pools
 // as they are.
@@ -56,13 +58,33 @@ func (s *Store) Closed() bool { return s.closed.Load() }
 func (s *Store) Retried() int64   { return s.retried.Load() }
 func (s *Store) Conflicts() int64 { return s.conflicts.Load() }
 
-// IsConflict reports whether err means that the database broke a transaction off in favour of another.
-func (s *Store) IsConflict(err error) bool {
-	return err != nil && (errors.Is(err, errs.ErrConflict) || s.Class(err) == dialect.Conflict)
+// Server returns what the probe found.
+func (s *Store) Server() dialect.Server { return s.sql.Server }
+
+// Pool returns the pools that the store works on.
+func (s *Store) Pool() dialect.Pool { return s.sql.Pool }
+
+// DialectName returns the name of the dialect, such as "postgres".
+func (s *Store) DialectName() string { return s.sql.Dialect.Name() }
+
+// Class returns the class of an error of the store.
+func (s *Store) Class(err error) dialect.Class { return s.sql.Class(err) }
+
+// Backdated tells the dialect that this client has added tasks that have been due for that long; see dialect.Searcher.
+func (s *Store) Backdated(queue string, by time.Duration) { s.sql.Backdated(queue, by) }
+
+// Reserve keeps connections for the statements of the context that it returns; see sqlrun.Session.Reserve.
+func (s *Store) Reserve(ctx context.Context) (reserved context.Context, conns int, release func()) {
+	return s.sql.Reserve(ctx)
 }
 
-// TxConn returns a caller's transaction as something to run statements on: ErrClosed, or ErrTx of package sqlrun.
-func (s *Store) TxConn(tx any) (dialect.Conn, error) {
+// IsConflict reports whether err means that the database broke a transaction off in favour of another.
+func (s *Store) IsConflict(err error) bool {
+	return err != nil && (errors.Is(err, errs.ErrConflict) || s.sql.Class(err) == dialect.Conflict)
+}
+
+// txConn returns a caller's transaction as something to run statements on: ErrClosed, or ErrTx of package sqlrun.
+func (s *Store) txConn(tx sqlrun.Tx) (dialect.Conn, error) {
 	if s.Closed() {
 		return nil, errs.ErrClosed
 	}

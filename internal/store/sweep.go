@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -20,8 +19,6 @@ const (
 	sweepLag = 10 * time.Minute
 	// sweepRounds is the part of the retention after which a new round begins.
 	sweepRounds = 4
-	// maxSweeps bounds the cursors that a store remembers. To forget one costs a pass over all old tasks.
-	maxSweeps = 1000
 )
 
 // sweep is how far Clean came over the old tasks of one queue in one state.
@@ -36,50 +33,38 @@ type sweepKey struct {
 }
 
 // sweeps are the cursors of a store. What was passed and stayed is kept for longer, or belongs to another queue; only
-// the next round passes it again.
-type sweeps struct {
-	mu  sync.Mutex
-	all map[sweepKey]sweep
-}
+// the next round passes it again. To forget a cursor costs a pass over all old tasks.
+type sweeps struct{ at memory[sweepKey, sweep] }
 
 // begin returns where to continue, or the start of a new round when the last one began long ago.
-func (s *sweeps) begin(key sweepKey, keep time.Duration) sweep {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, ok := s.all[key]
-	if ok && time.Since(at.began) < keep/sweepRounds {
-		return at
-	}
-	if s.all == nil {
-		s.all = map[sweepKey]sweep{}
-	}
-	if _, ok := s.all[key]; !ok && len(s.all) >= maxSweeps {
-		for other := range s.all { // any
-			delete(s.all, other)
-			break
+func (s *sweeps) begin(key sweepKey, keep time.Duration) (from sweep) {
+	s.at.update(key, func(at sweep, known bool) (sweep, bool) {
+		if from = at; !known || time.Since(at.began) >= keep/sweepRounds {
+			from = sweep{began: time.Now()}
 		}
-	}
-	at = sweep{began: time.Now()}
-	s.all[key] = at
-	return at
+		return from, true
+	})
+	return from
 }
 
 // advance moves a cursor forward, unless another call has begun a new round.
 func (s *sweeps) advance(key sweepKey, to sweep) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, ok := s.all[key]; ok && at.began.Equal(to.began) && bytes.Compare(at.passed[:], to.passed[:]) < 0 {
-		s.all[key] = to
-	}
+	s.at.update(key, func(at sweep, known bool) (sweep, bool) {
+		if known && at.began.Equal(to.began) && bytes.Compare(at.passed[:], to.passed[:]) < 0 {
+			return to, true
+		}
+		return at, known
+	})
 }
 
 // sweep removes or archives the tasks that f selects, of one state and older than f.OlderThan. Ids are ordered by time:
 // it passes those that are old enough, some thousand at a time, from where the last sweep of this round ended.
 func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done *int) error {
-	now, err := s.readNow(ctx)
+	micros, err := s.ReadNow(ctx)
 	if err != nil {
 		return err
 	}
+	now := time.UnixMicro(micros)
 	end := firstID(now.Add(time.Millisecond - f.OlderThan))
 	sure := firstID(now.Add(-f.OlderThan - min(sweepLag, f.OlderThan/sweepRounds)))
 	key := sweepKey{f.Queue, f.States[0]}
@@ -110,22 +95,12 @@ func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done 
 	}
 }
 
-// readNow reads the database's clock.
-func (s *Store) readNow(ctx context.Context) (now time.Time, err error) {
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		micros, err := s.Now(ctx, conn)
-		now = time.UnixMicro(micros).UTC()
-		return err
-	})
-	return now, err
-}
-
 // idBehind finds the id that is n tasks behind the first one above after, if there is one below before.
 func (s *Store) idBehind(ctx context.Context, after, before uuid.UUID, n int) (id uuid.UUID, found bool, err error) {
 	var rows []dialect.Row
 	args := dialect.Args{"after": after, "before": before, "offset": n}
-	err = s.Read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.Query(ctx, conn, s.Statements.IDBehind, args)
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.sql.Query(ctx, conn, s.sql.Texts.IDBehind, args)
 		return err
 	})
 	if err != nil || len(rows) == 0 {

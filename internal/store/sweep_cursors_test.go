@@ -12,11 +12,11 @@ import (
 func TestSweepsAreBounded(t *testing.T) {
 	t.Parallel()
 	var s sweeps
-	for i := range 2 * maxSweeps {
+	for i := range 2 * memoryMost {
 		s.begin(sweepKey{fmt.Sprint(i), state.Completed}, time.Hour)
 	}
-	if len(s.all) != maxSweeps {
-		t.Errorf("%d cursors are remembered, want %d", len(s.all), maxSweeps)
+	if len(s.at.all) != memoryMost {
+		t.Errorf("%d cursors are remembered, want %d", len(s.at.all), memoryMost)
 	}
 }
 

@@ -170,7 +170,7 @@ func (w *Waker) Next(ctx context.Context, queue string) (wait time.Duration, ok 
 		return 0, false, w.wrap("next", queue, uuid.Nil, err)
 	}
 	if wait > 0 {
-		w.hub.expect(queue, wait+w.store.Server.Precision)
+		w.hub.expect(queue, wait+w.store.Server().Precision)
 	}
 	return wait, true, nil
 }

@@ -28,7 +28,7 @@ func TakeOver(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked, seen []dialect.Row, lease time.Duration,
 	poison func(exhausted []dialect.Row) error,
 ) (again, exhausted []dialect.Row, err error) {
-	won, err := win(ctx, s, c, locked, lease)
+	claimed, err := claim(ctx, s, c, locked, lease)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +36,7 @@ func TakeOver(
 	for _, row := range seen {
 		until[row.ID] = row.WasUntil
 	}
-	for _, row := range won {
+	for _, row := range claimed {
 		updated := row.Updated
 		row.WasHolder, row.WasTaken, row.WasUntil = row.Holder, &updated, until[row.ID]
 		if row.TakeOver() {
@@ -55,9 +55,10 @@ func TakeOver(
 	return again, exhausted, nil
 }
 
-// win returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's own
-// statements "win", which writes the next fence into each row's renewal, and "won", which finds the rows where it did.
-func win(
+// claim returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's own
+// statements "claim", which writes the next fence into each row's renewal, and "claimed", which finds the rows where it
+// did.
+func claim(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked []dialect.Row, lease time.Duration,
 ) ([]dialect.Row, error) {
 	if len(locked) == 0 {
@@ -65,6 +66,6 @@ func win(
 	}
 	args, texts := Keys(locked), s.Statements.Own
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
-	won, err := Then(ctx, s, c, texts["win"], texts["won"], args, len(locked))
-	return Among(locked, won.Rows), err
+	claimed, err := Then(ctx, s, c, texts["claim"], texts["claimed"], args, len(locked))
+	return Among(locked, claimed.Rows), err
 }

@@ -22,10 +22,10 @@ func TestTakeOver(t *testing.T) {
 	for i := range seen {
 		seen[i].WasUntil = &ended
 	}
-	for _, failing := range []string{"", "win", "won", "poison"} {
-		r := &recorder{rows: map[string][]dialect.Row{"won": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
+	for _, failing := range []string{"", "claim", "claimed", "poison"} {
+		r := &recorder{rows: map[string][]dialect.Row{"claimed": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
 		s := &dialect.Session{Runner: r}
-		s.Statements.Own = map[string]dialect.Batch{"win": {SQL: "win", Max: 1}, "won": {SQL: "won", Max: 1}}
+		s.Statements.Own = map[string]dialect.Batch{"claim": {SQL: "claim", Max: 1}, "claimed": {SQL: "claimed", Max: 1}}
 		again, exhausted, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
 			func(exhausted []dialect.Row) error {
 				if len(exhausted) != 1 || exhausted[0].Fence != 3 {

@@ -136,11 +136,11 @@ func (p Parts) Statements(most int) (statements int) {
 	return statements + (len(p.rest)+most-1)/most
 }
 
-// A Way changes n rows.
-type Way func(args dialect.Args, n int) (dialect.Changed, error)
+// RunFunc changes n rows.
+type RunFunc func(args dialect.Args, n int) (dialect.Changed, error)
 
 // Run runs plain for the rest and then uniform for each group, whose :fence is a value and not a column.
-func (p Parts) Run(plain, uniform Way) (out dialect.Changed, err error) {
+func (p Parts) Run(plain, uniform RunFunc) (out dialect.Changed, err error) {
 	if len(p.groups) == 0 {
 		return plain(p.args, p.n)
 	}

@@ -111,7 +111,7 @@ func (q queue) putSome(n int, kind string, dueFor time.Duration) {
 	args := newTasks(fresh(n))
 	args["kind"], args["delay"] = column(n, kind), column(n, -dueFor.Microseconds())
 	q.do(func(ctx context.Context, c dialect.Conn) error {
-		_, err := q.s.QueryBatch(ctx, c, q.s.Statements.Insert, args, n)
+		_, err := q.s.QueryBatch(ctx, c, q.s.Texts.Insert, args, n)
 		return err
 	})
 }

@@ -102,7 +102,7 @@ func query[T any](e world, text string, args dialect.Args) (rows []T) {
 // in counts the tasks in a state.
 func (e world) in(in state.State) (tasks int) {
 	e.t.Helper()
-	for _, row := range query[sqlrun.CountRow](e, e.s.Statements.Count, nil) {
+	for _, row := range query[sqlrun.CountRow](e, e.s.Texts.Count, nil) {
 		if row.State == in {
 			tasks += int(row.Tasks)
 		}
@@ -164,8 +164,8 @@ func (e world) take(n int) (holder string) {
 
 func (e world) migration() {
 	e.t.Helper()
-	e.want("SetVersion", e.exec(e.s.Statements.SetVersion, dialect.Args{"version": 99, "title": "t", "compatible": 98}), 1)
-	rows := query[result](e, e.s.Statements.Version, nil)
+	e.want("SetVersion", e.exec(e.s.Texts.SetVersion, dialect.Args{"version": 99, "title": "t", "compatible": 98}), 1)
+	rows := query[result](e, e.s.Texts.Version, nil)
 	if len(rows) != 1 || rows[0].Version == nil || *rows[0].Version != 99 {
 		e.t.Errorf("Version: %+v, want 99", rows)
 	}
@@ -204,7 +204,7 @@ func (e world) inserts() {
 // reads holds the questions about tasks.
 func (e world) reads() {
 	e.t.Helper()
-	st := e.s.Statements
+	st := e.s.Texts
 	before := e.in(state.Processing)
 	args, ref := newTasks(fresh(3)), "r"
 	args["reference"] = dialect.Col[*string]{&ref, nil, nil}

@@ -51,7 +51,7 @@ var engines = map[string]engine{
 	"MySQL": {
 		dialect: mysql.Dialect{}, open: mysql.Open, servers: MySQLServers, drop: "DROP DATABASE IF EXISTS %s",
 		one: mysqlArgs(), two: dialect.Args{"now": int64(1)},
-		locks: map[string]string{"queue lock": "queue free", "turn": "turn over"},
+		locks: map[string]string{"queue lock": "queue free", "turn lock": "turn free"},
 		// ages of dialect/mysql/statements.go
 		longAgo: "UPDATE {task} SET due_at = 1 - 4611686018427387904, updated = 1, lease_end = 2 WHERE kind = 'long'",
 	},

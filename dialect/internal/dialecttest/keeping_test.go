@@ -14,9 +14,9 @@ import (
 // conditions holds that InState leaves no task of its state out.
 func (e world) conditions() {
 	e.t.Helper()
-	for in, more := range e.s.Statements.InState {
+	for in, more := range e.s.Texts.InState {
 		list := func(where string) int {
-			return len(query[dialect.Row](e, sqlrun.ListText(e.s.Statements.List, where, false), dialect.Args{"limit": 1000}))
+			return len(query[dialect.Row](e, sqlrun.ListText(e.s.Texts.List, where, false), dialect.Args{"limit": 1000}))
 		}
 		all := list(state.Condition(in))
 		e.want("InState "+in.String(), list(state.Condition(in)+" AND "+more), all)
@@ -29,7 +29,7 @@ func (e world) conditions() {
 // archive moves the tasks that are completed into the archive, and leaves one that is leased.
 func (e world) archive() {
 	e.t.Helper()
-	st := e.s.Statements
+	st := e.s.Texts
 	where := func(text string, in state.State) (ids dialect.Col[uuid.UUID]) {
 		text = strings.Replace(text, "{where}", state.Condition(in), 1)
 		for _, row := range query[dialect.Row](e, text, dialect.Args{"limit": 1000}) {
@@ -69,7 +69,7 @@ func (e world) archive() {
 
 func (e world) keyValues() {
 	e.t.Helper()
-	st := e.s.Statements
+	st := e.s.Texts
 	kv := func(name string, version int64, ttl *int64) dialect.Args {
 		return dialect.Args{"kind": "k", "name": name, "value": "v", "version": version, "ttl": ttl, "limit": 10}
 	}
@@ -116,7 +116,7 @@ func (e world) keyValues() {
 // attempts records attempts that ended at the beginning of time, and removes them.
 func (e world) attempts() {
 	e.t.Helper()
-	st := e.s.Statements
+	st := e.s.Texts
 	of := func(id uuid.UUID, n int) dialect.Args {
 		fences := make(dialect.Col[int64], n)
 		for i := range fences {

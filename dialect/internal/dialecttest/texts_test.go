@@ -53,7 +53,7 @@ var told = []string{
 func everyStatementRuns(t *testing.T, s *sqlrun.Session, one, two dialect.Args, locks map[string]string) {
 	t.Helper()
 	r := runner{t: t, s: s, one: one, two: two, locks: locks, read: readAs[result]}
-	st := reflect.ValueOf(s.Statements)
+	st := reflect.ValueOf(s.Texts)
 	for _, field := range reflect.VisibleFields(st.Type()) {
 		if !field.Anonymous {
 			r.field(field.Name, st.FieldByIndex(field.Index))
@@ -66,7 +66,7 @@ func everyStatementRuns(t *testing.T, s *sqlrun.Session, one, two dialect.Args, 
 	}
 	t.Run("effects", func(t *testing.T) { effects(t, s) })
 	for range 2 { // what is not there is no error
-		for _, text := range s.Statements.Drop {
+		for _, text := range s.Texts.Drop {
 			if _, err := s.Pool.Write.ExecContext(t.Context(), text); err != nil {
 				t.Errorf("%v\n%s", err, text)
 			}
@@ -128,11 +128,11 @@ func (r runner) field(name string, v reflect.Value) {
 		}
 	case map[state.State]string: // conditions
 		for _, in := range slices.Sorted(maps.Keys(v)) {
-			r.query(name+" "+in.String(), sqlrun.ListText(r.s.Statements.List, v[in], false), r.read)
-			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Statements.ListArchive, "{where}", v[in], 1), r.read)
+			r.query(name+" "+in.String(), sqlrun.ListText(r.s.Texts.List, v[in], false), r.read)
+			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Texts.ListArchive, "{where}", v[in], 1), r.read)
 		}
 	case map[string]dialect.Batch:
-		texts, batches := Own(r.s.Statements.Statements)
+		texts, batches := Own(r.s.Texts.Statements)
 		r.own(name, texts)
 		for _, key := range slices.Sorted(maps.Keys(batches)) {
 			r.batch(name+" "+key, batches[key])
@@ -157,7 +157,7 @@ func empty(v reflect.Value) bool {
 // text runs a plain statement as the core does.
 func (r runner) text(name, text string) {
 	r.t.Helper()
-	st := r.s.Statements
+	st := r.s.Texts
 	switch {
 	case name == "Now":
 		r.query(name, "SELECT "+text+" AS now "+st.Dual, r.read)

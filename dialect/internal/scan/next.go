@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -38,7 +37,7 @@ func NextFrom(
 // Now returns a function that reads the database's clock, in microseconds, by query.
 func Now(s *dialect.Session, query Query) func() (int64, error) {
 	return func() (int64, error) {
-		rows, err := query(strings.TrimSpace("SELECT "+s.Statements.Now+" AS now "+s.Statements.Dual), nil)
+		rows, err := query(s.Statements.ReadNow(), nil)
 		if err != nil || len(rows) != 1 {
 			return 0, err
 		}

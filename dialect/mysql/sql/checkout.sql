@@ -94,13 +94,13 @@ SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
 -- Runs after the transaction of a checkout.
 {free_lock};
 
--- Text turn
+-- Text turn lock
 -- Runs before the transaction of a checkout of 100 tasks or more, if a task is due. Without it, such checkouts write
 -- to the same few pages of the index and wait for each other's latches. It is an optimization: SKIP LOCKED keeps
 -- checkouts apart, so a checkout that gets no turn within a second proceeds.
 DO GET_LOCK({lock_name}, 1);
 
--- Text turn over
+-- Text turn free
 -- Runs before the commit of such a checkout, so that commits overlap.
 {free_lock};
 
@@ -175,7 +175,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 -- Batch take row
 :id;
 
--- Batch win
+-- Batch claim
 -- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
 -- the same row, so one of them sees the other, even on different nodes of a cluster. The takeover writes the next
 -- fence if no renewal under the task's fence is valid. A renewal gives up if it finds a higher fence.
@@ -183,28 +183,28 @@ INSERT INTO {lease} (id, fence, lease_until, keep_until)
 SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
   FROM ({rows}) AS d
     ON DUPLICATE KEY UPDATE
-       fence = IF({won}, d.fence + 1, {lease}.fence),
+       fence = IF({claimable}, d.fence + 1, {lease}.fence),
        lease_until = IF(
-         {won} OR {lease}.fence = d.fence + 1,
+         {claimable} OR {lease}.fence = d.fence + 1,
          :now + :lease, {lease}.lease_until),
        keep_until = IF(
-         {won} OR {lease}.fence = d.fence + 1,
+         {claimable} OR {lease}.fence = d.fence + 1,
          :now + :lease, {lease}.keep_until);
 
--- Batch win row
+-- Batch claim row
 {pair};
 
--- won
+-- claimable
 {lease}.fence < d.fence OR {lease}.lease_until <= :now;
 
--- Batch won
+-- Batch claimed
 -- Runs after the statement above. Index: the primary key of lease.
 SELECT l.id
   FROM ({rows}) AS d
        STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)
        ON l.id = d.id AND l.fence = d.fence + 1;
 
--- Batch won row
+-- Batch claimed row
 {pair};
 
 -- Batch take over

@@ -187,14 +187,14 @@ SELECT /*+ INDEX(t {prefix}task_pk) */
 -- Batch lock expired row
 {pair};
 
--- Batch win
+-- Batch claim
 -- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
 -- the same row, so one of them sees the other. The takeover writes the next fence if no renewal under the task's
 -- fence is valid. A renewal gives up if it finds a higher fence. Each writes the row as it is now, whatever its
 -- queries have seen.
 {block_at_one_time};
 
--- Batch win row
+-- Batch claim row
 BEGIN
   UPDATE {lease}
      SET fence = :fence + 1,
@@ -210,14 +210,14 @@ EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
 
--- Batch won
+-- Batch claimed
 -- Runs after the statement above. Index: the primary key of lease.
 SELECT l.id
   FROM {lease} l
  WHERE 1 = 0
     {rows};
 
--- Batch won row
+-- Batch claimed row
 OR l.id = :id AND l.fence = :fence + 1;
 
 -- Batch take over

@@ -34,13 +34,13 @@ pick AS MATERIALIZED (
 -- Text expired
 -- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and advisory). Index:
 -- task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps those whose payloads fit,
--- won those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
+-- claimed those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
 -- attempts to the history.
 -- with found = t.id, t.fence, t.ctid AS place
 -- with size_name = size
 -- with lock = FOR UPDATE SKIP LOCKED
--- with source = won, clock
--- with match = t.ctid = won.place
+-- with source = claimed, clock
+-- with match = t.ctid = claimed.place
 WITH {clock},
 ended AS MATERIALIZED (
   {search_expired}),
@@ -48,7 +48,7 @@ pick AS MATERIALIZED (
   SELECT *
     FROM (SELECT e.*, {total} AS total FROM ended AS e) AS e
    WHERE {fits}),
-{won},
+{claimed},
 done AS MATERIALIZED (
   {take_over}),
 {recorded}
@@ -89,15 +89,15 @@ WITH {clock},
 {take};
 
 -- Batch take expired
--- Runs after "see expired". Index: the primary key. pick locks the candidates, won keeps those that no renewal holds,
--- done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- Runs after "see expired". Index: the primary key. pick locks the candidates, claimed keeps those that no renewal
+-- holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
 -- with still = t.state + 0 = {PROCESSING}
--- with source = won, clock
--- with match = t.id = won.id AND t.fence = won.fence
+-- with source = claimed, clock
+-- with match = t.id = claimed.id AND t.fence = claimed.fence
 -- with more = , {was}
 WITH {clock},
 {pick_given},
-{won},
+{claimed},
 done AS MATERIALIZED (
   {take_over}),
 {recorded}
@@ -193,11 +193,11 @@ t.ctid = ANY (ARRAY(
     FROM pick
    WHERE {keep}));
 
--- won
+-- claimed
 -- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
 -- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
 -- by a nested loop.
-free AS (
+claim AS (
   INSERT INTO {lease} AS l (id, fence, lease_until, keep_until)
   SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
     FROM pick, clock
@@ -209,10 +209,10 @@ free AS (
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
-won AS MATERIALIZED (
+claimed AS MATERIALIZED (
   SELECT pick.*
     FROM pick
-   WHERE (pick.id IN (SELECT free.id FROM free)) IS TRUE);
+   WHERE (pick.id IN (SELECT claim.id FROM claim)) IS TRUE);
 
 -- take_over
 -- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
@@ -245,7 +245,7 @@ UPDATE {task} t
    AND t.state + 0 = {PROCESSING}
 RETURNING {columns},
           t.lease_until, t.payload, clock.now,
-          won.was_holder, won.was_taken, won.was_attempt, won.was_until;
+          claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until;
 
 -- was
 t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
