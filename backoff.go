@@ -7,8 +7,8 @@ import (
 
 var defaultBackoff = Exponential(time.Second, time.Hour)
 
-// Exponential returns a backoff: first after the first attempt, doubling with each attempt up to most. Each pause is
-// shortened at random by up to a quarter, so that tasks that failed together are not retried together.
+// Exponential returns a backoff that starts with first and doubles after each attempt, up to most. A random reduction
+// of each pause by up to a quarter keeps tasks that failed together from being retried together.
 func Exponential(first, most time.Duration) func(attempt int) time.Duration {
 	return func(attempt int) time.Duration {
 		d := most

@@ -12,21 +12,21 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) from the database's now. Lower
-// priority numbers come first, then earlier due times. Before these it takes over tasks whose lease has expired; those
-// that have exhausted their attempts it moves to POISON. If nothing is due it returns nil, nil; Consumer.Checkout
-// waits.
+// Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) from the database's current
+// time. Lower priority numbers come first, then earlier due times. Before these, Checkout takes over tasks whose
+// lease has expired, and moves those that have exhausted their attempts to POISON. If nothing is due, it returns nil,
+// nil; Consumer.Checkout waits instead.
 //
-// Expired leases are searched for once a second while tasks are due, again at once after a search that fills n, and
-// whenever nothing is due. For exceptions see docs/design.md.
+// While tasks are due, Checkout searches for expired leases once a second, and again immediately after a search that
+// fills n. If nothing is due, every Checkout searches for them. docs/design.md describes exceptions.
 //
-// Checkout leases fewer than n tasks, but at least one, if their payloads would exceed WithMaxCheckoutBytes. Only a
-// checkout without tasks means that nothing else is due.
+// If the payloads would exceed WithMaxCheckoutBytes, Checkout leases fewer than n tasks, but at least one. Only a
+// result without tasks means that no more tasks are due.
 //
 // Settle each task, or extend its lease, before the lease expires. Otherwise the task is handed out again. If a
-// connection is lost during the checkout, Checkout takes a few hundred milliseconds to determine which tasks it leased
-// or moved to POISON. ErrMayHaveHappened means that it could not: tasks may then have no holder until their leases
-// expire.
+// connection is lost during the checkout, Checkout takes a few hundred milliseconds to determine which tasks it
+// leased or moved to POISON. ErrMayHaveHappened means that it could not determine this: some tasks may be leased
+// without a worker until their leases expire.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	tasks, exhausted, _, err := q.checkout(ctx, n, lease)
 	if len(exhausted) > 0 { // the caller does not see them
@@ -36,7 +36,8 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Tas
 	return tasks, err
 }
 
-// checkout is Checkout that also returns the tasks that it moved to POISON, and whether payloads have cut it short.
+// checkout is Checkout, but also returns the tasks that it moved to POISON, and whether the limit of bytes cut it
+// short.
 func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	tasks, exhausted []Task, more bool, err error) {
 	defer func(start time.Time) { q.end("checkout", len(tasks), start, &err) }(time.Now())
@@ -82,8 +83,8 @@ func (q *Queue) tasks(rows []dialect.Row, until time.Time) (tasks, exhausted []T
 }
 
 // checkoutToken returns the unique name of one checkout: the worker's or the client's id, then # with the client's
-// random part and a number. The tasks of a token are returned to the caller whose answer was lost, so a token used
-// twice would give one task two holders.
+// random part and a number. If the answer to a checkout is lost, the client finds its tasks by the token. If a token
+// were used twice, one task could get two holders.
 func (c *Client) checkoutToken(worker string) string {
 	number := strconv.FormatUint(c.tokens.Add(1), 36)
 	if worker == "" || worker == c.id || strings.HasPrefix(worker, c.id+"/") {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The pauses between the polls of a Consumer that waits.
+// The shortest and the longest pause between the polls of a waiting Consumer.
 const (
 	minPoll = 10 * time.Millisecond
 	maxPoll = 2 * time.Second
@@ -28,10 +28,11 @@ func (q *Queue) Consumer() *Consumer { return &Consumer{queue: q, waiter: q.c.wa
 
 // Checkout is Queue.Checkout, but waits until it can lease at least one task. It returns ctx's error when ctx ends.
 //
-// It wakes when a client of this process with the same DSN or pool enqueues, when an operator reenqueues, when
-// another process notifies (on PostgreSQL; see WithoutNotify), and when a known task becomes due. One enqueued task
-// wakes about one of the waiting consumers and workers. Wake-ups are best effort: they may be spurious or missed.
-// Checkout therefore also polls, at intervals that grow to 2 seconds, with a query that is cheaper than a checkout.
+// It wakes up when a client of this process with the same DSN or pool enqueues, when an operator reenqueues, when
+// another process sends a notification (on PostgreSQL; see WithoutNotify), and when a known task becomes due. One
+// enqueued task wakes about one of the waiting consumers and workers. Wake-ups are best effort: they may be spurious
+// or missed. Checkout therefore also polls, at intervals that grow to 2 seconds, with a query that is cheaper than a
+// checkout.
 func (c *Consumer) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	for pause := minPoll; ; {
 		c.waiter.BeforeCheckout()
@@ -41,14 +42,14 @@ func (c *Consumer) Checkout(ctx context.Context, n int, lease time.Duration) ([]
 			return tasks, err
 		}
 		if pause, err = c.wait(ctx, n, pause); err != nil {
-			c.waiter.Pass() // a wake-up that came meanwhile is for others
+			c.waiter.Pass() // a wake-up that came meanwhile goes to others
 			return nil, err
 		}
 	}
 }
 
-// wait waits until another checkout is worth it. It polls after pauses that begin with pause, and returns the next one.
-// It is what package worker's waitDue does, without a buffer, a pause by operators and an end when the queue is empty.
+// wait waits until tasks may be due. It polls after pauses that start with pause, and returns the next pause. Package
+// worker's waitDue does the same, and also handles a buffer, operators' pauses and UntilEmpty.
 func (c *Consumer) wait(ctx context.Context, n int, pause time.Duration) (time.Duration, error) {
 	for {
 		var wakeup wake.Wakeup

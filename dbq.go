@@ -1,4 +1,4 @@
-// Package dbq is a durable task queue that lives in the database you already run.
+// Package dbq is a durable task queue that stores its tasks in the database you already run.
 //
 // Import the dialect of your database, open a client by DSN, and enqueue a task:
 //
@@ -22,13 +22,13 @@
 //
 // # Delivery
 //
-// Delivery is at least once, to one worker at a time. Checkout leases a task with a fence, a number that grows with
-// every change of owner. Every settling call carries the fence. A worker whose task was taken over gets ErrLeaseLost
-// and changes nothing.
+// Delivery is at least once, to one worker at a time. Checkout leases a task with a fence, a number that increases
+// with every change of owner. Every settling call carries the fence. A worker whose task was taken over gets
+// ErrLeaseLost and changes nothing.
 //
-// If a worker dies, a checkout takes its task over about a second after the lease has expired. A task that exhausts its
-// attempts, even by crashing its workers, goes to POISON. Work that must not be done twice is completed in the same
-// transaction as its effects: see CompleteTx.
+// If a worker dies, a checkout takes its task over about a second after the lease has expired. A task that exhausts
+// its attempts, even by crashing its workers, goes to POISON. If an effect must not happen twice, complete the task
+// in the same transaction: see CompleteTx.
 //
 // # Clocks
 //
@@ -42,8 +42,8 @@
 //
 // # Strategies
 //
-// A strategy is how several workers check out tasks at the same time. Each server has a default; WithStrategy selects
-// another.
+// A strategy is the method by which several workers check out tasks at the same time. Each server has a default;
+// WithStrategy selects another one.
 package dbq
 
 import (
@@ -73,14 +73,14 @@ type Client struct {
 	owned  bool // Close closes the pools
 	ids    ids
 	id     string        // see ID
-	tokens atomic.Uint64 // counts the checkouts, so that each has a token of its own
+	tokens atomic.Uint64 // counts the checkouts, to give each a unique token
 	ends   endPoller
 }
 
 // Open opens the database that dsn names. The dialect for its scheme must be imported. Close the client when done.
 //
 // Open returns ErrUnknownScheme, ErrDSN, ErrServer, ErrUnavailable, ErrDenied or ErrOption, and ErrNotMigrated,
-// ErrSchemaOld or ErrSchemaNew if the tables do not fit this version. No error shows the DSN's password.
+// ErrSchemaOld or ErrSchemaNew if this version cannot use the tables. No error contains the DSN's password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
@@ -96,7 +96,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 }
 
 // New makes a client on a pool that the caller owns and closes. It needs no registered dialect. It returns the errors
-// of Open. For a pgx pool use postgres.FromPool of dialect/postgres. On SQLite prefer Open, which separates the one
+// of Open. For a pgx pool use postgres.FromPool of dialect/postgres. On SQLite, prefer Open, which separates the one
 // writing connection from the readers.
 func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*Client, error) {
 	if db == nil || d == nil {
@@ -147,7 +147,8 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 	return &Error{Op: "open", Class: class, Err: missingImport(dsn, err)}
 }
 
-// Close ends the client: later calls return ErrClosed. Pools that Open made are closed; a pool given to New is not.
+// Close ends the client; later calls return ErrClosed. It closes the pools that Open made, but not a pool given to
+// New.
 func (c *Client) Close() error {
 	if !c.store.Close() {
 		return nil
@@ -159,14 +160,14 @@ func (c *Client) Close() error {
 	return c.store.Pool().Close()
 }
 
-// DB returns a pool in which to begin transactions for the Tx calls. For a client made by Open it is separate from the
-// connections that the client itself uses, and of the same size: pool_max_conns in the DSN, 16 by default. However many
-// transactions are open, workers can renew their leases. For a client made by New it is the given pool, of which a
-// running worker reserves half, and at most 4, for itself.
+// DB returns a pool in which to begin transactions for the Tx calls. For a client made by Open it is separate from
+// the connections that the client itself uses, and of the same size: pool_max_conns in the DSN, 16 by default. So
+// workers can renew their leases however many transactions are open. For a client made by New, it is the given pool.
+// Running workers reserve half of its connections, at most 4.
 //
-// On SQLite it is the one writing connection, and a transaction blocks all other writes of the client. A goroutine that
-// has a transaction open must write by the Tx calls alone. Any other call waits for the transaction, which waits for
-// the call, until busy_timeout has passed (ErrWriterBusy).
+// On SQLite, it is the one writing connection, and a transaction blocks all other writes of the client. A goroutine
+// that has a transaction open must write only through the Tx methods. Any other call waits for the transaction, and
+// the transaction waits for the call, until busy_timeout has passed (ErrWriterBusy).
 func (c *Client) DB() *sql.DB {
 	if caller := c.store.Pool().Caller; caller != nil {
 		return caller

@@ -21,13 +21,13 @@ type Enqueued struct {
 	Duplicate bool
 }
 
-// Enqueue adds a task and returns its id. If it returns no error, the task is committed. If the reference is taken, it
-// returns ErrDuplicate and the existing task's id. Invalid input is ErrInvalid.
+// Enqueue adds a task and returns its id. If it returns no error, the task is committed. If the reference is taken,
+// it returns ErrDuplicate and the existing task's id. Invalid input is ErrInvalid.
 //
 // If the answer to the insert is lost, Enqueue searches for the task for a few hundred milliseconds. If it does not
-// find the task, it cannot tell whether the task was never added or has been completed and removed. It then returns
-// ErrMayHaveHappened, with the task's id in Error.Task, and does not insert again. See there for when to repeat the
-// call.
+// find the task, it cannot determine whether the task was never added, or was added, completed and removed. It then
+// returns ErrMayHaveHappened, with the task's id in Error.Task, and does not insert again. The documentation of
+// ErrMayHaveHappened describes when to repeat the call.
 func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
 	out, err := q.EnqueueMany(ctx, []NewTask{t})
 	return q.enqueuedOne(out, err)
@@ -49,10 +49,10 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 	return out[0].ID, nil
 }
 
-// EnqueueMany adds up to MaxBulk tasks in one transaction: all of them or, on an error, none. It returns the outcome of
-// each task, in the order given; a task that already exists is reported as a duplicate. Tasks of one priority that are
-// due at the same time are handed out in the order given. With no tasks it does nothing. ErrMayHaveHappened means that
-// either all were added or none, as for Enqueue.
+// EnqueueMany adds up to MaxBulk tasks in one transaction: all of them or, on an error, none. It returns the outcome
+// of each task, in the order given; a task that already exists is reported as a duplicate. Tasks of one priority that
+// are due at the same time are handed out in the order given. With no tasks it does nothing. ErrMayHaveHappened means
+// that either all or none were added; see Enqueue.
 func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)
@@ -74,8 +74,8 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	return out, nil
 }
 
-// EnqueueManyTx is EnqueueMany in the caller's transaction. Because dbq does not see the commit, it wakes workers
-// several times within the next second; later than that, they find the tasks by polling.
+// EnqueueManyTx is EnqueueMany in the caller's transaction. Because dbq cannot see the commit, it wakes workers
+// several times within the next second. After that, they find the tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)
@@ -129,7 +129,7 @@ func enqueued(rows []store.Inserted) []Enqueued {
 	return out
 }
 
-// dueOf returns when the tasks that were added are due, as far as this process's clock can tell.
+// dueOf returns when the added tasks are due, by this process's clock.
 func dueOf(ts []NewTask, out []Enqueued) (due wake.Due) {
 	for i := range ts {
 		t := &ts[i]

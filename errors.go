@@ -15,8 +15,8 @@ import (
 var (
 	// ErrUnknownScheme is returned by Open and Migrate for a DSN whose dialect is not imported.
 	ErrUnknownScheme = errs.ErrUnknownScheme
-	// ErrDSN is returned by Open and Migrate for a DSN that is malformed, has a parameter that dbq refuses, or names
-	// another product than the server.
+	// ErrDSN is returned by Open and Migrate for a DSN that is malformed, has a parameter that dbq refuses, or names a
+	// product other than the server's.
 	ErrDSN = errs.ErrDSN
 	// ErrServer is returned by Open, New and Migrate if the server cannot be used as it is configured: it is too old,
 	// read-only, or has a setting that dbq cannot work with.
@@ -25,19 +25,19 @@ var (
 	ErrNoDatabase = errs.ErrNoDatabase
 	// ErrNotMigrated is returned by Open and New if dbq's tables do not exist.
 	ErrNotMigrated = errs.ErrNotMigrated
-	// ErrSchemaOld is returned by Open and New if the tables were made by an older dbq.
+	// ErrSchemaOld is returned by Open and New if the tables were created by an older version of dbq.
 	ErrSchemaOld = errs.ErrSchemaOld
-	// ErrSchemaNew is returned by Open, New and Migrate if the tables were made by a newer dbq and this version cannot use
-	// them. Tables of a compatible newer version are opened.
+	// ErrSchemaNew is returned by Open, New and Migrate if the tables were created by a newer version of dbq that this
+	// version is not compatible with.
 	ErrSchemaNew = errs.ErrSchemaNew
 )
 
-// Errors that any call may return.
+// Errors that any call can return.
 var (
 	// ErrClosed is returned by every call after Close. Nothing was changed.
 	ErrClosed = errs.ErrClosed
-	// ErrUnavailable is returned if the database could not be reached or did not serve, after a few retries. Nothing was
-	// changed, and the call can be repeated.
+	// ErrUnavailable is returned if the database could not be reached or could not serve the call, after a few retries.
+	// Nothing was changed, and the call can be repeated.
 	ErrUnavailable = errs.ErrUnavailable
 	// ErrWriterBusy is returned if SQLite's one writing connection was in use for the DSN's busy_timeout, for example by a
 	// transaction of Client.DB that the caller has open. Nothing was changed. It matches ErrUnavailable too.
@@ -114,12 +114,12 @@ var (
 	ErrTx = errs.ErrTx
 )
 
-// Error is the error of dbq's calls: the operation, its subject, and the cause. errors.Is finds the sentinels of this
-// package, and errors.As finds the driver's own error.
+// Error is returned by dbq's calls. It contains the operation, the queue and task, and the cause. errors.Is finds the
+// sentinels of this package, and errors.As finds the driver's own error.
 type Error struct {
 	Op    string        // the event or call, such as "complete"
-	Queue string        // "" where the call is not about one queue
-	Task  uuid.UUID     // zero where the call is not about one task
+	Queue string        // "" if the call is not about one queue
+	Task  uuid.UUID     // zero if the call is not about one task
 	Class dialect.Class // the class of the database's error; Unknown if there was none
 	Err   error
 }
@@ -141,7 +141,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrap makes an Error, unless err is nil or one already. A database's error gets the sentinel of its class in front.
+// wrap makes an Error, unless err is nil or already an Error. It adds the sentinel of the class to a database's
+// error.
 func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 	var done *Error
 	if err == nil || errors.As(err, &done) {
@@ -151,7 +152,7 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 		err = &errs.InvalidError{Text: err.Error(), Of: ErrTx, Cause: err}
 	}
 	class := c.store.Class(err)
-	if errors.Is(err, ErrMayHaveHappened) { // an earlier try's: the error of the last try must not hide it
+	if errors.Is(err, ErrMayHaveHappened) { // from an earlier try: the error of the last try must not hide it
 		class = dialect.Ambiguous
 	}
 	if class == dialect.Unknown && c.store.Closed() && !errors.Is(err, ErrClosed) { // closed while the call was under way
@@ -160,7 +161,7 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 	return &Error{Op: op, Queue: queue, Task: task, Class: class, Err: c.cfg.scrub(errs.WithSentinel(class, err))}
 }
 
-// IsConflict reports whether err means that the database rolled a transaction back in favour of another: a deadlock, a
-// serialization failure, a lock wait timeout. The error may be that of a call of this client or of a statement in a
-// transaction of the caller. Nothing of the transaction was committed, and it can be tried again.
+// IsConflict reports whether err means that the database rolled a transaction back because of another one: a
+// deadlock, a serialization failure or a lock wait timeout. err can come from a call of this client or from a
+// statement in the caller's own transaction. Nothing was committed, and the transaction can be repeated.
 func (c *Client) IsConflict(err error) bool { return c.store.IsConflict(err) }

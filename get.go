@@ -7,13 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Get reads one task with its payload. No such task is ErrNotFound.
+// Get reads one task with its payload. It returns ErrNotFound if the task does not exist.
 func (c *Client) Get(ctx context.Context, id uuid.UUID) (Task, error) {
 	row, err := c.store.GetTask(ctx, id)
 	return c.got(id, row, err)
 }
 
-// GetTx is Get in the caller's transaction: it sees what the transaction has changed. It locks nothing.
+// GetTx is Get in the caller's transaction, and sees its changes. It locks nothing.
 func (c *Client) GetTx(ctx context.Context, tx Tx, id uuid.UUID) (Task, error) {
 	row, err := c.store.GetTaskTx(ctx, tx, id)
 	return c.got(id, row, err)

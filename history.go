@@ -22,9 +22,9 @@ const (
 	AttemptRevoked   AttemptOutcome = "revoked" // by an operator
 )
 
-// History selects which attempts are recorded. An existing task's last attempt is always kept in its row. History
-// governs the earlier ones and, once the task is removed, the last one too. An attempt that completes and deletes its
-// task is not recorded.
+// History selects which attempts are recorded. The last attempt of an existing task is always stored in its row.
+// History applies to earlier attempts and, once the task is removed, to the last one too. An attempt that completes
+// and deletes its task is not recorded.
 //
 // An attempt that its worker did not end, because its lease expired or an operator revoked it, is always recorded. So
 // is the last one of a task that an operator changes or purges.
@@ -33,16 +33,16 @@ type History string
 // The values of History.
 const (
 	HistoryAll      History = "all"      // the default
-	HistoryFailures History = "failures" // without those that completed their task
+	HistoryFailures History = "failures" // omits attempts that completed their task
 	HistoryNone     History = "none"
 )
 
-// Attempt is one try of a task that has ended.
+// Attempt is one ended attempt of a task.
 type Attempt struct {
 	Task    uuid.UUID      `json:"task"`
 	Queue   string         `json:"queue"`
 	Attempt int            `json:"attempt"` // counted from 1
-	Fence   int64          `json:"fence"`   // unique among a task's attempts; a released one keeps its number
+	Fence   int64          `json:"fence"`   // unique among a task's attempts, unlike Attempt: a release does not count
 	Outcome AttemptOutcome `json:"outcome"`
 	Taken   time.Time      `json:"taken"` // when the task was checked out, by the database's clock
 	Ended   time.Time      `json:"ended"`

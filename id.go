@@ -10,8 +10,8 @@ import (
 )
 
 // ids makes UUIDs of version 7: 48 bits of milliseconds, 12 bits that order the ids of one millisecond, and 62 random
-// bits. One client's ids grow strictly, so tasks that are due at the same time leave in the order in which they were
-// enqueued.
+// bits. The ids of one client increase strictly, so tasks that are due at the same time are handed out in the order
+// in which they were enqueued.
 type ids struct {
 	mu   sync.Mutex
 	last uint64 // milliseconds<<12 | sequence of the newest id
@@ -34,12 +34,12 @@ func (g *ids) next(now time.Time) uuid.UUID {
 
 var newIDs ids
 
-// NewID returns a new id for NewTask.ID. An enqueue with an id of its own can be repeated safely for as long as the
-// task exists.
+// NewID returns a new id for NewTask.ID. An enqueue with a given id can be repeated safely for as long as the task
+// exists.
 func NewID() uuid.UUID { return newIDs.next(time.Now()) }
 
-// newClientID is a client's name with a random part: a name may be used by several clients at a time, and by one after
-// another.
+// newClientID returns a client's name with a random part, because several clients can use one name, at the same time
+// or one after another.
 func newClientID(name string) string {
 	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 	random := make([]byte, 10) // 51 bits

@@ -9,7 +9,7 @@ import (
 
 // Info describes a client. It does not change while the client is open.
 type Info struct {
-	// Name is the client's name for people to read; see WithName.
+	// Name is the client's name; see WithName.
 	Name string
 	// ID is Name, # and ten random characters: it is unique, even if clients share a name. The holder of a lease begins
 	// with it. It has at most MaxReference characters.
@@ -21,7 +21,7 @@ type Info struct {
 	// Target is the host and database of the client's DSN, without user, password and options. It is zero for a client
 	// made by New.
 	Target dialect.Target
-	// Strategy is how the client checks out; see WithStrategy.
+	// Strategy is the client's checkout strategy; see WithStrategy.
 	Strategy dialect.Strategy
 	// MaxPayload is the largest payload in bytes that the client enqueues; see WithMaxPayload.
 	MaxPayload int
@@ -41,9 +41,9 @@ func (c *Client) Info() Info {
 type ClientStats struct {
 	// Retried counts the writes that were retried after a conflict or a lost connection.
 	Retried int64
-	// Conflicts counts those that were retried after a conflict with another transaction: a deadlock, a lock timeout or a
-	// serialization failure. A few are normal under concurrency. If there are many, another strategy may suit the load
-	// better.
+	// Conflicts counts the writes that were retried after a conflict with another transaction: a deadlock, a lock
+	// timeout or a serialization failure. A few are normal under concurrency. If there are many, another strategy may
+	// suit the load better.
 	Conflicts int64
 	// Listening reports whether notifications of other processes reach the client. It is false if the client has no
 	// Worker or Consumer, and if the engine has no notifications.
@@ -64,7 +64,7 @@ func (c *Client) String() string {
 	return text
 }
 
-// Format prints String whatever the verb: %+v and %#v show neither the client's configuration nor its pools.
+// Format prints String for every verb: %+v and %#v show neither the client's configuration nor its pools.
 func (c *Client) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
 
 // LogValue is String as a group of attributes.

@@ -11,13 +11,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// internals is what this package supplies to package access, and by it to the packages above: what they need of a
-// client, a queue, a task and an outcome, and programs do not.
+// internals gives package access, and through it the packages above, access to parts of a client, a queue, a task and
+// an outcome that programs do not need.
 type internals struct{}
 
 func init() { core.SetRoot(internals{}) }
 
-// Core returns what a client is made of.
+// Core returns the internals of a client.
 func (internals) Core(c *Client) *core.Core { return &c.core }
 
 // Task returns a row as a task.
@@ -29,12 +29,12 @@ func (internals) Attempt(r sqlrun.AttemptRow) Attempt { return attemptOf(r) }
 // Bounded returns an outcome with its delay or time within the limits.
 func (internals) Bounded(o Outcome) Outcome { return o.bounded() }
 
-// ForWorker returns a queue that checks out for the worker of an id.
+// ForWorker returns a queue that checks out for the worker with this id.
 func (internals) ForWorker(q *Queue, id string) *Queue {
 	return &Queue{c: q.c, name: q.name, worker: id}
 }
 
-// Checkout is Queue.Checkout with all that it returns.
+// Checkout is Queue.Checkout with its full result.
 func (internals) Checkout(ctx context.Context, q *Queue, n int, lease time.Duration) (
 	tasks, exhausted []Task, more bool, err error) {
 	return q.checkout(ctx, n, lease)

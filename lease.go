@@ -8,10 +8,10 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Extend makes a lease end d (MinLease to MaxLease) from the database's now, and returns it with its new Until and the
-// same fence. A lease that is no longer valid is ErrLeaseLost; one that has expired but was not taken over is renewed.
-// Extend does not wait for a transaction that has locked the task's row. On servers it also does not conflict with a
-// transaction that completes the task, at any isolation level.
+// Extend moves the end of a lease to d (MinLease to MaxLease) after the database's current time. It returns the lease
+// with its new Until and the same fence, or ErrLeaseLost if the lease is no longer valid. A lease that has expired
+// but was not taken over is renewed. Extend does not wait for a transaction that has locked the task's row. Except on
+// SQLite, it also does not conflict with a transaction that completes the task, at any isolation level.
 func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, error) {
 	renewed, lost, err := q.ExtendMany(ctx, []Lease{l}, d)
 	if err == nil && len(lost) > 0 {
@@ -26,9 +26,9 @@ func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, er
 	return renewed[0], nil
 }
 
-// ExtendMany extends up to MaxBulk leases, in one statement where the engine allows. It returns the leases that were
-// renewed and those that are lost, each in the order given. Unlike other writes, it is interrupted when ctx ends, since
-// it is safe to repeat.
+// ExtendMany extends up to MaxBulk leases, in one statement where the engine allows. It returns the renewed leases
+// and the lost leases, each in the order given. Unlike other writes, it is interrupted when ctx ends, because it is
+// safe to repeat.
 func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (renewed, lost []Lease, err error) {
 	defer q.end("extend", len(ls), time.Now(), &err)
 	if err = limits.Lease(d); err != nil {
@@ -45,8 +45,8 @@ func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (re
 	return renewed, lost, err
 }
 
-// onLeases checks leases and does an operation to them, which says of each whether it was valid. It returns those that
-// were, and those that are lost, each in the order given.
+// onLeases checks leases and runs an operation on them, which reports for each lease whether it was valid. It returns
+// the valid leases and the lost ones, each in the order given.
 func (q *Queue) onLeases(ls []Lease, do func([]store.LeaseKey) ([]bool, error)) (valid, lost []Lease, err error) {
 	if err := q.check(len(ls)); err != nil || len(ls) == 0 {
 		return nil, nil, err

@@ -20,7 +20,7 @@ const (
 	MaxPriority    = limits.MaxPriority    // the last priority; 0 is the first
 	MaxMaxAttempts = limits.MaxMaxAttempts // attempts of a task
 	MaxHeaders     = limits.MaxHeaders     // bytes of the headers as JSON
-	MaxResult      = limits.MaxResult      // bytes of a result or an error text; a longer one is cut and says so
+	MaxResult      = limits.MaxResult      // bytes of a result or an error text; longer ones are cut and marked
 	MaxDelay       = limits.MaxDelay       // of an enqueue, a retry or a release
 	MinLease       = limits.MinLease       // of a checkout or an extension
 	MaxLease       = limits.MaxLease       // of a checkout or an extension; extend for longer work
@@ -28,11 +28,11 @@ const (
 	MaxBulk        = limits.MaxBulk        // tasks in one EnqueueMany, Settle, or operator's bulk call
 )
 
-// MaxWorkerID is the most characters of a worker's id. The checkout token, which is stored as the holder of a lease,
-// has up to 25 more.
+// MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is stored as the holder
+// of a lease, has up to 25 more.
 const MaxWorkerID = limits.MaxWorkerID
 
-// check reports the first field that is outside its limits. It returns the headers as they are stored.
+// check returns an error for the first field that is outside its limits. It returns the headers in their stored form.
 func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 	switch {
 	case t.Priority < 0 || t.Priority > MaxPriority:

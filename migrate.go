@@ -9,10 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Migrate brings the tables in the database that dsn names to this version and returns the versions before and after, 0
-// being no tables. It keeps data, does nothing when there is nothing to do, and may run in many processes at once: one
-// does the work, the others wait for it. Tables of a newer version that this program works with stay as they are.
-// Errors are those of Open.
+// Migrate creates or upgrades the tables in the database that dsn names, and returns the versions before and after; 0
+// means no tables. It keeps all data. If the tables are current, or have a compatible newer version, it does nothing.
+// Many processes can call it at once: one does the work, and the others wait. It returns the errors of Open.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
@@ -38,8 +37,8 @@ func migratePool(
 	return from, to, c.wrap("migrate", "", uuid.Nil, err)
 }
 
-// DropTables removes dbq's tables with everything in them, for tests and for leaving. It does nothing when they are not
-// there.
+// DropTables removes dbq's tables with everything in them, for tests and for uninstalling dbq. It does nothing if
+// they do not exist.
 func DropTables(ctx context.Context, dsn string, opts ...Option) error {
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
@@ -53,8 +52,8 @@ func DropTables(ctx context.Context, dsn string, opts ...Option) error {
 	return c.wrap("drop tables", "", uuid.Nil, c.store.DropTables(ctx))
 }
 
-// MigrationSQL returns the statements that Migrate runs on an empty database of this dialect, with comments, for a DBA
-// to review and run.
+// MigrationSQL returns the statements that Migrate runs on an empty database of this dialect, with comments. A DBA
+// can review and run them.
 func MigrationSQL(d dialect.Dialect, opts ...Option) (string, error) {
 	cfg, err := newConfig("", opts)
 	if err != nil {

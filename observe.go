@@ -9,12 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// Call is a call that changed tasks or tried to, as WithObserver reports it. What workers and their handlers do is a
-// worker.Observation.
+// Call is a call that changed tasks or tried to. Observers of WithObserver receive it. For the steps of workers and
+// handlers, see worker.Observation.
 type Call struct {
 	Op    string        // "enqueue", "checkout", "extend", "settle", or an operator's event
 	Queue string        // "" if the call is not about one queue, or was refused with ErrQueueName
-	Tasks int           // how many the call was for; for "checkout", how many it leased
+	Tasks int           // the number of tasks in the call; for "checkout", the number of leased tasks
 	Took  time.Duration // including retries
 	Err   error         // nil on success
 }
@@ -31,9 +31,9 @@ func WithObserver(observe func(Call)) Option {
 	}
 }
 
-// WithHeaders adds headers to each task that is enqueued, such as those of the trace in ctx. A task's own headers take
-// precedence, and no headers are added to a task if they would exceed MaxHeaders. headers is called once for each call
-// that enqueues. Several functions are called in the order given, and the last value of a header is used.
+// WithHeaders adds headers to each task that is enqueued, such as those of the trace in ctx. A task's own headers
+// take precedence, and no headers are added to a task if they would exceed MaxHeaders. headers runs once for each
+// call that enqueues. Several functions are called in the order given, and the last value of a header is used.
 func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 	return func(c *config) error {
 		if headers == nil {
@@ -58,14 +58,14 @@ func (c *Client) observed(op, queue string, tasks int, start time.Time, err erro
 	}
 }
 
-// end ends a call on the queue that began at start: it makes *err a dbq.Error and passes the call to the observers. The
-// call defers it.
+// end ends a call on the queue that began at start. It wraps *err in an Error and passes the call to the observers.
+// Each call defers it.
 func (q *Queue) end(op string, tasks int, start time.Time, err *error) {
 	*err = q.c.wrap(op, q.name, uuid.Nil, *err)
 	q.c.observed(op, q.name, tasks, start, *err)
 }
 
-// check refuses a queue name that is not allowed, and more than MaxBulk of what a call takes.
+// check refuses an invalid queue name, and more than MaxBulk items in one call.
 func (q *Queue) check(n int) error {
 	if err := limits.QueueName(q.name); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (q *Queue) check(n int) error {
 	return limits.Bulk(n)
 }
 
-// added are the headers for all tasks of an enqueue.
+// added returns the headers for all tasks of an enqueue.
 func (c *Client) added(ctx context.Context) map[string]string {
 	var all map[string]string
 	for _, headers := range c.cfg.headers {
@@ -87,7 +87,7 @@ func (c *Client) added(ctx context.Context) map[string]string {
 	return all
 }
 
-// addHeaders gives a task more headers, when they fit.
+// addHeaders adds headers to a task if they fit.
 func (t *NewTask) addHeaders(added map[string]string) {
 	if len(added) == 0 {
 		return

@@ -20,13 +20,12 @@ import (
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// openPatience bounds for how long openPool tries again. It covers one wait of an engine for a lock, at most
-// once.
+// openPatience limits how long openPool retries. It covers one wait of an engine for a lock.
 const openPatience = 10 * time.Second
 
-// openPool opens the pools of a DSN. Opening can conflict like any statement: SQLite reports "database is locked" at
-// once, whatever its busy timeout, while another process switches the same new file to WAL. Nothing has happened then,
-// so openPool tries again.
+// openPool opens the pools of a DSN. Opening can conflict like any statement. SQLite reports "database is locked"
+// immediately, despite its busy timeout, while another process switches the same new file to WAL. Nothing was changed
+// then, so openPool retries.
 func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, error) {
 	begin := time.Now()
 	for tries := 0; ; tries++ {
@@ -44,7 +43,7 @@ func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, er
 	}
 }
 
-// bareClient is a client whose tables have not been looked at.
+// bareClient returns a client whose tables have not been checked.
 func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (*Client, error) {
 	cfg, err := newConfig(dsn, opts)
 	if err != nil {
@@ -74,7 +73,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	c := &Client{store: st, cfg: cfg, id: newClientID(cfg.name), ends: endPoller{store: st}}
 	tables := wake.Tables{Database: pool.Write, Table: cfg.names.Table("task")}
 	if dsn != "" {
-		tables.Database = sha256.Sum256([]byte(dsn)) // it tells DSNs apart, and shows none
+		tables.Database = sha256.Sum256([]byte(dsn)) // it distinguishes DSNs without revealing them
 	}
 	c.wake = wake.New(st, wake.Options{
 		Tables: tables, NoNotify: cfg.withoutNotify, Logger: cfg.logger, Scrub: cfg.scrub, Wrap: c.wrap,
@@ -138,7 +137,7 @@ func noteOf(d dialect.Dialect, dsn string) string {
 // notes are the notes that this process has logged. Each is logged once.
 var notes sync.Map
 
-// logNote logs what a person should know before relying on a dialect's databases.
+// logNote logs a dialect's note, which users should read before they rely on the dialect.
 func logNote(logger *slog.Logger, d dialect.Dialect, dsn string) {
 	note := noteOf(d, dsn)
 	if note == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
-// Option changes how a client is opened. An invalid value is ErrOption, and so is an option given twice. WithObserver
-// and WithHeaders may be given several times; all are called, in the order given.
+// Option configures a client. Open, New and Migrate return ErrOption if a value is invalid or an option is given
+// twice. WithObserver and WithHeaders can be given several times; all of them are called, in the order given.
 type Option func(*config) error
 
 // setting is an Option that may be given once. Unless ok, its value is refused; allowed says which values are not.
@@ -41,7 +41,7 @@ func invalidOption(name string, value any, allowed string) error {
 }
 
 type config struct {
-	target      dialect.Target        // where the DSN leads; of the DSN itself nothing is kept
+	target      dialect.Target        // the DSN's host and database; the DSN itself is not kept
 	scrub       func(err error) error // hides the DSN's secrets in an error
 	names       dialect.Names
 	strategy    dialect.Strategy
@@ -58,7 +58,7 @@ type config struct {
 	observe       []func(Call)
 	headers       []func(ctx context.Context) map[string]string
 	clock         func() time.Time
-	given         map[string]bool // options that may be given once
+	given         map[string]bool // options that can be given only once
 }
 
 // DefaultMaxAttempts is the limit of attempts if neither the task nor the client sets one.
@@ -83,8 +83,8 @@ func WithSchema(schema string) Option {
 		func(c *config) { c.names.Schema = schema })
 }
 
-// WithStrategy selects another checkout strategy than the server's default. Open refuses one that the server does not
-// support.
+// WithStrategy selects a checkout strategy instead of the server's default. Open refuses a strategy that the server
+// does not support.
 func WithStrategy(s dialect.Strategy) Option {
 	return setting("WithStrategy", s, true, "", func(c *config) { c.strategy = s })
 }
@@ -123,28 +123,28 @@ func WithMaxCheckoutBytes(bytes int) Option {
 		func(c *config) { c.maxCheckoutBytes = bytes })
 }
 
-// WithMigrate creates or updates the tables when the client opens; see Migrate. Without it, Open returns ErrNotMigrated
-// or ErrSchemaOld.
+// WithMigrate creates or upgrades the tables when the client opens; see Migrate. Without it, Open returns
+// ErrNotMigrated or ErrSchemaOld if they are missing or old.
 func WithMigrate() Option {
 	return func(c *config) error { c.migrate = true; return nil }
 }
 
-// WithLogger sets the logger of the client and of its workers; docs/worker.md lists the lines. No line shows a payload
-// or a password. The default is slog.Default at the time the client opens. slog.New(slog.DiscardHandler) turns logging
-// off.
+// WithLogger sets the logger of the client and of its workers; docs/worker.md lists the lines. No line contains a
+// payload or a password. The default is slog.Default at the time the client opens. slog.New(slog.DiscardHandler)
+// turns logging off.
 func WithLogger(l *slog.Logger) Option {
 	return setting("WithLogger", nil, l != nil, "a logger", func(c *config) { c.logger = l })
 }
 
 // WithoutNotify turns off notifications between processes: the client neither sends nor receives them. Workers then
-// find other processes' tasks by polling. Only latency depends on notifications. By default they are on where the
-// engine has them (PostgreSQL). They cost one connection while a worker runs, and one notification for each queue that
-// is enqueued to, at most 1000 a second.
+// find other processes' tasks by polling. Only latency depends on notifications. By default they are on if the engine
+// has them (PostgreSQL). They cost one connection while a worker runs, and at most 1000 notifications per second for
+// each queue that receives tasks.
 func WithoutNotify() Option {
 	return func(c *config) error { c.withoutNotify = true; return nil }
 }
 
-// WithClock sets the clock that dates new ids, for tests. Nothing else depends on a client's clock.
+// WithClock sets the clock for the timestamps in new ids, for tests. Nothing else depends on a client's clock.
 func WithClock(now func() time.Time) Option {
 	return setting("WithClock", nil, now != nil, "a function", func(c *config) { c.clock = now })
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// Outcome says how an attempt ends. A handler of package worker returns one, and Queue.Settle takes one. The zero value
-// is Completed(nil). An Outcome is a plain value and may be used for several tasks.
+// Outcome describes how an attempt ends. A handler of package worker returns one, and Queue.Settle takes one. The
+// zero value is Completed(nil). An Outcome is a plain value and can be used for several tasks.
 type Outcome struct {
 	end    ending
 	when   int64 // nanoseconds for retryIn and released, microseconds since 1970 for retryAt
 	cause  error
-	result []byte // what is kept with the task: the result, or the text of cause
+	result []byte // stored with the task: the result, or the text of cause
 }
 
 type ending uint8
@@ -46,26 +46,27 @@ var endings = [...]struct {
 }
 
 // Completed ends an attempt successfully: the task is COMPLETED and stores the result. Nil means no result. A result
-// longer than MaxResult bytes is cut, and a note at its end says so.
+// longer than MaxResult bytes is cut and ends with a note about the cut.
 func Completed(result []byte) Outcome { return Outcome{result: result} }
 
 // Deleted ends an attempt successfully and removes the task.
 func Deleted() Outcome { return Outcome{end: deleted} }
 
-// Failed ends an attempt with an error and retries the task after a backoff: the worker's, or Exponential(time.Second,
-// time.Hour) for Queue.Settle. As with every failure, the task keeps the error's text, cut at MaxResult bytes.
+// Failed ends an attempt with an error and retries the task after a backoff: the worker's, or
+// Exponential(time.Second, time.Hour) for Queue.Settle. As with every failure, the task stores the error's text, cut
+// at MaxResult bytes.
 //
-// After the last attempt of a task Failed, RetryIn and RetryAt all lead to POISON.
+// After the last attempt of a task, Failed, RetryIn and RetryAt move it to POISON.
 func Failed(cause error) Outcome { return failure(failed, cause) }
 
-// RetryIn ends an attempt with an error and retries the task after d (0 to MaxDelay) of the database's time.
+// RetryIn ends an attempt with an error and retries the task after d (0 to MaxDelay) by the database's clock.
 func RetryIn(d time.Duration, cause error) Outcome {
 	o := failure(retryIn, cause)
 	o.when = int64(d)
 	return o
 }
 
-// RetryAt ends an attempt with an error and retries the task at t, in the database's time.
+// RetryAt ends an attempt with an error and retries the task at t by the database's clock.
 func RetryAt(t time.Time, cause error) Outcome {
 	o := failure(retryAt, cause)
 	o.when = t.UnixMicro()
@@ -75,10 +76,10 @@ func RetryAt(t time.Time, cause error) Outcome {
 // Parked ends an attempt with an error and leaves the task in ERROR until an operator acts.
 func Parked(cause error) Outcome { return failure(parked, cause) }
 
-// Poisoned ends an attempt with an error and moves the task to POISON: no other attempt would succeed.
+// Poisoned ends an attempt with an error and moves the task to POISON, because no other attempt would succeed.
 func Poisoned(cause error) Outcome { return failure(poisoned, cause) }
 
-// Released hands the task back, due again after d (0 to MaxDelay). The attempt does not count.
+// Released returns the task to the queue, due again after d (0 to MaxDelay). The attempt does not count.
 func Released(d time.Duration) Outcome { return Outcome{end: released, when: int64(d)} }
 
 func failure(end ending, cause error) Outcome {
@@ -89,8 +90,8 @@ func failure(end ending, cause error) Outcome {
 	return o
 }
 
-// WithResult returns the outcome with another result to store with the task, such as the progress before a Released,
-// or a text instead of the error's. Deleted stores none.
+// WithResult returns the outcome with another result to store with the task, such as progress for a Released task, or
+// a text that replaces the error's. Deleted stores none.
 func (o Outcome) WithResult(result []byte) Outcome {
 	o.result = result
 	return o
@@ -104,22 +105,23 @@ func (o Outcome) WithBackoff(d time.Duration) Outcome {
 	return o
 }
 
-// Event returns what the outcome does to the task, as the state table names it: complete, fail, poison or release.
+// Event returns the outcome's event in the state table: complete, fail, poison or release.
 func (o Outcome) Event() state.Event { return endings[o.end].event }
 
 // Cause returns the error of a failure, and nil for other outcomes.
 func (o Outcome) Cause() error { return o.cause }
 
-// Result returns what the task keeps: the result, or the text of the error.
+// Result returns the bytes that are stored with the task: the result, or the text of the error.
 func (o Outcome) Result() []byte { return o.result }
 
 // Deletes reports whether the outcome removes the task.
 func (o Outcome) Deletes() bool { return o.end == deleted }
 
-// Retries reports whether the outcome asks for another attempt that counts: Failed, RetryIn or RetryAt.
+// Retries reports whether the outcome requests another attempt after one that counts: Failed, RetryIn or RetryAt.
 func (o Outcome) Retries() bool { return o.end == failed || o.end == retryIn || o.end == retryAt }
 
-// UsesBackoff reports whether the outcome is a Failed, which leaves the pause before the next attempt to the worker.
+// UsesBackoff reports whether the outcome is a Failed, for which the worker chooses the pause before the next
+// attempt.
 func (o Outcome) UsesBackoff() bool { return o.end == failed }
 
 // String describes the outcome without its error and result: "completed", "deleted", "failed", "retry in 1s",
@@ -135,8 +137,8 @@ func (o Outcome) String() string {
 	return name
 }
 
-// Err returns the outcome as an error, for a function that has to return one: nil for Completed(nil), else an error
-// that OutcomeOf turns back into this outcome. The error wraps the cause, and its text is the cause's.
+// Err returns the outcome as an error, for a function that returns an error: nil for Completed(nil), and otherwise an
+// error that OutcomeOf turns back into this outcome. The error wraps the cause and has its text.
 func (o Outcome) Err() error {
 	if o.end == completed && o.result == nil {
 		return nil
@@ -144,8 +146,8 @@ func (o Outcome) Err() error {
 	return &outcomeError{o}
 }
 
-// OutcomeOf returns the outcome that an error stands for: Completed(nil) for nil, the outcome itself for the error that
-// Outcome.Err returned, and Failed(err) for any other. An error that wraps that of Err is the cause of the outcome.
+// OutcomeOf returns the outcome for an error: Completed(nil) for nil, the original outcome for an error from
+// Outcome.Err, and Failed(err) for any other. If an error wraps one from Err, it becomes the cause of the outcome.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{}
@@ -176,7 +178,7 @@ func (e *outcomeError) Unwrap() error { return e.outcome.cause }
 func (o *Outcome) in() time.Duration { return time.Duration(o.when) }
 func (o *Outcome) at() time.Time     { return time.UnixMicro(o.when) }
 
-// check refuses times out of bounds.
+// check refuses times outside the limits.
 func (o *Outcome) check() error {
 	switch o.end {
 	case retryIn, released:
@@ -187,7 +189,7 @@ func (o *Outcome) check() error {
 	return nil
 }
 
-// bounded returns the outcome with a delay within its limits, and no time before 1970.
+// bounded returns the outcome with its delay within the limits, and its time not before 1970.
 func (o Outcome) bounded() Outcome {
 	switch o.end {
 	case retryIn, released:
@@ -198,7 +200,7 @@ func (o Outcome) bounded() Outcome {
 	return o
 }
 
-// settlement returns the outcome as the store takes it. Only a Failed without a backoff needs the attempt's number.
+// settlement returns the outcome in the store's form. Only a Failed without a backoff needs the attempt's number.
 func (o Outcome) settlement(l Lease, again bool) store.SettleRow {
 	if o.end == failed {
 		o = o.WithBackoff(defaultBackoff(l.Attempt))

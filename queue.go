@@ -7,15 +7,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Queue is a handle for one queue of a client. Making one sends nothing to the database; a queue exists as soon as it
-// has a task. It is safe for concurrent use.
+// Queue is a handle for one queue of a client. Creating it sends nothing to the database; the queue exists as soon as
+// it has a task. A Queue is safe for concurrent use.
 type Queue struct {
 	c      *Client
 	name   string
-	worker string // who checks out, unless it is the client; see package access
+	worker string // the worker that checks out, or "" for the client; see package access
 }
 
-// Queue returns a handle for the queue of this name. If the name is invalid, every call on it returns ErrQueueName.
+// Queue returns a handle for the queue with this name. If the name is invalid, every call on the handle returns
+// ErrQueueName.
 func (c *Client) Queue(name string) *Queue { return &Queue{c: c, name: name} }
 
 // Name returns the queue's name.

@@ -28,8 +28,9 @@ type Settled struct {
 	Err error
 }
 
-// Settle ends an attempt with any outcome. Errors are those of Complete, and ErrDelay for a time out of bounds. After
-// Deleted, ErrMayHaveHappened means that the task is gone and dbq cannot tell who removed it.
+// Settle ends an attempt with any outcome. It returns the errors of Complete, and ErrDelay for a time outside the
+// limits. After Deleted, ErrMayHaveHappened means that the task no longer exists and dbq cannot determine whether
+// this call removed it.
 //
 //	err := q.Settle(ctx, t.Lease, dbq.RetryIn(time.Minute, cause))
 func (q *Queue) Settle(ctx context.Context, l Lease, o Outcome) error {
@@ -52,15 +53,16 @@ func (q *Queue) SettleTx(ctx context.Context, tx Tx, l Lease, o Outcome) error {
 	return q.settledOne(s, out, err)
 }
 
-// Complete is Settle with Completed(result): the task is COMPLETED, and keeps the result unless it is nil. If the lease
-// is no longer valid, for example because the task is already settled, Complete returns ErrLeaseLost and changes
-// nothing.
+// Complete is Settle with Completed(result): the task becomes COMPLETED and stores the result unless it is nil. If
+// the lease is no longer valid, for example because the task is already settled, Complete returns ErrLeaseLost and
+// changes nothing.
 func (q *Queue) Complete(ctx context.Context, l Lease, result []byte) error {
 	return q.Settle(ctx, l, Completed(result))
 }
 
-// CompleteTx is Complete in the caller's transaction: the task is completed when it commits, together with the caller's
-// own changes. On ErrLeaseLost, roll back: another worker may have taken the task over, and will do the work.
+// CompleteTx is Complete in the caller's transaction: the task is completed when the transaction commits, together
+// with the caller's own changes. If CompleteTx returns ErrLeaseLost, roll back: another worker may have taken the
+// task over and will do the work.
 func (q *Queue) CompleteTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
 	return q.SettleTx(ctx, tx, l, Completed(result))
 }
@@ -95,7 +97,7 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 	return out, nil
 }
 
-// settlements checks settlements and returns them as the store takes them.
+// settlements checks settlements and returns them in the store's form.
 func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 	if err := q.check(len(ss)); err != nil {
 		return nil, err
@@ -128,7 +130,7 @@ func (q *Queue) checkLease(l Lease) error {
 	return nil
 }
 
-// dueAgain returns when the tasks that were released or failed are due, as far as this process's clock can tell.
+// dueAgain returns when released and failed tasks are due again, by this process's clock.
 func dueAgain(ss []store.SettleRow, out []Settled) (due wake.Due) {
 	for i := range ss {
 		s, to := &ss[i], out[i].State
@@ -147,7 +149,7 @@ func (q *Queue) settledOne(s Settlement, out []Settled, err error) error {
 	if err == nil {
 		err = out[0].Err
 	}
-	if outer, ok := err.(*Error); ok { // of Settle: say what the caller asked for instead
+	if outer, ok := err.(*Error); ok { // from Settle: report the caller's operation instead
 		outer.Op, outer.Task = string(s.Outcome.Event()), s.Lease.Task
 		return outer
 	}

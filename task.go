@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// State is where a task stands; see package state for what leads where.
+// State is the state of a task; see package state for the transitions.
 type State = state.State
 
 // The states of a task.
@@ -26,12 +26,12 @@ const (
 
 // NewTask is a task to enqueue. The zero value is a task without payload that is due now.
 type NewTask struct {
-	// ID is the task's id. Zero generates one. Set it, to a NewID, only to repeat an enqueue whose outcome is not known
-	// (see ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a task start
-	// at the database's clock in microseconds, above those of any earlier task with this id. Large batches of such tasks
-	// are settled more slowly.
+	// ID is the task's id. Zero generates one. Set it to a NewID only to be able to repeat an enqueue whose outcome is
+	// not known (see ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a
+	// task start at the database's clock in microseconds, above those of any earlier task with this id. Large batches of
+	// such tasks are settled more slowly.
 	ID uuid.UUID
-	// Kind is the name of the task's type, up to MaxKind characters. A worker's Mux chooses the handler by it.
+	// Kind is the name of the task's type, up to MaxKind characters. A worker's Mux selects the handler by kind.
 	Kind string
 	// Payload is the task's input, up to Info.MaxPayload bytes. Nil and empty are distinct.
 	Payload []byte
@@ -40,17 +40,17 @@ type NewTask struct {
 	Reference string
 	// Priority is 0 (first, the default) to MaxPriority.
 	Priority int
-	// RunAt is when the task is due at the earliest, in the database's time; zero is now.
+	// RunAt is the earliest time at which the task is due, by the database's clock. Zero means now.
 	RunAt time.Time
-	// Delay is how long after the database's now the task is due. Set RunAt or Delay, not both.
+	// Delay is the time from the database's now until the task is due. Set RunAt or Delay, not both.
 	Delay time.Duration
-	// MaxAttempts is how many attempts the task has before it goes to POISON. Zero is the client's default.
+	// MaxAttempts is the number of attempts after which a failed task goes to POISON. Zero means the client's default.
 	MaxAttempts int
 	// Headers carry trace context and tags, up to MaxHeaders bytes as JSON.
 	Headers map[string]string
 }
 
-// Task is a task as it is stored. Times are the database's, in UTC.
+// Task is a stored task. Times are by the database's clock, in UTC.
 type Task struct {
 	ID          uuid.UUID `json:"id"`
 	Queue       string    `json:"queue"`
@@ -68,7 +68,7 @@ type Task struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Result is the result of a completion, or the text of the last error.
 	Result []byte `json:"result,omitempty"`
-	// Due is when the task becomes available. It is zero while the task is leased, ended or parked.
+	// Due is when the task is due. It is zero while the task is leased, ended or parked.
 	Due        time.Time `json:"due,omitzero"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"` // when the lease expires; zero unless PROCESSING
 	Holder     string    `json:"holder,omitempty"`     // the holder of the lease, or its last holder
@@ -86,7 +86,8 @@ type Task struct {
 // Parked reports whether the task is in ERROR without a due time. It is not retried until an operator acts.
 func (t Task) Parked() bool { return t.State == StateError && t.Due.IsZero() }
 
-// Ended reports whether the task is COMPLETED, POISON or parked: it is not handed out again by itself.
+// Ended reports whether the task is COMPLETED, POISON or parked. Such a task is not handed out again unless an
+// operator acts.
 func (t Task) Ended() bool {
 	return t.State == StateCompleted || t.State == StatePoison || t.Parked()
 }
@@ -96,16 +97,16 @@ func (t Task) Ended() bool {
 type Lease struct {
 	Task  uuid.UUID `json:"task"`
 	Queue string    `json:"queue"`
-	// Fence only ever grows for a task id, with every change of owner, even if the task is removed and its id enqueued
-	// again. Pass it to other systems that should refuse a worker whose task was taken over.
+	// Fence increases for a task id with every change of owner, even if the task is removed and its id is enqueued
+	// again. Pass it to other systems that must refuse a worker whose task was taken over.
 	Fence int64 `json:"fence"`
 	// Attempt is the attempt's number. Queue.Settle computes the backoff of a Failed from it.
 	Attempt int `json:"attempt"`
 	// Until is this process's estimate of the lease's end, never later than the database's. It has a monotonic clock
-	// reading, so setting the clock does not move it. JSON keeps only the wall-clock time, which another process may
-	// judge by a different clock: call Queue.Extend there to get an Until of its own.
+	// reading, so setting the clock does not move it. JSON keeps only the wall-clock time, and the clock of another
+	// process may differ: call Queue.Extend there to get an Until by that process's clock.
 	Until time.Time `json:"until"`
-	// Renewed is set by Queue.Extend on engines that store a renewal as a row of its own. The call that settles the
+	// Renewed is set by Queue.Extend on engines that store each renewal as a separate row. The call that settles the
 	// lease then removes that row.
 	Renewed bool `json:"renewed,omitempty"`
 }
@@ -113,7 +114,7 @@ type Lease struct {
 func (l Lease) key() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
 
 // Tx is an open transaction of the caller. The changes of a call in it are committed or rolled back with it. dbq
-// neither commits nor retries the transaction; one that has ended is ErrTx.
+// neither commits nor retries the transaction; for one that has ended, the call returns ErrTx.
 //
 // A pool or a connection outside a transaction does not have these methods. These types do:
 //
@@ -150,7 +151,7 @@ func taskOf(r dialect.Row) Task {
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}
 	if len(r.Headers) > 0 {
-		// Only dbq writes the column. A row that was edited by hand and is not JSON is shown without headers.
+		// Only dbq writes the column. If a row was edited by hand and is not JSON, it is shown without headers.
 		_ = json.Unmarshal(r.Headers, &t.Headers)
 	}
 	return t

@@ -12,16 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// The pauses between the polls of a task that is waited for.
+// The shortest and the longest pause between polls of a task.
 const (
 	firstWait = 5 * time.Millisecond
 	maxWait   = 500 * time.Millisecond
 )
 
 // Wait returns the task once it has ended: COMPLETED (with its result), POISON, or parked in ERROR. It polls, at
-// intervals that grow to half a second, until ctx ends. The waiting calls of a client share their polls, so a thousand
-// cost little more than one. If the task does not exist, or is removed before Wait sees its end, as by Deleted, Wait
-// returns ErrNotFound.
+// intervals that grow to half a second, until ctx ends. The waiting calls of a client share their polls, so a
+// thousand calls cost little more than one. If the task does not exist, or is removed before Wait sees its end, as by
+// Deleted, Wait returns ErrNotFound.
 func (c *Client) Wait(ctx context.Context, id uuid.UUID) (Task, error) {
 	for {
 		t, err := c.Get(ctx, id)
@@ -31,7 +31,7 @@ func (c *Client) Wait(ctx context.Context, id uuid.UUID) (Task, error) {
 		if err == nil {
 			err = c.ends.wait(ctx, t)
 		}
-		if outer, ok := err.(*Error); ok { // of Get: say what the caller asked for instead
+		if outer, ok := err.(*Error); ok { // from Get: report the caller's operation instead
 			outer.Op = "wait"
 		}
 		if err != nil {
@@ -40,7 +40,7 @@ func (c *Client) Wait(ctx context.Context, id uuid.UUID) (Task, error) {
 	}
 }
 
-// endPoller polls tasks whose ends callers of Wait wait for, in one goroutine while there are some.
+// endPoller polls the tasks that callers of Wait wait for, in one goroutine while there are such callers.
 type endPoller struct {
 	store   *store.Store
 	mu      sync.Mutex
@@ -55,10 +55,10 @@ type waitCall struct {
 	task  Task          // as it was
 	ended chan struct{} // closed when the task may have ended
 	pause time.Duration // guarded by endPoller.mu, as is next
-	next  time.Time     // when it is to be polled
+	next  time.Time     // when to poll it
 }
 
-// wait returns when the task may have ended, or cannot be polled, or ctx has ended, whose error it is then.
+// wait returns when the task may have ended or cannot be polled, or with ctx's error when ctx ends.
 func (p *endPoller) wait(ctx context.Context, t Task) error {
 	call := &waitCall{task: t, ended: make(chan struct{}), pause: firstWait, next: time.Now().Add(firstWait)}
 	p.join(call)
@@ -110,8 +110,8 @@ func (p *endPoller) run() {
 	}
 }
 
-// due returns the calls to be polled: when one is, so are all whose pause is half over. Without one, rest is how long
-// to wait; some is false, and the polling over, when no call is left.
+// due returns the calls to poll. If one is due, it also returns all calls whose pause is half over. If none is due,
+// rest is how long to wait. If no call is left, some is false and the polling ends.
 func (p *endPoller) due(now time.Time) (due []*waitCall, rest time.Duration, some bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +133,8 @@ func (p *endPoller) due(now time.Time) (due []*waitCall, rest time.Duration, som
 	return due, 0, true
 }
 
-// poll reads the states of tasks, and ends the calls whose tasks may have ended. When they cannot be read it ends all
-// of them, and each finds out why by itself.
+// poll reads the states of tasks, and ends the calls whose tasks may have ended. If the states cannot be read, poll
+// ends all calls, and each call gets the error from its own read.
 func (p *endPoller) poll(due []*waitCall) {
 	ids := make(map[uuid.UUID]bool, len(due))
 	for _, call := range due {
@@ -156,8 +156,8 @@ func (p *endPoller) poll(due []*waitCall) {
 	}
 }
 
-// mayHaveEnded reports whether the task is worth reading whole. Whether one in ERROR is parked only the whole row says,
-// so it is read once for each failure.
+// mayHaveEnded reports whether the complete task should be read. Only the complete row shows whether a task in ERROR
+// is parked, so it is read once for each failure.
 func (w *waitCall) mayHaveEnded(row dialect.Row) bool {
 	switch row.State {
 	case StateCompleted, StatePoison:

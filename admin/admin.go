@@ -1,4 +1,4 @@
-// Package admin is for operators: people and programs that look after queues while workers work on them.
+// Package admin is for operators: people and programs that inspect and manage queues, tasks and workers.
 //
 //	ops := admin.New(client)
 //	tasks, err := ops.List(ctx, admin.Filter{Queue: "mail", States: []dbq.State{dbq.StatePoison}})
@@ -20,33 +20,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// Admin makes the operators' calls on a client's tables. It is safe for concurrent use, and needs no Close: it ends
-// with its client.
+// Admin has the operators' calls on a client's tables. It is safe for concurrent use and needs no Close.
 type Admin struct {
 	client *dbq.Client
 	core   *core.Core
 	store  *store.Store
 }
 
-// New returns the operators' calls of a client. It costs nothing.
+// New returns an Admin for a client. It sends nothing to the database.
 func New(c *dbq.Client) *Admin {
 	parts := access.Of(c)
 	return &Admin{client: c, core: parts, store: parts.Store}
 }
 
-// MaxReason is the most characters of a Reason.
+// MaxReason is the maximum number of characters in a Reason.
 const MaxReason = 1000
 
-// Option says more about an operator's call, for other people to read. The last one of a kind counts.
+// Option adds information for other operators to a call. If an option is given twice, the last one counts.
 type Option func(*note)
 
-// note returns the reason and the author that the options give.
+// note returns the reason and the operator given by the options.
 type note struct{ by, reason string }
 
-// By names the operator in 1 to dbq.MaxReference characters. The default is the client's name; see dbq.WithName.
+// By sets the operator's name, in 1 to dbq.MaxReference characters. The default is the client's name; see
+// dbq.WithName.
 func By(operator string) Option { return func(n *note) { n.by = operator } }
 
-// Reason says why, in up to MaxReason characters.
+// Reason sets the reason for the call, in up to MaxReason characters.
 func Reason(text string) Option { return func(n *note) { n.reason = text } }
 
 func (a *Admin) note(opts []Option) (note, error) {
@@ -61,5 +61,5 @@ func (a *Admin) note(opts []Option) (note, error) {
 	return n, err
 }
 
-// wrap makes a *dbq.Error of an error.
+// wrap returns an error as a *dbq.Error.
 func (a *Admin) wrap(op, queue string, err error) error { return a.core.Wrap(op, queue, uuid.Nil, err) }

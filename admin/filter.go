@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Filter selects tasks for List, Archived and OperateMany. The zero value selects all; each field narrows it. A filter
-// that makes no sense is dbq.ErrInvalid.
+// Filter selects tasks for List, Archived and OperateMany. The zero value selects all tasks; each field restricts the
+// selection. Calls return dbq.ErrInvalid for an invalid filter.
 type Filter struct {
 	Queue     string      // "" is every queue
 	States    []dbq.State // empty is every state
@@ -27,13 +27,14 @@ type Filter struct {
 	Before uuid.UUID
 	// NewestFirst lists by descending ids. It is for List only.
 	NewestFirst bool
-	// Limit bounds the tasks of one call: 1 to dbq.MaxBulk. Zero is 100 for List and Archived; OperateMany requires it.
+	// Limit is the maximum number of tasks in one call: 1 to dbq.MaxBulk. Zero means 100 for List and Archived;
+	// OperateMany requires a limit.
 	Limit int
 }
 
 const defaultPage = 100
 
-var errNewestFirst = fmt.Errorf("%w: only List takes the newest first", dbq.ErrFilter)
+var errNewestFirst = fmt.Errorf("%w: only List supports NewestFirst", dbq.ErrFilter)
 
 func (f Filter) check() error {
 	if f.Queue != "" {

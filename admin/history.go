@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Attempts returns the ended attempts of a task, in order: the first 1000 at most, and the last one, also of a task in
-// the archive. dbq.History decides which attempts are recorded. It is not an error if there are none.
+// Attempts returns the ended attempts of a task, also of a task in the archive, in order: at most the first 1000, and
+// the last one. dbq.History selects the attempts that are recorded. If there are none, Attempts returns no error.
 func (a *Admin) Attempts(ctx context.Context, task uuid.UUID) ([]dbq.Attempt, error) {
 	as, err := a.store.Attempts(ctx, task)
 	if err != nil {

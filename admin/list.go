@@ -16,7 +16,7 @@ func (a *Admin) List(ctx context.Context, f Filter) ([]dbq.Task, error) {
 	return a.list(ctx, "list", f, a.store.List)
 }
 
-// Archived is List for the archive, into which a dbq.Retention may move tasks. It refuses Filter.NewestFirst.
+// Archived is List for the archive, to which a dbq.Retention can move tasks. It refuses Filter.NewestFirst.
 func (a *Admin) Archived(ctx context.Context, f Filter) ([]dbq.Task, error) {
 	if f.NewestFirst {
 		return nil, a.wrap("archived", f.Queue, errNewestFirst)

@@ -14,28 +14,28 @@ import (
 	"github.com/google/uuid"
 )
 
-// The operators' events, which are those of state.ByOperator.
+// The operators' events, the same as in state.ByOperator.
 const (
 	// Reenqueue makes a task in ERROR or POISON due now; its attempts start over.
 	Reenqueue = state.Reenqueue
-	// Reject takes a task out before it runs: from CREATED to ERROR, parked.
+	// Reject parks a task before it runs: from CREATED to ERROR.
 	Reject = state.Reject
-	// Revoke takes the lease of a task away: from PROCESSING to ERROR, parked. Its worker gets dbq.ErrLeaseLost at its
-	// next call. The context of its handler ends at once in this process, on PostgreSQL also in other processes that
-	// listen, and elsewhere within 2 seconds.
+	// Revoke takes the lease of a task away and parks it: from PROCESSING to ERROR. Its worker gets dbq.ErrLeaseLost at
+	// its next call. The context of its handler ends immediately in this process, and on PostgreSQL also in other
+	// processes that listen. Otherwise it ends within 2 seconds.
 	Revoke = state.Revoke
 	// Quarantine moves a task from ERROR to POISON.
 	Quarantine = state.Quarantine
 	// Restore moves a task from POISON to ERROR, parked, for inspection.
 	Restore = state.Restore
-	// Purge removes a task that is COMPLETED, POISON or parked. It cannot be undone.
+	// Purge removes a task in COMPLETED or POISON, or a parked one. It cannot be undone.
 	Purge = state.Purge
 )
 
-// Operate applies an event to one task, whatever its lease. It returns dbq.ErrNotFound when there is no such task,
-// dbq.ErrWrongState when its state does not allow the event, and dbq.ErrInvalid for an event that is not an operator's.
-// When the answer is lost, Operate checks the outcome. It returns dbq.ErrMayHaveHappened only when somebody else has
-// changed the task in between, or when the answer to a Purge was lost and the task is gone.
+// Operate applies an event to one task, regardless of its lease. It returns dbq.ErrNotFound if the task does not
+// exist, dbq.ErrWrongState if its state does not allow the event, and dbq.ErrInvalid for an event that is not an
+// operator's. If the answer is lost, Operate checks the outcome. It returns dbq.ErrMayHaveHappened only if another
+// call has changed the task in between, or if the answer to a Purge was lost and the task no longer exists.
 //
 // A revoked or rejected task has "revoked by ann: reason" as its Result. Of the other events only a reason is kept, in
 // a line before the Result that was there. The attempt that Revoke ends is recorded in the history in the same
@@ -79,8 +79,8 @@ func (a *Admin) OperateTx(
 
 // OperateMany applies an event to up to f.Limit tasks that the filter selects and whose state allows it, and returns
 // how many it changed. Fewer than f.Limit means that no more were found; otherwise call it again for the rest. Each
-// batch of tasks is a transaction of its own: when an error comes after some of them, changed counts the tasks that
-// were changed before. What is kept of it is as for Operate.
+// batch of tasks is a separate transaction: after an error, changed counts the tasks that were changed before.
+// Results and reasons are stored as by Operate.
 func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (changed int, err error) {

@@ -8,16 +8,16 @@ import (
 	"github.com/dbq-go/dbq/internal/control"
 )
 
-// QueueSettings are a queue's settings, which its workers apply while they run. They override the workers' own fields;
-// a zero field overrides nothing.
+// QueueSettings are the settings of a queue. Its workers apply them while they run. They override the workers' own
+// fields, except where a field is zero.
 type QueueSettings struct {
-	Concurrency int           // tasks that one worker runs at once: up to dbq.MaxCheckout
+	Concurrency int           // tasks that each worker runs at once: up to dbq.MaxCheckout
 	Batch       int           // tasks in one checkout: up to dbq.MaxCheckout
 	Poll        time.Duration // the longest pause between two polls of an idle worker: up to dbq.MaxLease
 	Lease       time.Duration // dbq.MinLease to dbq.MaxLease
 	MaxAttempts int           // caps the tasks' own limits: up to dbq.MaxMaxAttempts
 	History     dbq.History   // which attempts are recorded
-	Retention   dbq.Retention // what is removed when
+	Retention   dbq.Retention // how long ended tasks and the history are kept
 }
 
 // QueueInfo describes a queue that is paused or has settings.
@@ -41,9 +41,9 @@ func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 	return out, err
 }
 
-// PauseQueue stops a queue from handing out tasks: every checkout that begins after PauseQueue has returned finds none,
-// whichever client makes it, until ResumeQueue. Running tasks go on: their leases can be extended and settled. New
-// tasks can be enqueued. A second pause replaces the reason and the operator of the first.
+// PauseQueue stops a queue from handing out tasks until ResumeQueue: every checkout of any client that starts after
+// PauseQueue has returned finds none. Running tasks continue: their leases can be extended and settled. New tasks can
+// be enqueued. A second pause replaces the reason and the operator of the first.
 func (a *Admin) PauseQueue(ctx context.Context, queue string, opts ...Option) error {
 	n, err := a.note(opts)
 	if err != nil {
@@ -61,15 +61,15 @@ func (a *Admin) ResumeQueue(ctx context.Context, queue string, opts ...Option) e
 	return a.core.Control.ResumeQueue(ctx, queue, n.by, n.reason)
 }
 
-// QueueSettings returns a queue's settings, or the zero value when none are set.
+// QueueSettings returns a queue's settings, or the zero value if none are set.
 func (a *Admin) QueueSettings(ctx context.Context, queue string) (QueueSettings, error) {
 	s, err := a.core.Control.Settings(ctx, queue)
 	return settingsOf(s), err
 }
 
-// ConfigureQueue changes a queue's settings atomically: concurrent updates to different fields are both applied. It may
-// call change several times. Invalid settings are dbq.ErrOption, dbq.ErrLeaseTime or dbq.ErrMaxAttempts, and change
-// nothing.
+// ConfigureQueue changes a queue's settings atomically: concurrent updates to different fields are both applied. It
+// can call change several times. For invalid settings it returns dbq.ErrOption, dbq.ErrLeaseTime or
+// dbq.ErrMaxAttempts and changes nothing.
 func (a *Admin) ConfigureQueue(ctx context.Context, queue string, change func(*QueueSettings)) error {
 	return a.core.Control.Configure(ctx, queue, func(stored *control.Settings) {
 		s := settingsOf(*stored)
@@ -78,7 +78,7 @@ func (a *Admin) ConfigureQueue(ctx context.Context, queue string, change func(*Q
 	})
 }
 
-// stored returns the settings as they are stored.
+// stored returns the settings in their stored form.
 func (s QueueSettings) stored() control.Settings {
 	r := s.Retention
 	return control.Settings{

@@ -15,20 +15,20 @@ type Cleaned struct {
 	Attempts int // removed from the history
 }
 
-// Clean removes or archives the tasks of a queue that ended longer ago than r allows, and its old history, in short
-// transactions of at most 500 tasks. Workers do it by themselves once a minute; Clean is for queues without workers,
-// and for a retention that is not theirs.
+// Clean removes or archives a queue's tasks and attempts whose retention r has passed, in short transactions of at
+// most 500 tasks. Workers clean automatically once a minute; Clean is for queues without workers, and for a different
+// retention.
 //
-// It finds tasks by their ids, which are ordered by time, and the client remembers how far it came: the next call
-// passes only those that have grown old since. A task that it passed before the task ended is found in the next round
-// over all old tasks, which begins after a quarter of the retention. So is a task of a producer whose clock is ahead,
-// once its id is old enough.
+// It finds tasks by their ids, which are ordered by time. The client remembers its position, and the next call
+// continues there. Clean misses a task that has not ended when it is visited. The next round over all old tasks,
+// which starts after a quarter of the retention, finds it. A task from a producer whose clock is ahead is found once
+// its id is old enough.
 //
-// The history keeps the last attempts of the tasks that it removes, unless r has Attempts that are as old removed, too,
-// or the queue's settings say otherwise. Tasks in the archive have theirs with them.
+// The history keeps the last attempts of removed tasks, unless r also removes attempts of that age, or the queue's
+// settings exclude them. Tasks in the archive keep their last attempt.
 //
-// When Clean cannot finish, it returns an error, such as that of ctx. Cleaned counts what was removed before, and the
-// next call continues there. Several calls may run at once.
+// If Clean cannot finish, it returns an error, such as ctx's. Cleaned counts what was removed before, and the next
+// call continues there. Several calls can run at once.
 func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention) (Cleaned, error) {
 	var done store.Cleaned
 	err := limits.QueueName(queue)

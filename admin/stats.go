@@ -38,18 +38,18 @@ func CountUpTo(n int) StatsOption {
 	}
 }
 
-// CountAll counts every task, which reads the whole table: seconds for ten million tasks.
+// CountAll counts every task. It reads the whole table, which takes seconds for ten million tasks.
 func CountAll() StatsOption {
 	return func(limit *int) error { *limit = 0; return nil }
 }
 
 // Stats counts the tasks of each queue by state, and returns the queues by name. By default it counts up to 10,000
-// tasks of each queue and state, so that its cost does not grow with the table; QueueStats.AtLeast lists the states
-// that may have more. It counts up to 10,000 queues.
+// tasks of each queue and state, so its cost does not grow with the table; QueueStats.AtLeast lists the states that
+// may have more. It counts up to 10,000 queues.
 //
-// COMPLETED tasks are in no index on PostgreSQL, SQLite and Oracle, and neither are tasks in POISON and parked ones on
-// Oracle. There they are counted among the newest 10,000 tasks of all queues, and a queue that has only such tasks,
-// none of them among the newest, is left out.
+// On PostgreSQL, SQLite and Oracle, no index has the COMPLETED tasks, and on Oracle no index has the tasks in POISON
+// and the parked ones. Stats counts these tasks among the newest 10,000 tasks of all queues. It omits a queue that
+// has only such tasks if none of them is among the newest.
 func (a *Admin) Stats(ctx context.Context, opts ...StatsOption) ([]QueueStats, error) {
 	limit := defaultCount
 	for _, opt := range opts {

@@ -7,7 +7,8 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// WorkerInfo is a worker's report about itself. No task depends on it: a task belongs to the holder of its lease.
+// WorkerInfo is a worker's last heartbeat to the registry. No task depends on it: a task belongs to the holder of its
+// lease.
 type WorkerInfo struct {
 	ID          string    `json:"id"`    // unique among all workers
 	Queue       string    `json:"queue"` // the queue that it works on

@@ -27,7 +27,7 @@ type contender interface {
 	Close(ctx context.Context) error
 }
 
-// A runner handles tasks until it is told to stop.
+// A runner handles tasks until stop is called.
 type runner interface {
 	// Work handles tasks until stop is closed, and calls handled for each of them, from many goroutines. It stores all
 	// completions before it returns. end is when the last completion was stored.

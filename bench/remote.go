@@ -43,7 +43,7 @@ type request struct {
 }
 
 type reply struct {
-	ID      int    `json:"id"` // 0: the line tells of Handled
+	ID      int    `json:"id"` // 0: the line reports Handled
 	Error   string `json:"error,omitempty"`
 	Handled int    `json:"handled,omitempty"`
 	Number  int    `json:"number,omitempty"`  // of a trace: the task

@@ -4,7 +4,7 @@
 #
 #   DBQ_TEST_ORACLE_DSN='oracle://app:password@host:1521/service' ci/oracle-first-contact.sh [FOLDER]
 #
-# The user needs CREATE SESSION, CREATE TABLE, CREATE VIEW and a quota, in a database that nobody else uses. FOLDER gets
+# The user needs CREATE SESSION, CREATE TABLE, CREATE VIEW and a quota, in a database without other users. FOLDER gets
 # the outputs, by default /tmp/dbq-oracle-first-contact. To start a server:
 #   docker run -d -p 1521:1521 -e ORACLE_PASSWORD=secret -e APP_USER=dbq -e APP_USER_PASSWORD=secret \
 #     gvenzl/oracle-free:23-slim

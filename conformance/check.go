@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/conformance/cases"
 )
 
-// defaultParallel is how many cases run at once: most of their time they wait, for leases and for lost connections.
+// defaultParallel is how many cases run at once: they mostly wait for leases to expire and for lost connections.
 const defaultParallel = 6
 
 // ErrNoCase is returned by Check if Harness.Match matches no case.
@@ -21,21 +21,21 @@ var ErrNoCase = errors.New("conformance: no case matches")
 
 // A Progress receives what Check reports while it runs.
 type Progress struct {
-	// Report is known before the first case: everything but the results and their duration.
+	// Report has everything except the results and their duration; it is complete before the first case.
 	Report Report
-	Tables string // how the names of this run's tables begin
-	Total  int    // the number of results in all
-	Done   int    // how many of them there are
-	// Result is the latest one, nil before the first.
+	Tables string // the beginning of the names of this run's tables
+	Total  int    // the total number of results
+	Done   int    // the number of results so far
+	// Result is the latest result, or nil before the first.
 	Result *Result
 }
 
 // Check runs the cases, Harness.Parallel of them at once, and returns the report. It calls progress, unless that is
 // nil, once before the first case and then for each result, never concurrently.
 //
-// A broken law is not an error. The other errors mean that nothing could be tested: those of dbq.Open, ErrOption for a
-// strategy that the server does not support, and ErrNoCase. When ctx ends so do the cases. What they made is removed,
-// the report holds the cases that had ended, and the error is ctx's.
+// A broken law is not an error. Check returns an error if nothing could be tested: an error of dbq.Open, ErrOption
+// for a strategy that the server does not support, or ErrNoCase. When ctx ends, the cases end and remove their
+// tables. The report then has the cases that had ended, and the error is ctx's.
 func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, error) {
 	s := newSuite(h)
 	dir, remove, err := tempDir()
@@ -83,7 +83,7 @@ func (s *suite) begin(ctx context.Context, dir string) (Report, error) {
 	return rep, nil
 }
 
-// end adds the results of the cases that were run to a report, and sweeps.
+// end adds the results to a report, and sweeps.
 func (s *suite) end(ctx context.Context, rep *Report, results []Result) {
 	for _, r := range results {
 		if r.Case.Name != "" {
@@ -101,8 +101,8 @@ func groupNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// runAll runs the jobs: those that load the machine last and one by one, the others side by side. The results are in
-// the jobs' order; of those that did not come to their end before ctx's there is only an empty one.
+// runAll runs the jobs in parallel, except those that load the machine, which it runs last and one by one. The
+// results are in the jobs' order. If a job had not ended before ctx, its result is empty.
 func (s *suite) runAll(ctx context.Context, jobs []job, tell func(Result)) []Result {
 	out := make([]Result, len(jobs))
 	var mu sync.Mutex
@@ -110,7 +110,7 @@ func (s *suite) runAll(ctx context.Context, jobs []job, tell func(Result)) []Res
 		r := s.runJob(ctx, jobs[i])
 		mu.Lock()
 		defer mu.Unlock()
-		if ctx.Err() == nil { // else the case may have failed, or held, for no other reason
+		if ctx.Err() == nil { // otherwise the case may have failed, or passed, only because of ctx
 			out[i] = r
 			tell(r)
 		}
@@ -139,7 +139,7 @@ func (s *suite) runAll(ctx context.Context, jobs []job, tell func(Result)) []Res
 	return out
 }
 
-// runJob runs a case in a folder of its own.
+// runJob runs a case in its own directory.
 func (s *suite) runJob(ctx context.Context, j job) Result {
 	dir, remove, err := tempDir()
 	if err != nil {

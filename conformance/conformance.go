@@ -1,8 +1,8 @@
 // Package conformance checks whether a dialect, a server version or a managed database keeps dbq's promises.
 //
-// The suite consists of cases. Each checks one law, a sentence that holds on every engine, and prints it when it fails.
-// Run runs the cases as subtests of a Go test; Check runs them without package testing, for programs. Cases that depend
-// on the strategy run once under each strategy of the server, the others once.
+// The suite consists of cases. Each checks one law, a sentence that is true on every engine, and prints the law if it
+// fails. Run runs the cases as subtests of a Go test; Check runs them without package testing, for programs. Cases
+// that depend on the strategy run once under each strategy of the server, the others once.
 //
 //	func TestMain(m *testing.M) {
 //		conformance.Child() // lets cases start worker processes of this very program
@@ -16,8 +16,8 @@
 //		})
 //	}
 //
-// The suite may miss a defect, but is meant never to fail on a dialect that has none. It does not depend on an engine's
-// name: the fields of Harness leave out what an engine cannot do, and reports give the reason. The laws are in
+// The suite can miss a defect, but is meant never to fail on a dialect without defects. It does not depend on an
+// engine's name: the fields of Harness exclude what an engine cannot do, and reports give the reason. The laws are in
 // conformance/cases.
 package conformance
 
@@ -32,10 +32,10 @@ import (
 type Case struct {
 	Group string
 	Name  string // unique within the group
-	Law   string // one sentence that must hold on every engine, printed when it does not
+	Law   string // one sentence that must be true on every engine, printed if it is not
 }
 
-// FullName is the case as reports name it: group/name.
+// FullName returns the name of the case in reports: group/name.
 func (c Case) FullName() string { return c.Group + "/" + c.Name }
 
 // Cases lists every case, in the order in which they are run and reported.
@@ -49,9 +49,8 @@ func Cases() []Case {
 
 func caseOf(c cases.Case) Case { return Case{c.Group, c.Name, c.Law} }
 
-// Child makes the program a worker process of the suite when the suite started it as one, and does not return then.
-// Call it first thing in main or TestMain; the cases that need several processes start the program again. Otherwise it
-// does nothing.
+// Child runs a worker process if the suite has started the program as one, and then does not return. Otherwise it
+// does nothing. Call it first in main or TestMain: the cases that need several processes start the program again.
 func Child() { cases.Child() }
 
 // Run runs the cases as subtests named strategy/group/name. A broken law is an error of its subtest.

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A Report is the result of Check. WriteText, WriteMarkdown and WriteJUnit show it; WriteJSON keeps all of it, for
+// A Report is the result of Check. WriteText, WriteMarkdown and WriteJUnit format it; WriteJSON writes all of it, for
 // ReadReport.
 type Report struct {
 	Product    string
@@ -21,26 +21,26 @@ type Report struct {
 	DBQ        string // dbq's version, "devel" in a build that has none
 	Strategies []dialect.Strategy
 	Started    time.Time
-	Duration   time.Duration // from the first case to the last; several ran at once
+	Duration   time.Duration // of the whole run, in which several cases ran at once
 	Seed       uint64
 	Load       int
-	Match      string // if not "", only the cases that it matches were run
+	Match      string // if not "", only matching cases were run
 	Results    []Result
 	// Leftovers names the tables that could not be removed. Drop them by hand.
 	Leftovers []string
 }
 
-// A Result is how one case ended under one strategy.
+// A Result is the result of one case under one strategy.
 type Result struct {
 	Case      Case
 	Strategy  dialect.Strategy
 	Failures  []string
-	Skipped   string // why the law was not checked, "" if it was
-	Conflicts int64  // that its clients met and retried; see dbq.ClientStats
+	Skipped   string // why the law was not checked; "" if it was
+	Conflicts int64  // conflicts that its clients retried; see dbq.ClientStats
 	Duration  time.Duration
 }
 
-// A Status is how a case ended.
+// A Status is the status of a case.
 type Status string
 
 // The statuses of a case.
@@ -64,7 +64,7 @@ func (r Result) Status() Status {
 // Passed reports whether the case was run and had no failures.
 func (r Result) Passed() bool { return r.Status() == Passed }
 
-// Name returns strategy/group/name, as subtests of Run are named.
+// Name returns strategy/group/name, the same as the subtest of Run.
 func (r Result) Name() string { return string(r.Strategy) + "/" + r.Case.FullName() }
 
 // String returns the result in one line, for showing progress.
@@ -105,7 +105,7 @@ func (r Report) Count(s Status) (n int) {
 	return n
 }
 
-// of are the results that fit, as a report of them alone.
+// of returns a report with only the results that match.
 func (r Report) of(fits func(Result) bool) (part Report) {
 	for _, res := range r.Results {
 		if fits(res) {
@@ -115,8 +115,8 @@ func (r Report) of(fits func(Result) bool) (part Report) {
 	return part
 }
 
-// Of returns the part of the report that is about one strategy. Cases that do not depend on it were run under the first
-// one only.
+// Of returns the part of the report for one strategy. Cases that do not depend on the strategy were run only under
+// the first one.
 func (r Report) Of(s dialect.Strategy) Report {
 	part := r
 	part.Strategies = []dialect.Strategy{s}
@@ -124,7 +124,7 @@ func (r Report) Of(s dialect.Strategy) Report {
 	return part
 }
 
-// Conflicts returns how many conflicts the cases met and retried. It says nothing about the promises.
+// Conflicts returns how many conflicts the cases retried. The number has no bearing on the promises.
 func (r Report) Conflicts() (n int64) {
 	for _, res := range r.Results {
 		n += res.Conflicts
@@ -132,7 +132,7 @@ func (r Report) Conflicts() (n int64) {
 	return n
 }
 
-// conflicts is the number for each strategy, in words.
+// conflicts returns the number for each strategy, as text.
 func (r Report) conflicts() string {
 	var parts []string
 	for _, s := range r.Strategies {
@@ -141,8 +141,8 @@ func (r Report) conflicts() string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteText writes the report for a person: a table of the groups, then what was skipped and why, then each broken
-// law with what was seen instead. Its last line is the verdict.
+// WriteText writes the report for people: a table of the groups, the skipped cases with the reasons, and each broken
+// law with what was observed instead. Its last line is the verdict.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, dialect %s, dbq %s\nstrategies %s, %s, seed %d, load %d\nconflicts retried: %s\n\n", r.Server(),
@@ -170,7 +170,7 @@ type gap struct {
 	cases  []string // strategy/group/name
 }
 
-// gaps are the skipped cases, in the order of the results.
+// gaps returns the skipped cases, in the order of the results.
 func (r Report) gaps() (out []gap) {
 	at := map[string]int{}
 	for _, res := range r.Results {
@@ -227,7 +227,7 @@ type groupReport struct {
 	Report
 }
 
-// groups are the groups of which there are results, in the suite's order.
+// groups returns the groups that have results, in the suite's order.
 func (r Report) groups() (out []groupReport) {
 	var names []string
 	for _, res := range r.Results {
@@ -241,7 +241,7 @@ func (r Report) groups() (out []groupReport) {
 	return out
 }
 
-// seconds is the time of all results together.
+// seconds returns the total time of all results.
 func (r Report) seconds() (sum float64) {
 	for _, res := range r.Results {
 		sum += res.Duration.Seconds()

@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// reportJSON is a report as JSON holds it. Fields may be added, never renamed.
+// reportJSON is the JSON form of a report. Fields can be added, but never renamed.
 type reportJSON struct {
 	Product    string                     `json:"product"`
 	Version    string                     `json:"version"`
@@ -31,14 +31,14 @@ type reportJSON struct {
 	Results    []Result                   `json:"results"`
 }
 
-// resultJSON is a result as JSON holds it.
+// resultJSON is the JSON form of a result.
 type resultJSON struct {
 	Case      string           `json:"case"` // group/name
 	Law       string           `json:"law"`
 	Strategy  dialect.Strategy `json:"strategy"`
 	Status    Status           `json:"status"`
 	Failures  []string         `json:"failures,omitempty"`
-	Reason    string           `json:"reason,omitempty"` // for not being checked
+	Reason    string           `json:"reason,omitempty"` // why it was skipped
 	Conflicts int64            `json:"conflicts,omitempty"`
 	Seconds   float64          `json:"seconds"`
 }
@@ -88,7 +88,7 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 		Skipped:   j.Reason,
 		Conflicts: j.Conflicts, Duration: duration(j.Seconds)}
 	if r.Status() != j.Status {
-		return fmt.Errorf("conformance: the status of %s is %q, but its failures and reason make it %q", j.Case, j.Status,
+		return fmt.Errorf("conformance: the status of %s is %q; its failures and reason imply %q", j.Case, j.Status,
 			r.Status())
 	}
 	return nil
@@ -131,12 +131,12 @@ func ReadReport(from io.Reader) (Report, error) {
 		return Report{}, fmt.Errorf("conformance: not a report: %w", err)
 	}
 	if r.Product == "" || len(r.Strategies) == 0 {
-		return Report{}, fmt.Errorf("conformance: not a report: it names no product or no strategy")
+		return Report{}, fmt.Errorf("conformance: not a report: the product or the strategy is missing")
 	}
 	return r, nil
 }
 
-// seconds keeps milliseconds: what is below says nothing.
+// seconds rounds to milliseconds; smaller differences are meaningless.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
 func duration(seconds float64) time.Duration {

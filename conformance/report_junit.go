@@ -46,8 +46,8 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as JUnit's XML, for CI systems: a test suite for each strategy, with what the report is
-// about as its properties. A broken law is a failure whose message is the law.
+// WriteJUnit writes the report as JUnit XML, for CI systems: a test suite for each strategy, with the product,
+// version and so on as its properties. A broken law is a failure whose message is the law.
 func (r Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: "dbq conformance: " + r.Product + " " + r.Version, Tests: len(r.Results),
 		Failures: r.Count(Failed),

@@ -8,8 +8,8 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// WriteMarkdown writes the report as a page: what was tested, the groups, what failed and what was skipped, then
-// every case with its law and how it ended under each strategy.
+// WriteMarkdown writes the report as a page: the tested server, the groups, the failed and the skipped cases, and
+// then every case with its law and its result under each strategy.
 func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Conformance of %s %s\n\n**%s.**\n\n", cell(r.Product), cell(r.Version), cell(r.Verdict()))
@@ -36,7 +36,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// writeFacts writes what was tested, by what, and when.
+// writeFacts writes the server, the version of dbq, the date and so on.
 func (r Report) writeFacts(b *strings.Builder) {
 	facts := [][2]string{
 		{"product", r.Product}, {"version", r.Version}, {"behind", r.Pooler}, {"dialect", r.Dialect}, {"dbq", r.DBQ},
@@ -98,7 +98,7 @@ func (r Report) writeGroup(b *strings.Builder, g groupReport) {
 	b.WriteString("\n</details>\n")
 }
 
-// cell is a text that cannot end a table's cell, and is shown as it is.
+// cell escapes a text so that it cannot end a table's cell and is shown unchanged.
 func cell(text string) string {
 	return cellText.Replace(text)
 }

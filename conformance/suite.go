@@ -21,13 +21,13 @@ import (
 type suite struct {
 	h       Harness
 	seed    uint64
-	prefix  string // how the prefixes of this run begin
-	dir     string // the run's own folder
+	prefix  string // the beginning of this run's prefixes
+	dir     string // the run's own directory
 	count   atomic.Int64
 	started time.Time
 
 	mu     sync.Mutex
-	left   []cases.Object // what is still to be removed
+	left   []cases.Object // what must still be removed
 	shares bool           // the shared tables are in left
 
 	sharedRuns sync.Mutex // cases with shared tables run one at a time
@@ -53,14 +53,14 @@ func (s *suite) newPrefix() string {
 	return s.prefix + strconv.FormatInt(s.count.Add(1), 36) + "_"
 }
 
-// probe opens a client once to find out what the server is, and which strategies are to be tested.
+// probe opens a client once to determine the server and the strategies to test.
 func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, family string,
 	strategies []dialect.Strategy, err error) {
 	dsn, prefix := s.h.DSN(dir), s.newPrefix()
 	tables := cases.Tables(dsn, prefix)
 	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix), dbq.WithMigrate(), dbq.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
-		// not every engine takes back the half of a migration
+		// not every engine rolls back half of a migration
 		if e := (*dbq.Error)(nil); errors.As(err, &e) && e.Op == "migrate" {
 			_ = tables.Remove(ctx)
 		}
@@ -69,7 +69,7 @@ func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, f
 	server, family = c.Info().Server, c.Info().Dialect
 	c.Close()
 	if err := tables.Remove(ctx); err != nil {
-		return server, family, nil, fmt.Errorf("%s cannot be removed again: %w", tables.Name, err)
+		return server, family, nil, fmt.Errorf("%s cannot be removed: %w", tables.Name, err)
 	}
 	strategies = server.Strategies
 	if len(s.h.Strategies) > 0 {
@@ -94,7 +94,7 @@ type job struct {
 // strategyGroups are the groups that depend most on the strategy.
 var strategyGroups = []string{"Checkout", "Lease", "Contention"}
 
-// jobs are the runs, in the order of the report.
+// jobs returns the jobs, in the order of the report.
 func (s *suite) jobs(strategies []dialect.Strategy) (out []job) {
 	for i, strategy := range strategies {
 		for _, c := range cases.All() {
@@ -118,7 +118,7 @@ func (s *suite) run(ctx context.Context, c cases.Case, strategy dialect.Strategy
 	env := cases.Env{Strategy: strategy, Dir: dir, Seed: s.seed, Log: log, Load: s.h.Load, Processes: s.h.Processes,
 		OddSession: s.h.OddSession, Transactions: s.h.Transactions, Cluster: (*cases.Cluster)(s.h.Cluster)}
 	if c.SharedTables {
-		// MariaDB locks the first row behind a range for a moment, so that a neighbour's task on the same table is passed by.
+		// MariaDB briefly locks the first row after a range, so a checkout can skip another case's task in the same table.
 		s.sharedRuns.Lock()
 		defer s.sharedRuns.Unlock()
 		env.DSN, env.Prefix = s.shared()
@@ -136,7 +136,7 @@ func (s *suite) run(ctx context.Context, c cases.Case, strategy dialect.Strategy
 
 // shared returns the tables of the cases that share them. They are removed at the end of the run.
 func (s *suite) shared() (dsn, prefix string) {
-	dsn, prefix = s.h.DSN(s.dir), s.prefix+"0_" // no number of newPrefix begins so
+	dsn, prefix = s.h.DSN(s.dir), s.prefix+"0_" // no number of newPrefix starts with it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shares {
@@ -146,14 +146,14 @@ func (s *suite) shared() (dsn, prefix string) {
 	return dsn, prefix
 }
 
-// leave registers what a case could not remove.
+// leave registers tables that a case could not remove.
 func (s *suite) leave(objects ...cases.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = append(s.left, objects...)
 }
 
-// sweep tries once more to remove what is left, and names what stays.
+// sweep tries once more to remove the remaining tables, and returns the names of those that it could not remove.
 func (s *suite) sweep(ctx context.Context) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package dbqtest helps to test programs that use dbq. Each test gets a database of its own, a SQLite file in a
-// temporary folder. The test steps workers by hand, moves the database's clock instead of waiting, and reads what was
-// enqueued.
+// Package dbqtest helps to test programs that use dbq. Each test gets its own database, a SQLite file in a temporary
+// directory. The test runs workers step by step, advances the database's clock instead of waiting, and reads the
+// enqueued tasks.
 //
 //	db := dbqtest.New(t)
 //	signUp(ctx, db.Client, "ann@example.com")                    // the code under test enqueues
@@ -8,7 +8,7 @@
 //	db.Run(worker.Worker{Queue: db.Queue("mail"), Handler: mux}) // works until nothing is due
 //	db.Advance(time.Hour)                                        // its retry is due
 //
-// Everything but the clock is the code that runs in production on SQLite. The conformance suite shows that the other
+// Except for the clock, the code is the same as in production on SQLite. The conformance suite checks that the other
 // engines behave the same.
 package dbqtest
 
@@ -42,7 +42,8 @@ func New(t testing.TB, opts ...dbq.Option) *DB {
 }
 
 // Advance moves the database's clock forward: delayed tasks and retries become due, and leases expire. Step and Run
-// notice at once, a worker in the background at its next poll. Deadlines that a worker keeps by its own clock stay.
+// see the change immediately, a worker in the background at its next poll. A worker's deadlines by its own clock do
+// not change.
 func (d *DB) Advance(by time.Duration) {
 	d.t.Helper()
 	if by < 0 {
@@ -54,8 +55,8 @@ func (d *DB) Advance(by time.Duration) {
 	}
 }
 
-// Step lets the worker handle one due task and returns it in its new state, or in its last one if it was removed. If
-// nothing is due, found is false.
+// Step makes the worker handle one due task and returns the task in its new state, or in its last state if it was
+// removed. If nothing is due, found is false.
 func (d *DB) Step(w worker.Worker) (t dbq.Task, found bool) {
 	d.t.Helper()
 	t, found, err := w.Step(d.context())
@@ -71,11 +72,11 @@ func (d *DB) Step(w worker.Worker) (t dbq.Task, found bool) {
 	return t, true
 }
 
-// maxSteps bounds Run, which a task that is always due again would keep forever.
+// maxSteps limits Run: with a task that is always due again, Run would not end.
 const maxSteps = 10_000
 
-// Run steps the worker until nothing is due, and returns the tasks that it handled, in order, each as Step returns it.
-// A retry that is due later is left: call Advance, and Run again.
+// Run steps the worker until nothing is due, and returns the tasks that it handled, in order, each as Step returns
+// it. It does not run retries that are due later: call Advance, and Run again.
 func (d *DB) Run(w worker.Worker) []dbq.Task {
 	d.t.Helper()
 	var done []dbq.Task
@@ -143,5 +144,5 @@ func Only[T any](d *DB, k dbq.Kind[T]) T {
 	return values[0]
 }
 
-// context is not canceled when the test ends, since a cleanup may call the database too.
+// context is not canceled when the test ends, because cleanups can also call the database.
 func (d *DB) context() context.Context { return context.WithoutCancel(d.t.Context()) }

@@ -21,7 +21,7 @@ func init() {
 // time.
 type movable struct{ sqlite.Dialect }
 
-// offset is how far the clock is ahead, in microseconds.
+// offset is the SQL of how far the clock is ahead, in microseconds.
 const offset = "(SELECT micros FROM dbqtest_clock)"
 
 func openMovable(ctx context.Context, dsn string) (dialect.Pool, error) {

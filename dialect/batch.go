@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// A Batch is a statement that takes many rows at once: some of its values are columns (Column), with one value for each
-// row. The rows are cut into parts of at most Max, and the statement is run for each part.
+// A Batch is a statement for many rows at once: some of its values are columns (Column), with one value for each row.
+// The core splits the rows into parts of at most Max and runs the statement for each part.
 //
-// The rows get into a text in one of three ways:
+// The rows are inserted into a text in one of three ways:
 //
 //   - as a list, with Row: {rows} is replaced by Row, once for each row, with Sep in between;
 //   - as arrays, without Row: a column is bound as a slice, every other value as it is;
@@ -25,12 +25,13 @@ import (
 //	DELETE FROM t WHERE id IN (?, ?) AND queue = ?
 type Batch struct {
 	SQL string
-	Row string // one row of the list
-	Sep string // in between the rows of the list
-	Max int    // rows in one statement at most
+	Row string // the text of one row of the list
+	Sep string // the separator of the rows in the list
+	Max int    // maximum rows in one statement
 }
 
-// An Op is a change of many rows that a BatchRunner may do in its own way. Its batch in Statements has the same name.
+// An Op is a change of many rows that a BatchRunner can run in its own way. Its batch in Statements has the same
+// name.
 type Op string
 
 // The operations.
@@ -42,7 +43,7 @@ const (
 	Start  Op = "start"
 )
 
-// Batch is the batch of an operation. It panics for an Op that is none.
+// Batch returns the batch of an operation. It panics for an unknown Op.
 func (st *Statements) Batch(op Op) Batch {
 	switch op {
 	case Insert:
@@ -59,11 +60,11 @@ func (st *Statements) Batch(op Op) Batch {
 	panic(fmt.Sprintf("dialect: there is no operation %q", op))
 }
 
-// Changed is the outcome of an operation on rows.
+// Changed is the result of an operation on rows.
 type Changed struct {
-	// All is set when each row was changed as its values say. Rows may be nil then.
+	// All is set if every row was changed to its values. Rows may then be nil.
 	All bool
-	// Rows are those that were changed, with the columns that the batch of the operation is to return.
+	// Rows are the changed rows, with the columns that the batch of the operation returns.
 	Rows []Row
 }
 

@@ -14,16 +14,16 @@ type Column interface {
 // Col is a column of values of one type.
 type Col[T any] []T
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (c Col[T]) Len() int { return len(c) }
 
-// At is the value of row i.
+// At returns the value of row i.
 func (c Col[T]) At(i int) any { return c[i] }
 
-// Slice is the plain slice, for an engine that takes arrays.
+// Slice returns the plain slice, for an engine that accepts arrays.
 func (c Col[T]) Slice() any { return []T(c) }
 
-// Pick is the column of some rows, by their indexes.
+// Pick returns the column for some rows, by their indexes.
 func (c Col[T]) Pick(rows []int) Column {
 	out := make(Col[T], len(rows))
 	for k, i := range rows {
@@ -32,16 +32,16 @@ func (c Col[T]) Pick(rows []int) Column {
 	return out
 }
 
-// ValueBinder is implemented by a dialect whose driver wants other values than those the core passes (uuid.UUID,
-// string, *string, int64, *int64, int, []byte, and, where a Batch takes arrays, slices of these). Without it, values go
-// to the driver as they are.
+// ValueBinder is implemented by a dialect whose driver needs other types than those that the core passes (uuid.UUID,
+// string, *string, int64, *int64, int, []byte, and slices of these for a Batch with arrays). Without it, values are
+// passed to the driver unchanged.
 type ValueBinder interface {
 	BindValue(v any) any
 }
 
 // Inliner is implemented by a dialect that writes some values into the texts of statements, because its servers parse
 // literals faster than bound values. Inline appends v to text as a literal without a question mark, or returns false
-// if v has to be bound.
+// if v must be bound.
 type Inliner interface {
 	Inline(text []byte, v any) ([]byte, bool)
 }

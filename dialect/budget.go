@@ -10,22 +10,22 @@ import (
 )
 
 // A Budget limits a checkout to a number of rows and to the bytes of their payloads, and collects the rows that it
-// has leased. A row fits if the payloads together stay within the bytes. A payload that is larger by itself fits if
-// it comes first, so that a large task is handed out alone.
+// has leased. A row fits if the payloads together stay within the bytes. A single payload that exceeds the bytes fits
+// if it comes first, so a large task is handed out alone.
 //
 // A dialect determines the sizes of payloads before it leases them, and leaves out rows that do not fit (Fit, or the
 // same in SQL). It passes the rows that it has leased to Add, or to TakeOver if their leases had expired, and returns
 // Leased. Each try of a transaction starts with a new Budget.
 type Budget struct {
-	Rows  int   // rows that may still be leased
-	Bytes int64 // of payload, for all rows of the checkout
-	Used  int64 // of Bytes, by what was leased
-	Cut   bool  // a row that could be leased did not fit; what comes after it in order is left alone, too
+	Rows  int   // rows that can still be leased
+	Bytes int64 // of the payloads of all rows in the checkout
+	Used  int64 // the bytes of the leased payloads
+	Cut   bool  // a row that could be leased did not fit; the rows after it are not leased either
 
 	leased []Row
 }
 
-// Budget is what the whole checkout may lease.
+// Budget returns the budget of the whole checkout.
 func (r CheckoutRequest) Budget() Budget {
 	b := Budget{Rows: r.Limit, Bytes: r.Bytes}
 	if b.Bytes <= 0 {
@@ -34,14 +34,14 @@ func (r CheckoutRequest) Budget() Budget {
 	return b
 }
 
-// Share is how large payloads may be for as many as Rows of them to fit.
+// Share returns the largest size of payloads with which Rows of them fit.
 func (b *Budget) Share() int64 { return max(b.Bytes-b.Used, 0) / int64(max(b.Rows, 1)) }
 
 // Full reports whether nothing more can be leased.
 func (b *Budget) Full() bool { return b.Rows <= 0 || b.Cut }
 
-// Fit returns the first of rows, in order, that fit, and notes when some do not. It takes nothing from the budget,
-// since others may take what fits first.
+// Fit returns the first rows that fit, in order, and records whether some do not. It does not reduce the budget,
+// because other checkouts may lease these rows first.
 func (b *Budget) Fit(rows []Row) []Row {
 	used := b.Used
 	for i := range rows {
@@ -55,8 +55,8 @@ func (b *Budget) Fit(rows []Row) []Row {
 	return rows
 }
 
-// Add adds what was leased, which it sorts into the order in which tasks are handed out. It notes when the statement
-// that leased the rows left some because of their payloads.
+// Add adds leased rows, and sorts them into the order in which tasks are handed out. It records whether the statement
+// that leased the rows omitted some because of their payloads.
 func (b *Budget) Add(rows []Row) {
 	slices.SortFunc(rows, HandOutOrder)
 	b.Rows -= len(rows)
@@ -67,8 +67,8 @@ func (b *Budget) Add(rows []Row) {
 	b.leased = append(b.leased, rows...)
 }
 
-// TakeOver is Add for rows whose lease had expired. It also adds the attempts that ended so to the history, on c, in
-// the transaction of the takeover. seen are the rows as they were before, for those that do not say it themselves.
+// TakeOver is Add for rows whose lease had expired. It also adds their previous attempts to the history, on c, in the
+// transaction of the takeover. seen has the rows before the takeover, for leased rows that lack the previous attempt.
 func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []Row) error {
 	was := make(map[uuid.UUID]Row, len(seen))
 	for _, r := range seen {
@@ -85,7 +85,7 @@ func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []
 	return s.RecordTakenOver(ctx, c, rows)
 }
 
-// Leased returns what was added, in order, marked with Cut when some tasks were left because of their payloads.
+// Leased returns the added rows, in order, with Cut set if tasks were omitted because of their payloads.
 func (b *Budget) Leased() []Row {
 	for i := range b.leased {
 		b.leased[i].Cut = b.Cut
@@ -93,7 +93,7 @@ func (b *Budget) Leased() []Row {
 	return b.leased
 }
 
-// PayloadBytes is the length of the payload, even where the row came without it.
+// PayloadBytes returns the length of the payload, even if the row was read without the payload.
 func (r *Row) PayloadBytes() int64 {
 	if r.PayloadSize != nil {
 		return *r.PayloadSize

@@ -9,7 +9,7 @@ import (
 	"net"
 )
 
-// Class is the meaning of an error for the caller. The numbers may be stored in metrics: never renumber them.
+// Class is the meaning of an error for the caller. Metrics may have stored the numbers: never change them.
 type Class uint8
 
 const (
@@ -42,7 +42,7 @@ var classNames = [...]string{
 	"invalid",
 }
 
-// String is the class as metric labels show it.
+// String returns the class as a metric label.
 func (c Class) String() string {
 	if int(c) < len(classNames) {
 		return classNames[c]
@@ -50,8 +50,8 @@ func (c Class) String() string {
 	return fmt.Sprintf("class(%d)", uint8(c))
 }
 
-// ClassifyConn classifies the errors that all drivers have in common: connections that could not be made or were
-// lost. A dialect calls it for errors without a code of its driver.
+// ClassifyConn classifies the errors that all drivers share: connections that could not be opened or were lost. A
+// dialect calls it for errors without a code of its driver.
 func ClassifyConn(err error) Class {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -59,7 +59,7 @@ func ClassifyConn(err error) Class {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Unknown
-	case errors.Is(err, driver.ErrBadConn): // by its contract, the server has seen nothing
+	case errors.Is(err, driver.ErrBadConn): // by its contract, nothing reached the server
 		return Unavailable
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &dns):
 		return Unavailable

@@ -8,7 +8,7 @@ import (
 // Conn runs statements on a pool, one connection, or a transaction. It can be implemented without database/sql, as
 // dialect/postgres does for pgx.Tx.
 type Conn interface {
-	// Exec runs a statement and returns how many rows it touched.
+	// Exec runs a statement and returns the number of affected rows.
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
 	// Query runs a statement that returns rows. The caller closes them.
 	Query(ctx context.Context, query string, args ...any) (Rows, error)

@@ -5,8 +5,8 @@
 // dialect can live in any repository. The conformance suite tests whether a dialect keeps dbq's promises:
 // conformance.Run.
 //
-// To write one, implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an init
-// function, and give conformance.Run a harness. docs/dialect.md walks through it.
+// To write a dialect, implement Dialect (examples/acme is the smallest), register a Driver for its DSN schemes in an
+// init function, and pass a harness to conformance.Run. docs/dialect.md is a step-by-step guide.
 package dialect
 
 import (
@@ -15,25 +15,26 @@ import (
 	"time"
 )
 
-// A Dialect speaks to one family of engines. It must be stateless and safe for concurrent use: the core passes what
-// Probe found in each Session. It must not retry and must not decide policy.
+// A Dialect supports one family of engines. It must be stateless and safe for concurrent use: the core passes the
+// result of Probe in each Session. It must not retry and must not decide policy.
 //
-// A dialect may also implement ValueBinder and Inliner (what its driver binds), BatchRunner (changes of many rows),
-// Searcher (where searches start), Listener (notifications), and Native (a driver that is faster below database/sql).
+// A dialect can also implement ValueBinder and Inliner (values for its driver), BatchRunner (changes of many rows),
+// Searcher (the start of searches), Listener (notifications), and Native (a driver that is faster below
+// database/sql).
 type Dialect interface {
 	// Name is the family, such as "postgres", for logs, metrics and the names of tests. The core never branches on it.
 	Name() string
 
-	// Probe finds out what the server is and what it can do. It runs once when a client opens. In doubt it must return an
-	// error that names what to change: a wrong guess breaks promises silently.
+	// Probe determines the server's product and features. It runs once when a client opens. In doubt it must return an
+	// error that describes what to change: a wrong guess breaks promises silently.
 	Probe(ctx context.Context, db *sql.DB) (Server, error)
 
-	// Migrations are the numbered steps that create the schema, without gaps. Step 0 creates the table of migrations and
-	// its schema. It runs before every migration, so it must be safe to repeat. A released step never changes. See
+	// Migrations returns the steps that create the schema, numbered without gaps. Step 0 creates the table of migrations
+	// and its schema. It runs before every migration, so it must be safe to repeat. A released step never changes. See
 	// ReadSchema.
 	Migrations(Names) []Migration
 
-	// Statements returns the texts that the core runs.
+	// Statements returns the texts of the statements that the core runs.
 	Statements(Names) Statements
 
 	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If no task can be leased, it
@@ -42,13 +43,13 @@ type Dialect interface {
 	//  1. Atomicity. Two calls never return the same row with overlapping leases. A call that fails leaves no row leased,
 	//     unless its error is Ambiguous: it then returns the rows that it is known to have leased. It writes through s.Do
 	//     or s.Tx, in which the end of ctx does not interrupt a commit.
-	//  2. Order. It takes due tasks by HandOutOrder: by priority, due time and id. It passes over rows that other
-	//     checkouts are taking.
+	//  2. Order. It leases due tasks in HandOutOrder: by priority, due time and id. It skips rows that other checkouts
+	//     are leasing.
 	//  3. Expiry. It takes over PROCESSING tasks whose leases have expired, under the next fence: before due tasks if
 	//     r.Expired is set, and otherwise only if it finds none due. The row carries the previous attempt (WasHolder and
 	//     so on), which is added to the history in the same transaction: Budget.TakeOver does so. An attempt that is not
 	//     known to have started is a lapse; see LapsesPerAttempt.
-	//  4. Exhaustion. A task whose lease has expired and that has no attempt left becomes POISON. It is returned, too,
+	//  4. Exhaustion. A task whose lease has expired and that has no attempt left becomes POISON. It is also returned,
 	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or Row.TakeOver.
 	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
 	//     one. Budget.Fit selects them. Budget.Leased sets Row.Cut if any were left.
@@ -63,7 +64,7 @@ type Dialect interface {
 // Server is the result of Probe.
 type Server struct {
 	Product string // as people say it: "PostgreSQL", "SQLite"
-	Version string // as the server says it: "18.6"
+	Version string // as the server reports it: "18.6"
 	// Strategies that this server can do, best first. The first is the default.
 	Strategies []Strategy
 	// MaxPayload is the largest payload in bytes that one task may carry on this server.
@@ -90,30 +91,31 @@ type Server struct {
 	ExplicitTx bool
 }
 
-// Strategy is a way to check out tasks that several workers want at once.
+// Strategy is a method by which several workers check out tasks at the same time.
 type Strategy string
 
 const (
-	// SkipLocked locks the next rows that nobody else has locked.
+	// SkipLocked locks the next rows that no other transaction has locked.
 	SkipLocked Strategy = "skip-locked"
-	// Advisory holds a lock per queue around a short checkout; never one per task, and never during the work.
+	// Advisory holds a lock on the queue during each short checkout, never for each task, and never during the work.
 	Advisory Strategy = "advisory"
-	// CAS reads candidates without locks and takes them by an update that checks their fence again.
+	// CAS reads candidates without locks and leases them by an update that checks their fences again.
 	CAS Strategy = "cas"
 )
 
-// PauseKind is the kind of the key/value records whose names are the queues that are paused.
+// PauseKind is the kind of the key/value records of paused queues; a record's name is the queue.
 const PauseKind = "pause"
 
 const unpaused = "NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '" + PauseKind + "' AND n.name = :queue)"
 
-// Names are the tables' places. Both are lower-case SQL identifiers, checked by the core, so they need no quoting.
+// Names are the schema and the prefix of the tables. Both are lower-case SQL identifiers, checked by the core, so
+// they need no quoting.
 type Names struct {
 	Schema string // "" is the connection's default
 	Prefix string // such as "dbq_"
 }
 
-// Table is the qualified name of a table, view or index owner such as "task".
+// Table returns the qualified name of a table, view or index owner such as "task".
 func (n Names) Table(name string) string {
 	if n.Schema != "" {
 		return n.Schema + "." + n.Prefix + name
@@ -126,11 +128,11 @@ type CheckoutRequest struct {
 	Strategy     Strategy
 	Queue        string
 	Limit        int           // at least 1
-	Bytes        int64         // of all payloads, 0 is no bound; one larger task may come alone
-	Lease        time.Duration // from the database's now on
-	Holder       string        // unique to the call: a token used twice would return earlier batches again
-	Expired      bool          // look for expired leases, too
-	StartsAtOnce bool          // the caller starts each task at once; see KnownStarted
+	Bytes        int64         // of all payloads, 0 means no limit; a single larger task can be leased alone
+	Lease        time.Duration // from the database's current time
+	Holder       string        // unique to the call: if a token were used twice, earlier batches would be returned again
+	Expired      bool          // also search for expired leases
+	StartsAtOnce bool          // the caller starts each task immediately; see KnownStarted
 }
 
 // A Driver ties DSN schemes to a Dialect. Schemes, Dialect and Open are required.

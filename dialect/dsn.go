@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// dsnError is a mistake in a DSN. It repeats nothing of the DSN but its scheme.
+// dsnError is an error in a DSN. Its text has only the DSN's scheme.
 type dsnError struct{ scheme, why string }
 
 func (e *dsnError) Error() string {
@@ -23,7 +23,7 @@ func (e *dsnError) Error() string {
 	)
 }
 
-// ShowsNoDSN marks an error that repeats nothing of the DSN, so that it needs no redaction.
+// ShowsNoDSN marks an error that contains no part of the DSN, so it needs no redaction.
 func (e *dsnError) ShowsNoDSN() {}
 
 // Is reports that it is ErrDSN.
@@ -35,9 +35,9 @@ var (
 	paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,62}$`)
 )
 
-// ParseDSN takes a DSN apart that is written like a URL. The user and the password end at the last @ before the path. A
-// DSN that could be understood in two ways, one of which shows a piece of a password as a host, a database or a
-// parameter, is refused. Every error is ErrDSN and repeats nothing of the DSN but its scheme.
+// ParseDSN takes a DSN apart that is written like a URL. The user and the password end at the last @ before the path.
+// It refuses a DSN that can be read in two ways if one of them would show part of a password as a host, a database or
+// a parameter. Every error is ErrDSN and contains only the DSN's scheme.
 func ParseDSN(dsn string) (DSN, error) {
 	scheme, ok := schemeOf(dsn)
 	if !ok {
@@ -51,7 +51,7 @@ func ParseDSN(dsn string) (DSN, error) {
 	}
 	rest, ok := strings.CutPrefix(dsn[len(scheme)+1:], "//")
 	if !ok {
-		return refuse("it lacks the // after the scheme")
+		return refuse("the // after the scheme is missing")
 	}
 	if strings.Contains(rest, "#") {
 		return refuse("it has a # that is not escaped (%23)")
@@ -97,7 +97,7 @@ func ParseDSN(dsn string) (DSN, error) {
 	return d, nil
 }
 
-// setUser reads what stands before the @.
+// setUser reads the part before the @.
 func (d *DSN) setUser(text string) (err error) {
 	user, password, has := strings.Cut(text, ":")
 	if d.User, err = url.PathUnescape(user); err != nil {
@@ -122,8 +122,8 @@ func validHosts(hosts string) bool {
 
 var errHost = errors.New("not a host")
 
-// SplitHost splits host:port or [address]:port of a DSN, without the brackets. port is the default for one that has
-// none. The error repeats nothing of the text.
+// SplitHost splits host:port or [address]:port of a DSN, without the brackets. port is the default if there is none.
+// The error does not contain the text.
 func SplitHost(node, port string) (host, _ string, err error) {
 	host = node
 	if i := strings.LastIndex(node, ":"); i > strings.LastIndex(node, "]") {

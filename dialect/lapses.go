@@ -9,8 +9,8 @@ import "fmt"
 // Statements.Start. Otherwise the expiry is a lapse, and the attempt does not count.
 const LapsesPerAttempt = 100
 
-// What a takeover decides by a row and writes into it, as SQL; see Names.Filler. A row's attempt counts if counts is
-// true. Lapses start over when they have counted as an attempt.
+// The SQL expressions of a takeover; see Names.Filler. A row's attempt counts if counts is true. Lapses start again
+// at zero when they have counted as an attempt.
 var (
 	counts      = fmt.Sprintf("(known_started = 1 OR lapses >= %d)", LapsesPerAttempt-1)
 	exhausted   = "attempt >= max_attempts AND " + counts
@@ -19,8 +19,9 @@ var (
 		"CASE WHEN known_started = 1 THEN lapses WHEN lapses >= %d THEN 0 ELSE lapses + 1 END", LapsesPerAttempt-1)
 )
 
-// TakeOver is {exhausted}, {next_attempt} and {next_lapses} of Names.Filler for a dialect that decides row by row: it
-// reports whether a row whose lease expired has no attempt left. Otherwise it changes the row's attempt and lapses.
+// TakeOver does the same as {exhausted}, {next_attempt} and {next_lapses} of Names.Filler, for a dialect that decides
+// row by row. It reports whether a row whose lease expired has no attempt left. Otherwise it changes the row's
+// attempt and lapses.
 func (r *Row) TakeOver() (exhausted bool) {
 	counts := r.KnownStarted == 1 || r.Lapses >= LapsesPerAttempt-1
 	r.WasAttempt = r.Attempt
@@ -40,7 +41,8 @@ func (r *Row) TakeOver() (exhausted bool) {
 	return false
 }
 
-// KnownStarted is :known_started, what a checkout writes into that column: 1 when its caller starts each task at once.
+// KnownStarted returns :known_started, the value that a checkout writes into that column: 1 if its caller starts each
+// task immediately.
 func (r CheckoutRequest) KnownStarted() int64 {
 	if r.StartsAtOnce {
 		return 1

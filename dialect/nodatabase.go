@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrNoDatabase means that a server has no database of the name in the DSN. Dialects make it with NoDatabase, when they
-// connect.
+// ErrNoDatabase is returned if the server has no database with the name in the DSN. Dialects create it with
+// NoDatabase when they connect.
 var ErrNoDatabase = errors.New("the database does not exist")
 
 // NoDatabase returns an ErrNoDatabase with its cure. cause is the driver's error.

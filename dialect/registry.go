@@ -24,8 +24,8 @@ var registry struct {
 	drivers map[string]Driver
 }
 
-// Register makes a driver known by its schemes; dialects call it from init. It panics on an incomplete driver and on a
-// scheme that is taken, since both are mistakes in a program, not in its input.
+// Register registers a driver under its schemes; dialects call it from init. It panics on an incomplete driver and on
+// a scheme that is taken, because both are programming errors.
 func Register(d Driver) {
 	if d.Dialect == nil || d.Open == nil || len(d.Schemes) == 0 {
 		panic("dialect: Register of an incomplete driver")
@@ -55,7 +55,8 @@ func Schemes() []string {
 	return out
 }
 
-// Lookup finds the driver for a DSN, or for a bare scheme such as "postgres". A miss is ErrUnknownScheme.
+// Lookup returns the driver for a DSN, or for a bare scheme such as "postgres". If there is none, it returns
+// ErrUnknownScheme.
 func Lookup(dsn string) (Driver, error) {
 	scheme, rest, _ := strings.Cut(dsn, ":")
 	scheme = strings.ToLower(scheme)

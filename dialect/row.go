@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Row is a task as the table holds it. A statement may leave columns out; the fields are found by the columns' names.
-// Times are microseconds since 1970 in UTC by the database's clock, so that no session time zone, daylight saving
-// change or driver can bend them.
+// Row is a row of the task table. A statement can omit columns; the fields are found by the columns' names. Times are
+// microseconds since 1970 in UTC by the database's clock, so no session time zone, daylight saving change or driver
+// can alter them.
 type Row struct {
 	ID           uuid.UUID   `db:"id"`
 	Queue        string      `db:"queue"`
@@ -26,7 +26,7 @@ type Row struct {
 	Due          *int64      `db:"due"`
 	LeaseUntil   *int64      `db:"lease_until"`
 	Holder       *string     `db:"holder"`
-	Taken        *int64      `db:"taken"` // when the last attempt began; null when the row does not say how it ended
+	Taken        *int64      `db:"taken"` // when the last attempt began; null if the row does not have its outcome
 	Created      int64       `db:"created"`
 	Updated      int64       `db:"updated"`
 	Headers      []byte      `db:"headers"`
@@ -34,7 +34,7 @@ type Row struct {
 	Result       []byte      `db:"result"`
 	WasDue       int64       `db:"was_due"` // checkout: when the row became due
 	Now          int64       `db:"now"`     // the database's clock when the row was read
-	Cut          bool        `db:"cut"`     // checkout: due tasks were left because of CheckoutRequest.Bytes
+	Cut          bool        `db:"cut"`     // in a checkout: due tasks were omitted because of CheckoutRequest.Bytes
 
 	// The previous lease of a task that was taken over: its holder, start and end, and the number of its attempt.
 	WasHolder  *string `db:"was_holder"`
@@ -43,7 +43,7 @@ type Row struct {
 	WasAttempt int     `db:"was_attempt"`
 
 	// PayloadSize and ResultSize are the lengths of the two, for engines or drivers that read an empty value as null.
-	// PayloadSize is also set if a search leaves the payload out.
+	// PayloadSize is also set if a search omits the payload.
 	PayloadSize *int64 `db:"payload_size"`
 	ResultSize  *int64 `db:"result_size"`
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// A Migration is one step of the schema. Its statements run in order in one transaction where the engine's DDL can be
-// in one; elsewhere each of them must be safe to run again.
+// A Migration is one step of the schema. Its statements run in order, in one transaction if the engine's DDL is
+// transactional. Otherwise each of them must be safe to repeat.
 type Migration struct {
 	Version int
 	Title   string
@@ -19,7 +19,7 @@ type Migration struct {
 	// deploy. Zero is Version itself.
 	Compatible int
 	Statements []string
-	// Comments explain the statement of the same index, in lines that begin with --. They are printed, never sent.
+	// Comments explain the statement with the same index, in lines that begin with --. They are printed, but never sent.
 	Comments []string
 }
 
@@ -57,7 +57,7 @@ func ReadSchema(files fs.FS, n Names, fill func(string) string) []Migration {
 }
 
 // read splits a file of SQL into its statements, without their semicolons, and the comments before each. fill returns
-// the text of a statement and whether to keep it. The comments on one that is left out pass to the next.
+// the text of a statement and whether to keep it. The comments of an omitted statement go to the next one.
 func (m *Migration) read(text string, fill func(string) (string, bool)) {
 	var lines []string
 	comments := ""
@@ -93,7 +93,7 @@ var tables = []string{"task", "tasks", "enqueue", "lease", "attempt", "attempts"
 //
 //   - {task} and each other table by its qualified name, {prefix}, {schema}, and {owner}, which stands before a
 //     qualified name that is no table's, the prefix included;
-//   - {unpaused}, the condition that nobody has paused :queue;
+//   - {unpaused}, the condition that :queue is not paused;
 //   - {exhausted}, the condition on a row whose lease expired that it has no attempt left, and {next_attempt} and
 //     {next_lapses}, the values of attempt and lapses when it is taken over (see Row.TakeOver);
 //   - {purgeable}, the condition on the rows that Purge removes.

@@ -2,7 +2,7 @@ package dialect
 
 import "context"
 
-// A Session is an opened database as a dialect sees it. It is safe for concurrent use.
+// A Session gives a dialect access to an open database. It is safe for concurrent use.
 type Session struct {
 	Server     Server
 	Names      Names
@@ -12,21 +12,21 @@ type Session struct {
 
 // A Runner binds the values of statements and runs them. The core supplies it; a dialect need not implement it.
 type Runner interface {
-	// Query runs a statement on c that returns rows of tasks, and Exec one that returns none: it reports how many
-	// rows it touched.
+	// Query runs a statement on c that returns rows of tasks. Exec runs one that returns none, and reports the number of
+	// affected rows.
 	Query(ctx context.Context, c Conn, text string, args Args) ([]Row, error)
 	Exec(ctx context.Context, c Conn, text string, args Args) (touched int64, err error)
-	// QueryBatch and ExecBatch do so for a batch of n rows, in as many statements as its Max requires.
+	// QueryBatch and ExecBatch do the same for a batch of n rows, in as many statements as its Max requires.
 	QueryBatch(ctx context.Context, c Conn, b Batch, args Args, n int) ([]Row, error)
 	ExecBatch(ctx context.Context, c Conn, b Batch, args Args, n int) (touched int64, err error)
-	// Read runs a query on the reading pool. Whatever its error, nothing happened.
+	// Read runs a query on the reading pool. It never changes anything, whatever its error.
 	Read(ctx context.Context, text string, args Args) ([]Row, error)
 
 	// RecordTakenOver adds to the history the attempts that a takeover of rows ended; see Budget.TakeOver.
 	RecordTakenOver(ctx context.Context, c Conn, rows []Row) error
 
-	// Do acquires a connection for writing and runs f on it, in a transaction of its own where Server.ExplicitTx is
-	// set. Elsewhere each statement commits by itself. Autocommit is Do without a transaction in any case.
+	// Do acquires a connection for writing and runs f on it, in a transaction of its own where Server.ExplicitTx is set.
+	// Otherwise each statement autocommits. Autocommit is Do without a transaction in any case.
 	Do(ctx context.Context, f func(ctx context.Context, c Conn) error) error
 	Autocommit(ctx context.Context, f func(ctx context.Context, c Conn) error) error
 	// Tx runs f in a transaction, which begins by Statements.Begin, and commits when f returns nil. When ctx ends, f's
@@ -38,17 +38,17 @@ type Runner interface {
 	// Class returns the class of an error of the functions above. Inside a transaction, a lost connection is Unavailable
 	// before COMMIT was sent, and Ambiguous after.
 	Class(err error) Class
-	// Remembered returns what was stored under key, or else stores fresh. Nothing but speed may depend on it, since
-	// everything stored is dropped when there is too much of it.
+	// Remembered returns the value stored under key, or stores fresh and returns it. Only speed may depend on it,
+	// because all values are dropped if there are too many.
 	Remembered(key string, fresh any) any
 }
 
-// Lock is a pair of statements that take and free a lock of a connection's session. Take must wait for the lock and
-// fail when it cannot be had. Both empty means no lock.
+// Lock is a pair of statements that acquire and release a lock of a connection's session. Take must wait for the
+// lock, and fail if it cannot acquire it. Both empty means no lock.
 type Lock struct {
 	Take, Free string
 	Args       Args
-	// Early frees the lock before the COMMIT instead of after it: for one that only keeps others from the same work, and
-	// need not keep them waiting for a disk.
+	// Early releases the lock before the COMMIT instead of after it, for a lock that only prevents others from doing the
+	// same work and need not make them wait for the disk.
 	Early bool
 }

@@ -39,7 +39,7 @@ type Statements struct {
 
 	// Insert adds tasks: :id :reused :queue :reference :kind :priority :at :delay :max_attempts :headers :payload
 	// :payload_size. A task is due at :at or, if :at is null, :delay from now. :payload_size is null for no payload. It
-	// returns the id of each row that it added. A row whose id or (reference, queue) exists is left out, and the
+	// returns the id of each row that it added. It skips a row whose id or (reference, queue) exists, and the
 	// surrounding transaction stays usable.
 	//
 	// The fence of a new row is 0. With :reused = 1 an earlier task may have had this id. The fence then starts at the
@@ -73,7 +73,7 @@ type Statements struct {
 	// also if it was set before.
 	Start Batch
 	// DropLeases removes the renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at
-	// most :limit renewals that ended at least :age ago. Both are empty where Extend writes the task's row.
+	// most :limit renewals that ended at least :age ago. Both are empty if Extend writes the task's row.
 	DropLeases   Batch
 	ExpireLeases string
 	// Movable, Move and Purge carry out operators' events on rows given by :id, whatever their fence. The core makes one
@@ -100,11 +100,11 @@ type Statements struct {
 	IDBehind string
 	// InState adds a redundant condition for each state, so that the engine can use a partial index. It may be empty.
 	InState map[state.State]string
-	// Peek returns id, queue, state, fence and updated of the rows that exist: :id.
+	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
 	Peek Batch
 	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (those without a due time), due
 	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null) and cut
-	// (1 if it stopped at its limit; otherwise it may be left out).
+	// (1 if it stopped at its limit; otherwise it can be omitted).
 	//
 	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
 	// cost that does not grow with the table; oldest is exact. NextQueue returns the first queue after :queue, by name,
@@ -115,25 +115,25 @@ type Statements struct {
 	// Next returns one row: as due, the earliest due time or end of a lease in :queue, or null if there is none or the
 	// queue is paused; as now, the database's clock. It must not lock, and its cost must not grow with the tasks.
 	Next string
-	// Notify sends :payload to the listeners of :channel, at once or when its transaction commits; see Listener. It may
-	// be empty.
+	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener. It
+	// may be empty.
 	Notify string
 
 	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :taken :ended :worker
-	// :error. An attempt that is there is left out. It returns nothing. ExpireAttempts removes at most :limit attempts of
-	// :queue that ended at least :age ago.
+	// :error. It skips an attempt that already exists. It returns nothing. ExpireAttempts removes at most :limit
+	// attempts of :queue that ended at least :age ago.
 	//
-	// RecordLast adds the last attempts of rows given by :id, from the rows themselves: :id :error :error_size. It leaves
-	// out rows that are PROCESSING, rows without taken, and attempts that are there. The outcome is completed, failed or
-	// poisoned or, for a row that is CREATED, released; a released attempt has the number after the row's. It lasted from
-	// taken to updated. The worker is the holder without its last # and what follows. The error is :error or, if that is
-	// null, the result of a row that is ERROR or POISON. It returns nothing, and locks the rows if that costs no
+	// RecordLast adds the last attempts of rows given by :id, from the rows themselves: :id :error :error_size. It skips
+	// rows that are PROCESSING, rows without taken, and attempts that already exist. The outcome is completed, failed or
+	// poisoned or, for a row that is CREATED, released; a released attempt has the number after the row's. It lasted
+	// from taken to updated. The worker is the holder without its last # and what follows. The error is :error or, if
+	// that is null, the result of a row that is ERROR or POISON. It returns nothing, and locks the rows if that costs no
 	// statement.
 	Record, RecordLast Batch
 	ExpireAttempts     string
 	// Archive copies rows given by :id into the archive if Purge would remove them, and locks them: Purge follows in the
-	// same transaction. A row that is in the archive already stays as it is. It returns nothing. Where there is a
-	// Purgeable, that has locked the rows before.
+	// same transaction. A row that is already in the archive does not change. It returns nothing. If there is a
+	// Purgeable, that has already locked the rows.
 	Archive Batch
 
 	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They

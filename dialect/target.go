@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// Target is where a DSN leads. It is all of a DSN that dbq prints: it has no user, password or option, so nothing in it
-// has to be masked. The zero Target is unknown.
+// Target has the hosts and the database of a DSN. It is the only part of a DSN that dbq prints: it has no user,
+// password or option, so nothing needs to be masked. The zero Target means unknown.
 type Target struct {
 	Scheme   string // in lower case, such as "postgres"
 	Hosts    string // host, host:port, or several of these with commas between; empty for a file and a local socket
@@ -38,18 +38,17 @@ func (t Target) String() string {
 // MarshalText is String, for JSON.
 func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// DSN is a DSN taken apart, as in scheme://user:password@host:port,host:port/database?name=value. It prints as its
-// Target.
+// DSN is a parsed DSN, as in scheme://user:password@host:port,host:port/database?name=value. It prints as its Target.
 type DSN struct {
 	Target
 	User     string
 	Password string
-	// HasPassword tells an empty password from none.
+	// HasPassword distinguishes an empty password from none.
 	HasPassword bool
 	Params      url.Values
 }
 
-// Format prints the target whatever the verb, so that a password does not slip into a log by %+v.
+// Format prints the target for every verb, so no password gets into a log by %+v.
 func (d DSN) Format(f fmt.State, _ rune) { fmt.Fprint(f, d.Target.String()) }
 
 // LogValue logs the target.

@@ -41,8 +41,8 @@ import (
 // Rows are separated by commas; rows that begin with SELECT by UNION ALL; those that begin with OR or BEGIN each stand
 // on a line of their own, in the column of {rows}.
 //
-// Batches have max rows at most. ReadStatements panics when the files are not as described, which is a mistake in the
-// program. The caller fills the fields that are no text.
+// Batches have at most max rows. ReadStatements panics if the files do not have this form, which is a programming
+// error. The caller sets the fields that are not texts.
 func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 	r := textReader{texts: map[string]sqlText{}}
 	r.read(files)
@@ -159,7 +159,7 @@ func (r *textReader) read(files fs.FS) {
 // plsql finds that a text with its comments is a block of PL/SQL, whose lines end with semicolons.
 var plsql = regexp.MustCompile(`\A\s*(--.*\n)*(DECLARE|BEGIN)\b`)
 
-// cutText cuts the first text off a file.
+// cutText splits the first text from a file.
 func cutText(file string) (text, rest string) {
 	end := ";\n"
 	if plsql.MatchString(file) {

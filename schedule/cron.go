@@ -9,19 +9,19 @@ import (
 	cronlib "github.com/robfig/cron/v3"
 )
 
-// A cron is a parsed expression in a time zone. Only the parser is a library's: none for Go finds the right times
-// around a change to or from daylight saving time (docs/schedules.md).
+// A cron is a parsed expression in a time zone. Only the parser comes from a library: no Go library computes the
+// correct times around a daylight saving change (docs/schedules.md).
 type cron struct {
 	minute, hour, day, month, weekday uint64 // bit n stands for the value n
-	everyHour                         bool   // the hour is "*": it follows elapsed time, not the clock on the wall
+	everyHour                         bool   // the hour is "*": it follows elapsed time, not the wall clock
 	anyDay, anyWeekday                bool   // the field is "*", so that only the other one counts
 	zone                              *time.Location
 }
 
-// searchDays is how far a search for the next time goes: 29 February comes again after at most 8 years.
+// searchDays limits a search for the next time: 29 February recurs after at most 8 years.
 const searchDays = 9 * 366
 
-const starBit = 1 << 63 // the library's mark of a "*"
+const starBit = 1 << 63 // the library's marker for "*"
 
 var cronParser = cronlib.NewParser(cronlib.Minute | cronlib.Hour | cronlib.Dom | cronlib.Month | cronlib.Dow |
 	cronlib.Descriptor)
@@ -29,7 +29,7 @@ var cronParser = cronlib.NewParser(cronlib.Minute | cronlib.Hour | cronlib.Dom |
 // parseCron parses five fields (minute, hour, day of the month, month, day of the week) or a name such as @daily.
 func parseCron(expression string, zone *time.Location) (cron, error) {
 	if strings.Contains(expression, "=") {
-		return cron{}, fmt.Errorf("%q: name the time zone in Zone, not in the expression", expression)
+		return cron{}, fmt.Errorf("%q: set the time zone in Zone, not in the expression", expression)
 	}
 	if strings.HasPrefix(expression, "@every") {
 		return cron{}, fmt.Errorf("%q: use Every for an interval", expression)
@@ -57,7 +57,7 @@ var (
 	sunday      = regexp.MustCompile(`^7$`)
 )
 
-// sundayIsZero rewrites Sunday as 7, which crontab(5) allows, for the library, which knows it as 0 only.
+// sundayIsZero replaces Sunday as 7, which crontab(5) allows, by 0, because the library knows only 0.
 func sundayIsZero(expression string) string {
 	fields := strings.Fields(expression)
 	if len(fields) != 5 {
@@ -86,8 +86,8 @@ func (c cron) next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// matches reports whether the expression names a date. As in every cron, a date need match only one of the day of the
-// month and the day of the week when the expression restricts both.
+// matches reports whether the expression names a date. If it restricts both the day of the month and the day of the
+// week, a date need match only one of them, as in every cron.
 func (c cron) matches(d day) bool {
 	if c.month&(1<<d.month) == 0 {
 		return false
@@ -104,7 +104,7 @@ func (c cron) nextOn(d day, t time.Time) time.Time {
 	if c.everyHour {
 		return c.nextMinute(d, t)
 	}
-	from := 0 // the hour: what the clock showed long before t is over
+	from := 0 // the hour: earlier hours have passed
 	if d.day == t.Day() {
 		from = max(0, t.Hour()-3)
 	}
@@ -113,7 +113,7 @@ func (c cron) nextOn(d day, t time.Time) time.Time {
 			if c.hour&(1<<hour) == 0 || c.minute&(1<<minute) == 0 {
 				continue
 			}
-			// The times of a gap all become its end, which is one time.
+			// All times in a gap become the same time, its end.
 			if at := d.at(hour, minute, c.zone); at.After(t) {
 				return at
 			}
@@ -122,8 +122,8 @@ func (c cron) nextOn(d day, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// nextMinute returns the first minute after t that matches, of those that pass on a date. An hour that the clock
-// repeats passes twice, one that it skips does not pass.
+// nextMinute returns the first matching minute after t that passes on a date. An hour that the clock repeats passes
+// twice; one that it skips does not pass.
 func (c cron) nextMinute(d day, t time.Time) time.Time {
 	end := d.plus(1).at(0, 0, c.zone)
 	at := d.at(0, 0, c.zone)
@@ -138,7 +138,7 @@ func (c cron) nextMinute(d day, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// A day is a date of the calendar, whatever the zone.
+// A day is a calendar date, independent of the zone.
 type day struct {
 	year  int
 	month time.Month
@@ -154,8 +154,8 @@ func (d day) plus(days int) day {
 	return day{t.Year(), t.Month(), t.Day()}
 }
 
-// at returns when the clock of a zone shows this date, hour and minute: the first time, when the clock is set back
-// over it, and the end of the gap, when the clock is set forward over it. time.Date promises neither.
+// at returns when the clock of a zone shows this date, hour and minute. If the clock shows it twice, at returns the
+// first time; if the clock skips it, at returns the end of the gap. time.Date guarantees neither.
 func (d day) at(hour, minute int, zone *time.Location) time.Time {
 	wall := d.utc().Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute)
 	_, before := wall.Add(-24 * time.Hour).In(zone).Zone()

@@ -12,7 +12,7 @@ import (
 )
 
 // Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
-// time unless its times change. An At that has passed is ErrInvalid for a new schedule.
+// time unless its times change. For a new schedule, Put returns ErrInvalid if At has passed.
 func (s *Schedules) Put(ctx context.Context, d Schedule) error { return s.put(ctx, d, "") }
 
 func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
@@ -32,7 +32,7 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 			if isNew && next.IsZero() && owner == "" {
 				return v, fmt.Errorf("%w: the time %s has passed", ErrInvalid, d.At.Format(time.RFC3339))
 			}
-			// A next time that is later than the first one from now was set while the clock was ahead.
+			// If the stored next time is later than the first one from now, it was set while the clock was ahead.
 			if isNew || v.Next.After(next) && !next.IsZero() {
 				v.Next = next
 			}
@@ -43,7 +43,7 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 	return s.wrap("put schedule", d.Queue, err)
 }
 
-// change replaces a record's value atomically. old is nil when there is none.
+// change replaces a record's value atomically. old is nil if there is none.
 func (s *Schedules) change(ctx context.Context, name string,
 	next func(old *value, now time.Time) (value, error)) error {
 	return s.store.UpdateKV(ctx, kind, name, func(r store.Record, exists bool) (string, time.Duration, error) {
@@ -111,7 +111,8 @@ func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) erro
 	})
 }
 
-// Resume ends a pause. The times that passed during it are left out. A schedule that is not paused stays as it is.
+// Resume ends a pause. Times that passed during the pause are skipped. If the schedule is not paused, Resume does
+// nothing.
 func (s *Schedules) Resume(ctx context.Context, name string) error {
 	return s.edit(ctx, "resume schedule", name, func(v *value, now time.Time) error {
 		if v.Pause == nil {
@@ -127,7 +128,7 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 	})
 }
 
-// Delete removes a schedule. The tasks that it enqueued stay.
+// Delete removes a schedule. The tasks that it enqueued remain.
 func (s *Schedules) Delete(ctx context.Context, name string) error {
 	_, err := s.record(ctx, name)
 	if err == nil {
@@ -166,7 +167,7 @@ func (s *Schedules) read(ctx context.Context, name string) (r store.Record, v va
 	return r, v, err
 }
 
-// List returns the schedules by their names, up to 10,000. One that cannot be read has its Problem.
+// List returns the schedules ordered by name, up to 10,000. If a schedule cannot be read, its Problem has the reason.
 func (s *Schedules) List(ctx context.Context) ([]Info, error) {
 	records, err := s.store.ListKV(ctx, kind)
 	if err != nil {
@@ -183,8 +184,8 @@ func (s *Schedules) List(ctx context.Context) ([]Info, error) {
 	return out, nil
 }
 
-// RunNow enqueues the schedule's task at once, also while it is paused, and returns the task's id. The schedule's own
-// times stay as they are.
+// RunNow enqueues the schedule's task immediately, even if the schedule is paused, and returns the task's id. It does
+// not change the schedule's times.
 func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) {
 	r, v, err := s.read(ctx, name)
 	if err != nil {
@@ -196,10 +197,10 @@ func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) 
 	return s.client.Queue(d.Queue).Enqueue(ctx, t)
 }
 
-// Reconcile makes the schedules that owner declared before exactly these: it puts each, and deletes those of owner's
-// that are not among them. Schedules of others stay; a name that another owner has, or that was put by hand, is
-// ErrInvalid. Call it when a program starts that defines its schedules in code, with the program's name as owner. It is
-// not atomic; repeat it after an error.
+// Reconcile makes the given schedules the only ones of owner: it puts each of them, and deletes owner's other
+// schedules. It does not touch the schedules of others. If a name belongs to another owner, or was put without an
+// owner, Reconcile returns ErrInvalid. If your program defines its schedules in code, call Reconcile when it starts,
+// with the program's name as owner. It is not atomic; repeat it after an error.
 func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
 	if err := limits.Text(owner, 1, MaxName, ErrInvalid, "owner"); err != nil {
 		return s.wrap("reconcile schedules", "", err)
@@ -207,7 +208,7 @@ func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Sc
 	declared := map[string]bool{}
 	for _, d := range schedules {
 		if declared[d.Name] {
-			return s.wrap("reconcile schedules", "", fmt.Errorf("%w: two are called %q", ErrInvalid, d.Name))
+			return s.wrap("reconcile schedules", "", fmt.Errorf("%w: two schedules have the name %q", ErrInvalid, d.Name))
 		}
 		declared[d.Name] = true
 		if err := d.check(); err != nil {
@@ -233,8 +234,8 @@ func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Sc
 	return nil
 }
 
-// declare puts a schedule unless it is there already, as when many processes start at once. A single time that has
-// passed is left as it is.
+// declare puts a schedule unless it already exists, as when many processes start at once. It does not change a single
+// time that has passed.
 func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error {
 	r, exists, err := s.store.GetKV(ctx, kind, d.Name)
 	if err != nil {
@@ -246,7 +247,7 @@ func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error
 		case err != nil:
 			return s.wrap("reconcile schedules", d.Queue, err)
 		case v.Owner != owner:
-			err := fmt.Errorf("%w: the schedule %q is not of %q, but of %q: delete it, or use another name",
+			err := fmt.Errorf("%w: the schedule %q does not belong to %q, but to %q: delete it, or use another name",
 				ErrInvalid, d.Name, owner, v.Owner)
 			return s.wrap("reconcile schedules", d.Queue, err)
 		case v.defines(d):

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	maxPause   = 5 * time.Second        // after which a schedule is seen that another process put
+	maxPause   = 5 * time.Second        // within which Run finds schedules that other processes put
 	errorPause = 5 * time.Second        // after an error
-	busyPause  = 100 * time.Millisecond // after another transaction was in the way
-	patience   = 3 * time.Second        // for one schedule: a locked record does not hold up the others
-	oneRound   = 1000                   // schedules that are looked at together
-	allRounds  = 10_000                 // while some of those cannot fire
+	busyPause  = 100 * time.Millisecond // after a conflict with another transaction
+	patience   = 3 * time.Second        // for one schedule: a locked record does not delay the others
+	oneRound   = 1000                   // schedules read at once
+	allRounds  = 10_000                 // if some of these cannot fire
 )
 
-// errBusy reports that another transaction was in the way of a schedule.
-var errBusy = errors.New("another transaction was in the way")
+// errBusy reports a conflict with another transaction.
+var errBusy = errors.New("conflict with another transaction")
 
 // A fireError is the error of schedules that cannot fire, while others can.
 type fireError struct {
@@ -34,8 +34,8 @@ type fireError struct {
 func (e *fireError) Error() string { return e.err.Error() }
 func (e *fireError) Unwrap() error { return e.err }
 
-// failingNow is what cannot fire: all schedules, since the database does not answer, or some. It is "" without an
-// error. It does not change with the text of the error, which may name a port.
+// failingNow describes which schedules cannot fire: all, because the database does not answer, or some. Without an
+// error it returns "". It does not depend on the text of the error, which may contain a port.
 func failingNow(err error) string {
 	var some *fireError
 	switch {
@@ -47,9 +47,9 @@ func failingNow(err error) string {
 	return "all"
 }
 
-// Run fires the schedules until ctx ends, and returns nil then. Any number of processes may run it: each time fires
-// once. It reads from the database when the next schedule is due, at least every five seconds. While the database
-// cannot be reached it logs that once and continues to try; afterwards CatchUp decides about what was missed.
+// Run fires the schedules until ctx ends, and then returns nil. Any number of processes can run it: each time fires
+// once. It reads from the database when the next schedule is due, at least every five seconds. If the database cannot
+// be reached, Run logs that once and keeps trying; CatchUp then determines which missed times fire.
 func (s *Schedules) Run(ctx context.Context) error {
 	failing := "" // what was logged
 	for {
@@ -65,7 +65,7 @@ func (s *Schedules) Run(ctx context.Context) error {
 			s.core.Logger.Info("dbq: schedules fire again")
 		}
 		failing = failingNow(err)
-		if pause == 0 && err != nil { // one schedule that cannot fire does not hold up the others
+		if pause == 0 && err != nil { // one schedule that cannot fire does not delay the others
 			pause = errorPause
 		}
 		timer := time.NewTimer(pause)
@@ -86,7 +86,7 @@ func (s *Schedules) poke() {
 	}
 }
 
-// fireDue fires each schedule that is due, and returns when to look again.
+// fireDue fires each schedule that is due, and returns when to check again.
 func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error) {
 	for limit := oneRound; ; limit = allRounds {
 		records, err := s.store.EarliestKV(ctx, kind, limit)
@@ -129,7 +129,7 @@ func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause
 	return pause, nil
 }
 
-// fireOne is fire within a time.
+// fireOne is fire with a time limit.
 func (s *Schedules) fireOne(ctx context.Context, r store.Record) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -143,8 +143,8 @@ func (s *Schedules) fireOne(ctx context.Context, r store.Record) error {
 	return err
 }
 
-// fire enqueues what a schedule owes and moves it on, in one transaction. When another process was faster it does
-// nothing.
+// fire enqueues the due tasks of a schedule and moves it to its next time, in one transaction. If another process was
+// faster, it does nothing.
 func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 	v, err := parse(r)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 	}
 	now, d := nowOf(r), v.schedule(r.Name)
 	c, err := d.clock(v.Start)
-	if err != nil { // a zone that this build does not know, say: another process may
+	if err != nil { // such as a zone that is unknown here: another process may know it
 		return err
 	}
 	times, next := d.due(c, v.Next, now)
@@ -172,7 +172,7 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 		}
 	}
 	err = s.enqueue(ctx, r, v, d, times)
-	if errors.Is(err, dbq.ErrInvalid) { // it would fail each time: leave this one out, and say why
+	if errors.Is(err, dbq.ErrInvalid) { // it would fail each time: skip this time, and store the reason
 		v.Problem = err.Error()[:min(len(err.Error()), maxProblem)]
 		err = s.enqueue(ctx, r, v, d, nil)
 	}
@@ -191,7 +191,7 @@ func (s *Schedules) unfinished(ctx context.Context, id *uuid.UUID) (bool, error)
 	return err == nil && !t.Ended(), err
 }
 
-// enqueue adds the tasks of some times and replaces the record, if nobody else has.
+// enqueue adds the tasks of some times and replaces the record, unless another process has.
 func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Schedule, times []time.Time) error {
 	tx, err := s.client.DB().BeginTx(ctx, nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Sche
 	if err != nil {
 		return err
 	}
-	if len(added) > 0 { // also one that was there already
+	if len(added) > 0 { // including one that already existed
 		v.LastTask = &added[len(added)-1].ID
 	}
 	text, ttl, err := v.encode(nowOf(r))
@@ -220,7 +220,7 @@ func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Sche
 	return tx.Commit()
 }
 
-// taskFor is the task of one time.
+// taskFor returns the task of one time.
 func (d *Schedule) taskFor(at time.Time) dbq.NewTask {
 	t, stamp := d.Task, at.UTC().Format(time.RFC3339Nano)
 	t.Reference = "schedule:" + d.Name + ":" + stamp
@@ -233,7 +233,7 @@ func (d *Schedule) taskFor(at time.Time) dbq.NewTask {
 	return t
 }
 
-// jitter is a time below Jitter that is the same in every process.
+// jitter returns a delay below Jitter that is the same in every process.
 func (d *Schedule) jitter(stamp string) time.Duration {
 	if d.Jitter == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// kind is that of the schedules' key/value records. A record expires when its schedule fires next, give or take a
-// moment: that finds those that are due. The value has the exact time.
+// kind is the kind of the schedules' key/value records. A record expires approximately when its schedule fires next,
+// so a search for expired records finds the due schedules. The value has the exact time.
 const kind = "schedule"
 
 // value is the JSON of a record. Durations are microseconds.
@@ -26,7 +26,7 @@ type value struct {
 	NoOverlap bool       `json:"no_overlap,omitempty"`
 	Jitter    int64      `json:"jitter,omitempty"`
 	Owner     string     `json:"owner,omitempty"`
-	Start     time.Time  `json:"start"` // when it was put: Every counts from here
+	Start     time.Time  `json:"start"` // when the schedule was put: Every counts from here
 	Next      time.Time  `json:"next,omitzero"`
 	Last      time.Time  `json:"last,omitzero"`
 	LastTask  *uuid.UUID `json:"last_task,omitempty"`
@@ -34,7 +34,7 @@ type value struct {
 	Pause     *pause     `json:"pause,omitempty"`
 }
 
-// task is a dbq.NewTask without what each time sets.
+// task is a dbq.NewTask without the fields that each time sets.
 type task struct {
 	Kind        string            `json:"kind,omitempty"`
 	Payload     []byte            `json:"payload,omitempty"`
@@ -63,7 +63,7 @@ func valueOf(d Schedule) value {
 	}
 }
 
-// schedule is what the value defines.
+// schedule returns the schedule that the value defines.
 func (v *value) schedule(name string) Schedule {
 	payload := v.Task.Payload
 	if v.Task.Empty {
@@ -79,31 +79,32 @@ func (v *value) schedule(name string) Schedule {
 	}
 }
 
-// sameTimes reports whether two values fire at the same times, so that a new definition goes on where the old one is.
+// sameTimes reports whether two values fire at the same times, so that a new definition can continue from the old
+// one.
 func (v *value) sameTimes(w value) bool {
 	return v.Cron == w.Cron && v.Zone == w.Zone && v.Every == w.Every && v.At.Equal(w.At)
 }
 
-// defines reports whether the value was made of d.
+// defines reports whether the value was made from d.
 func (v *value) defines(d Schedule) bool {
 	a, errA := json.Marshal(valueOf(v.schedule(d.Name)))
 	b, errB := json.Marshal(valueOf(d))
 	return errA == nil && errB == nil && string(a) == string(b)
 }
 
-// maxDefinition bounds the JSON of what defines a schedule, so that there is room for where it stands and for a pause.
+// maxDefinition limits the JSON of a schedule's definition, which leaves room for its status and a pause.
 const maxDefinition, maxProblem = 3000, 200
 
 // fits refuses a definition that is too large.
 func (v *value) fits() error {
 	b, err := json.Marshal(valueOf(v.schedule("")))
 	if err == nil && len(b) > maxDefinition {
-		err = fmt.Errorf("%w: it has %d bytes with its payload, at most %d are allowed", ErrInvalid, len(b), maxDefinition)
+		err = fmt.Errorf("%w: it has %d bytes with its payload; the maximum is %d", ErrInvalid, len(b), maxDefinition)
 	}
 	return err
 }
 
-// keep takes over where old stands.
+// keep copies the status of old.
 func (v *value) keep(old value) {
 	if v.Owner == "" {
 		v.Owner = old.Owner
@@ -146,5 +147,5 @@ func (v *value) info(r store.Record) Info {
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// nowOf is the database's clock when a record was read.
+// nowOf returns the database's time when a record was read.
 func nowOf(r store.Record) time.Time { return time.UnixMicro(r.Now).UTC() }

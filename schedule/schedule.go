@@ -1,5 +1,6 @@
-// Package schedule enqueues tasks by cron expression, at an interval, or once. The schedules are in the database. Any
-// number of processes may call Run, and any of them may fire a schedule; each time fires exactly once.
+// Package schedule enqueues tasks by cron expression, at an interval, or once. The schedules are stored in the
+// database. Any number of processes can call Run, and any of these can fire a schedule; each scheduled time fires
+// exactly once.
 //
 //	schedules := schedule.New(client)
 //	err := schedules.Put(ctx, schedule.Schedule{
@@ -8,7 +9,7 @@
 //	})
 //	err = schedules.Run(ctx) // until ctx ends
 //
-// Programs that define their schedules in code call Reconcile when they start. Times are those of the database's clock.
+// If your program defines its schedules in code, call Reconcile when it starts. Times are by the database's clock.
 package schedule
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of a Schedule. Its Task and the rest of it, as JSON with the payload in base64, must fit in 3,000 bytes.
+// Limits of a Schedule. The Schedule with its Task, as JSON with the payload in base64, must fit in 3,000 bytes.
 const (
 	MaxName    = 100         // characters in a schedule's name
 	MaxReason  = 200         // characters in the reason of a pause
@@ -31,41 +32,42 @@ const (
 	MaxJitter  = 24 * time.Hour
 )
 
-// Skip as Schedule.CatchUp leaves out the times that were missed.
+// Skip as Schedule.CatchUp skips missed times.
 const Skip = -1
 
 // ErrInvalid is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are those of
 // package dbq.
 var ErrInvalid error = &errs.InvalidError{Text: "invalid schedule"}
 
-// Schedule says which task to enqueue when. Exactly one of Cron, Every and At is set.
+// Schedule defines a task and the times at which to enqueue it. Set exactly one of Cron, Every and At.
 type Schedule struct {
-	// Name identifies the schedule, in 1 to MaxName characters.
+	// Name identifies the schedule. It has 1 to MaxName characters.
 	Name string
-	// Cron has five fields: minute, hour, day of the month, month and day of the week; or it is @hourly, @daily, @weekly,
-	// @monthly or @yearly. A time that the clock skips when daylight saving time begins fires at the end of the gap, and
-	// a time that the clock shows twice fires the first time. Where the hour is *, it follows elapsed time instead.
+	// Cron has five fields: minute, hour, day of the month, month and day of the week; or it is @hourly, @daily,
+	// @weekly, @monthly or @yearly. A time that the clock skips when daylight saving time begins fires at the end of the
+	// gap, and a time that the clock shows twice fires at the first one. If the hour is *, the schedule follows elapsed
+	// time instead.
 	Cron string
-	// Zone is the time zone of Cron by its IANA name, such as Europe/Berlin; "" is UTC.
+	// Zone is the IANA name of Cron's time zone, such as Europe/Berlin; "" is UTC.
 	Zone string
 	// Every is an interval of at least MinEvery, counted from when the schedule was put.
 	Every time.Duration
 	// At is a single time.
 	At time.Time
 
-	// Queue is where the task goes, and Task what it is. Task.ID, Reference and RunAt must be zero. The task's reference
-	// is "schedule:" with the name and the time, so that a time is never enqueued twice, and its headers
-	// HeaderName and HeaderTime say for which time it is.
+	// Task is enqueued to Queue. Task.ID, Reference and RunAt must be zero. The enqueued task's reference is "schedule:"
+	// with the name and the time, so no time is enqueued twice. Its headers HeaderName and HeaderTime contain the name
+	// and the time.
 	Queue string
 	Task  dbq.NewTask
 
-	// CatchUp is how many missed times to make up for, after no process was running: the latest ones, up to MaxCatchUp,
-	// at once and in their order. The zero value makes up for one, Skip for none. A time counts as missed when it is more
-	// than a minute ago, and is forgotten after a year. Times that are not missed fire in any case.
+	// CatchUp is how many missed times to make up for if no process was running: the latest ones, up to MaxCatchUp,
+	// immediately and in order. The zero value makes up for one, Skip for none. A time counts as missed when it is more
+	// than a minute ago, and is dropped after a year. Times that are not missed always fire.
 	CatchUp int
-	// NoOverlap leaves out a time while the task of an earlier one has not ended.
+	// NoOverlap skips a time if the task of an earlier time has not ended.
 	NoOverlap bool
-	// Jitter delays each task by a random time below it, up to MaxJitter.
+	// Jitter is the upper bound of a random delay of each task, at most MaxJitter.
 	Jitter time.Duration
 }
 
@@ -75,36 +77,36 @@ const (
 	HeaderTime = "dbq-schedule-time" // the time that the task is for, in RFC 3339 and UTC
 )
 
-// Info is a Schedule as it is stored, and where it stands.
+// Info is a stored Schedule and its status.
 type Info struct {
 	Schedule
-	// Owner is who declared it by Reconcile, or "".
+	// Owner is the owner that declared it by Reconcile, or "".
 	Owner string
-	// Next is when it fires next, before jitter; zero if it does not, because it is paused or At has passed.
+	// Next is when it fires next, before jitter. It is zero if the schedule is paused or At has passed.
 	Next time.Time
-	// Last is the last time that it enqueued a task for, and LastTask that task. They are zero if there is none.
+	// Last is the last scheduled time with a task, and LastTask is that task. They are zero if there is none.
 	Last     time.Time
 	LastTask uuid.UUID
-	// Problem is why the last time was left out, or "".
+	// Problem is the reason for which the last time was skipped, or "".
 	Problem string
-	// Paused, and since when, by whom and why.
+	// Paused reports a pause; the fields after it are its time, operator and reason.
 	Paused bool
 	Since  time.Time
 	By     string
 	Reason string
-	// Updated is when anything of this last changed.
+	// Updated is when any of this last changed.
 	Updated time.Time
 }
 
-// Schedules are those of a client's tables. It is safe for concurrent use, and needs no Close.
+// Schedules manages the schedules in a client's tables. It is safe for concurrent use and needs no Close.
 type Schedules struct {
 	client *dbq.Client
 	core   *core.Core
 	store  *store.Store
-	wake   chan struct{} // Put tells this process's own Run
+	wake   chan struct{} // Put wakes this process's own Run
 }
 
-// New returns the schedules of a client's tables. It costs nothing.
+// New returns the Schedules of a client. It sends nothing to the database.
 func New(c *dbq.Client) *Schedules {
 	parts := access.Of(c)
 	return &Schedules{client: c, core: parts, store: parts.Store, wake: make(chan struct{}, 1)}

@@ -297,7 +297,7 @@ func TestBadInput(t *testing.T) {
 		"Reference":         hour(func(d *schedule.Schedule) { d.Task.Reference = "r" }),
 		"Skip or 0 to 1000": hour(func(d *schedule.Schedule) { d.CatchUp = 1001 }),
 		"Jitter":            hour(func(d *schedule.Schedule) { d.Jitter = -1 }),
-		"at most 3000":      hour(func(d *schedule.Schedule) { d.Task.Payload = make([]byte, 4000) }),
+		"maximum is 3000":   hour(func(d *schedule.Schedule) { d.Task.Payload = make([]byte, 4000) }),
 	} {
 		if err := f.s.Put(t.Context(), d); !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

@@ -11,10 +11,10 @@ import (
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
-// lookBack is how old a missed time can be to be made up for.
+// lookBack is the maximum age of a missed time that is made up for.
 const lookBack = 366 * 24 * time.Hour
 
-// clock is when a schedule fires.
+// clock computes the times of a schedule.
 type clock interface {
 	// next returns the first time after t, or zero.
 	next(t time.Time) time.Time
@@ -41,7 +41,7 @@ func (o once) next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// clock returns when the schedule fires if it was put at start.
+// clock returns the times of a schedule that was put at start.
 func (d *Schedule) clock(start time.Time) (clock, error) {
 	set := 0
 	for _, has := range []bool{d.Cron != "", d.Every != 0, !d.At.IsZero()} {
@@ -68,7 +68,7 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	}
 	zone, err := time.LoadLocation(d.Zone) // "" is UTC
 	if err != nil || d.Zone == "Local" || d.Zone == "localtime" || strings.HasPrefix(d.Zone, "right/") {
-		return nil, fmt.Errorf("%w: no time zone is called %q", ErrInvalid, d.Zone)
+		return nil, fmt.Errorf("%w: there is no time zone %q", ErrInvalid, d.Zone)
 	}
 	c, err := parseCron(d.Cron, zone)
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	return c, nil
 }
 
-// check refuses what cannot be kept.
+// check refuses an invalid schedule.
 func (d *Schedule) check() error {
 	if err := limits.Text(d.Name, 1, MaxName, ErrInvalid, "name"); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (d *Schedule) check() error {
 	}
 	switch t := d.Task; {
 	case t.ID != dbq.NewTask{}.ID || t.Reference != "" || !t.RunAt.IsZero():
-		return fmt.Errorf("%w: Task.ID, Reference and RunAt are set for each time", ErrInvalid)
+		return fmt.Errorf("%w: leave Task.ID, Reference and RunAt empty; each time sets them", ErrInvalid)
 	case t.Priority < 0 || t.Priority > limits.MaxPriority:
 		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrInvalid, dbq.ErrPriority, t.Priority, limits.MaxPriority)
 	case t.MaxAttempts < 0 || t.MaxAttempts > limits.MaxMaxAttempts:
@@ -112,8 +112,8 @@ func (d *Schedule) check() error {
 	return err
 }
 
-// Preview returns the next n times at which a schedule fires after from, before jitter; fewer when it ends. An Every
-// counts from from. The error is ErrInvalid.
+// Preview returns the next n times at which a schedule fires after from, before jitter, or fewer if it ends. Every
+// counts from from. Preview returns ErrInvalid for an invalid schedule.
 func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
 	c, err := d.clock(from)
 	if err != nil {
@@ -126,11 +126,12 @@ func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
 	return out, nil
 }
 
-// missed is a time's age from which on it counts as missed.
+// missed is the age from which a time counts as missed.
 const missed = time.Minute
 
-// due returns the times from first to now that fire, and the time after now. All that are not missed fire, and of those
-// that are, the latest that CatchUp allows. It looks back only as far as it must: there may be a year of minutes.
+// due returns the times from first to now that fire, and the time after now. All times that are not missed fire, and
+// of the missed times, the latest that CatchUp allows. It computes only the times it needs, because a year can have
+// passed by the minute.
 func (d *Schedule) due(c clock, first, now time.Time) (times []time.Time, next time.Time) {
 	most := d.CatchUp
 	switch most {

@@ -30,7 +30,7 @@ func Condition(states ...State) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// Guard returns the SQL condition on the tasks that an operator's event may start from. A task is parked when the
+// Guard returns the SQL condition for the tasks on which an operator's event can start. A task is parked if the
 // column named by due is null.
 func Guard(t Transition, due string) string {
 	var or []string

@@ -1,8 +1,8 @@
 // Package state defines dbq's state machine as data.
 //
-// Its table is the only place where a transition is written down. The guards in SQL, the CHECK constraint, the
-// conformance cases, docs/states.md, metric labels and the verbs of the command line are derived from it. The package
-// imports only the standard library, so that every other package can import it.
+// Its table is the only definition of the transitions. The guards in SQL, the CHECK constraint, the conformance
+// cases, docs/states.md, metric labels and the operators' commands of the command line are derived from it. The
+// package imports only the standard library, so that every other package can import it.
 package state
 
 import (

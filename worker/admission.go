@@ -12,11 +12,11 @@ import (
 	"github.com/dbq-go/dbq/internal/access"
 )
 
-// admission decides which of the tasks that an executor took may begin now, and hands the others back.
+// admission decides which of an executor's tasks can start now, and releases the others.
 //
-// When a process dies, the database does not know which of its tasks had begun. So their attempts do not count, except
-// those that were marked as started before the handler was called. A mark costs a statement, so only these tasks get
-// one:
+// If a process dies, the database does not know which of its tasks had started. So their attempts do not count,
+// except those that were marked as started before the handler was called. A mark costs a statement, so only these
+// tasks get one:
 //
 //   - a task on its last attempt, which must not be made twice;
 //   - a suspect: a task that was with a dying worker suspectAfter times, and may be the cause. Only one suspect runs in
@@ -31,28 +31,29 @@ type admission struct {
 const suspectAfter = 2
 
 // Marking may take a sixth of a lease, or markLeast if that is more, while leases last. It waits for rows that other
-// transactions have locked, on a connection that renewals may need. If it takes longer, the tasks are put off.
+// transactions have locked, and holds a connection that renewals may need. If it takes longer, the tasks are released
+// for a while.
 const markLeast = time.Second
 
-// suspectWait is how long a suspect waits for its turn, which keeps an executor from other tasks. Then it is handed
-// back for a time between putOffLeast and putOffMost.
+// suspectWait is how long a suspect waits for its turn; it blocks an executor meanwhile. Then it is released for a
+// time between putOffLeast and putOffMost.
 const (
 	suspectWait = 100 * time.Millisecond
 	putOffLeast = time.Second
 	putOffMost  = time.Minute
 )
 
-// onlySuspect is full while a suspect runs in this process, in whatever worker: they would die together.
+// onlySuspect is full while a suspect runs in any worker of this process: the workers would die together.
 var (
 	onlySuspect      = make(chan struct{}, 1)
-	onlySuspectBegan atomic.Int64 // in nanoseconds since 1970; 0 when none runs
+	onlySuspectBegan atomic.Int64 // in nanoseconds since 1970; 0 if none runs
 )
 
 func isSuspect(t *dbq.Task) bool { return t.Lapses >= suspectAfter }
 
 func mustMark(l *leased) bool { return isSuspect(&l.task) || l.task.Attempt >= l.task.MaxAttempts }
 
-// admit returns the tasks that may begin now: all of them, or one suspect alone. done is called when they have ended.
+// admit returns the tasks that can start now: all of them, or a single suspect. done is called when they have ended.
 func (a *admission) admit(tasks []*leased) (begin []*leased, done func()) {
 	done = func() {}
 	if !slices.ContainsFunc(tasks, mustMark) { // as almost always
@@ -70,7 +71,7 @@ func (a *admission) admit(tasks []*leased) (begin []*leased, done func()) {
 		if unblock, ok := beginSuspect(); ok {
 			done, suspects[0].unblock = unblock, unblock
 			for _, l := range others {
-				a.settler.release(l, 0) // to come again, and not to wait for it
+				a.settler.release(l, 0) // due again at once; it does not wait for the suspect
 			}
 			others, suspects = suspects[:1], suspects[1:]
 		}
@@ -79,7 +80,7 @@ func (a *admission) admit(tasks []*leased) (begin []*leased, done func()) {
 	return a.mark(others), done
 }
 
-// beginSuspect notes that a suspect runs, if its turn comes soon. unblock may be called more than once.
+// beginSuspect records that a suspect runs, if its turn comes soon. unblock can be called more than once.
 func beginSuspect() (unblock func(), ok bool) {
 	select {
 	case onlySuspect <- struct{}{}:
@@ -100,7 +101,7 @@ func beginSuspect() (unblock func(), ok bool) {
 	}), true
 }
 
-// suspectRunsFor is for how long a suspect has been running; zero when none is.
+// suspectRunsFor returns how long a suspect has been running, or zero if none is.
 func suspectRunsFor() time.Duration {
 	if began := onlySuspectBegan.Load(); began != 0 {
 		return time.Duration(time.Now().UnixNano() - began)
@@ -108,8 +109,8 @@ func suspectRunsFor() time.Duration {
 	return 0
 }
 
-// mark marks the attempts that must count as started, and returns the tasks that may begin. Tasks that cannot begin in
-// time are put off.
+// mark marks the attempts that must count as started, and returns the tasks that can start. Tasks that cannot start
+// in time are released for a while.
 func (a *admission) mark(tasks []*leased) (begin []*leased) {
 	var must []*leased
 	var ls []dbq.Lease
@@ -148,7 +149,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 	return begin
 }
 
-// putOff hands tasks back for a while. It is longer when a suspect has been running for long.
+// putOff releases tasks for a while, which is longer if a suspect has been running for long.
 func (a *admission) putOff(tasks []*leased) {
 	pause := min(max(suspectRunsFor(), putOffLeast), putOffMost)
 	for _, l := range tasks {

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// attempts ends attempts: it decides by what a handler returned how the task is settled, and hands that to the settler.
+// attempts ends attempts: it maps a handler's outcome to a settlement and passes it to the settler.
 type attempts struct {
 	*env
 	leases    *leases
@@ -20,13 +20,14 @@ type attempts struct {
 	conflicts conflicts
 }
 
-// errNotStarted is why a lease was lost whose task had not been given to a handler.
+// errNotStarted is the cause of a lost lease if the task had not been passed to a handler.
 var errNotStarted = errors.New("the lease ended before the task was started")
 
-// end ends an attempt as its handler wants. cause is why the handler's context ended, nil when it did not.
+// end ends an attempt with its handler's outcome. cause is the reason why the handler's context ended, or nil if it
+// did not.
 func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration) {
 	completes := o.Event() == state.Complete && !o.Deletes()
-	failed := o.UsesBackoff() // an error, and no word on what to do about it
+	failed := o.UsesBackoff() // a plain error, without a retry time or parking
 	switch {
 	case completes && isInTransaction(o.Result()):
 		a.observeEnd(l, state.Complete, nil, took)
@@ -64,14 +65,15 @@ func timedOut(o dbq.Outcome) dbq.Outcome {
 	return o
 }
 
-// lost gives up a task whose lease is gone.
+// lost gives up a task whose lease is lost.
 func (a *attempts) lost(l *leased, cause error) {
 	a.leases.giveUp(l)
 	a.results.leaseLost(&l.task, cause)
 }
 
-// abandon ends the attempt of a handler that ignores the end of its context, if it is this worker's to end: after
-// Timeout it has failed. Otherwise its lease is lost, or left to expire, since the handler may still be at it.
+// abandon ends the attempt of a handler that ignores the end of its context, if the worker still holds the task:
+// after Timeout it has failed. Otherwise the lease is lost, or left to expire because the handler may still be
+// working.
 func (a *attempts) abandon(l *leased, cause error, took time.Duration) {
 	if cause == ErrTimeout && !l.isLost() { // it is the cause itself
 		a.end(l, dbq.Failed(ErrTimeout), cause, took)
@@ -91,7 +93,7 @@ func (a *attempts) observeEnd(l *leased, how state.Event, err error, took time.D
 	}
 }
 
-// within returns an outcome within the limits of times and of attempts, with the pause before a retry.
+// within returns an outcome within the limits of times and attempts, with the pause before a retry.
 func (a *attempts) within(l *leased, o dbq.Outcome) dbq.Outcome {
 	if o.Event() == state.Complete { // as almost always
 		return o

@@ -2,8 +2,8 @@ package worker
 
 import "time"
 
-// A batcher collects what many goroutines add into batches: up to most values, or those that came within wait of the
-// first.
+// A batcher collects values from many goroutines into batches: up to most values, or those that arrive within wait of
+// the first.
 type batcher[T any] struct {
 	in      chan T
 	most    int
@@ -15,10 +15,10 @@ func newBatcher[T any](room, most int, wait time.Duration) batcher[T] {
 	return batcher[T]{in: make(chan T, room), most: most, wait: wait, stopped: make(chan struct{})}
 }
 
-// stop makes run return once it has processed what was added before.
+// stop makes run return once it has processed the values added before.
 func (b *batcher[T]) stop() { close(b.stopped) }
 
-// run calls process with each batch until stop. Several goroutines may run at the same time.
+// run calls process with each batch until stop. Several goroutines can run it at the same time.
 func (b *batcher[T]) run(process func(batch []T)) {
 	for {
 		select {

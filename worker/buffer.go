@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// prefetchMost is how many batches may wait in the buffer.
+// prefetchMost is the maximum number of batches that wait in the buffer.
 const prefetchMost = 4
 
-// buffer is between the fetcher and the executors: leased tasks go one way, demand goes the other.
+// buffer is between the fetcher and the executors. It passes leased tasks to the executors and demand to the fetcher.
 type buffer struct {
 	*env
 	ready  chan *leased  // leased, not started
-	refill chan struct{} // receives when the fetcher should look at wanted
+	refill chan struct{} // receives when the fetcher should read wanted
 
 	idle atomic.Int64 // executors that wait for a task
-	// waiting is how many tasks wait: those in ready, and those that an executor has been given that still counts as
-	// idle. waitingBytes are their payloads.
+	// waiting is the number of waiting tasks: those in ready, and those passed to an executor that still counts as idle.
+	// waitingBytes is the size of their payloads.
 	waiting, waitingBytes atomic.Int64
 	ahead                 atomic.Int64 // how many tasks should wait beyond those for idle executors
 	coming                atomic.Int64 // tasks that checkouts under way may return
-	// calls of the handler that have ended, and how long they took, since takeCalls.
+	// calls of the handler that have ended since takeCalls, and their total duration.
 	calls, callTime atomic.Int64
 }
 
@@ -30,8 +30,8 @@ func newBuffer(e *env) *buffer {
 	return &buffer{env: e, ready: make(chan *leased, room), refill: make(chan struct{}, 1)}
 }
 
-// put adds tasks. If there is no room, as after an operator has set larger batches than the worker was made for, it
-// waits for the executors. When ctx ends, it returns the tasks that are left.
+// put adds tasks. If there is no room, as after an operator has set larger batches than the worker started with, it
+// waits for the executors. When ctx ends, it returns the remaining tasks.
 func (b *buffer) put(ctx context.Context, tasks []leased) (left []leased) {
 	for i := range tasks {
 		l := &tasks[i]
@@ -52,7 +52,7 @@ func (b *buffer) put(ctx context.Context, tasks []leased) (left []leased) {
 	return nil
 }
 
-// took notes that tasks do not wait any more.
+// took records that tasks no longer wait.
 func (b *buffer) took(tasks ...*leased) {
 	bytes := 0
 	for _, l := range tasks {
@@ -62,8 +62,8 @@ func (b *buffer) took(tasks ...*leased) {
 	b.waitingBytes.Add(int64(-bytes))
 }
 
-// take waits for a task, until quit is closed or fewer receives. Unlike those of the other methods, its task counts as
-// waiting until took.
+// take waits for a task, until quit is closed or fewer receives. The task counts as waiting until took is called,
+// unlike the tasks of the other methods.
 func (b *buffer) take(quit, fewer <-chan struct{}) *leased {
 	select {
 	case l := <-b.ready:
@@ -82,7 +82,7 @@ func (b *buffer) take(quit, fewer <-chan struct{}) *leased {
 	return nil
 }
 
-// fill adds tasks to a batch, up to the worker's BatchSize, and waits a little for them.
+// fill adds tasks to a batch, up to the worker's BatchSize, and waits briefly for them.
 func (b *buffer) fill(batch []*leased, quit <-chan struct{}) []*leased {
 	over := time.After(batchWait)
 	for len(batch) < b.cfg.BatchSize {
@@ -98,7 +98,7 @@ func (b *buffer) fill(batch []*leased, quit <-chan struct{}) []*leased {
 	return batch
 }
 
-// drain takes back what is in the buffer.
+// drain removes all tasks from the buffer and returns them.
 func (b *buffer) drain() (tasks []*leased) {
 	for {
 		select {
@@ -110,12 +110,12 @@ func (b *buffer) drain() (tasks []*leased) {
 	}
 }
 
-// stale takes back up to n tasks that have waited for too long.
+// stale removes and returns up to n tasks that have waited too long.
 func (b *buffer) stale(n int, now time.Time) (tasks []*leased) {
 	for range n {
 		select {
 		case l := <-b.ready:
-			if now.Sub(l.received) < staleAfter { // those behind it are younger
+			if now.Sub(l.received) < staleAfter { // the tasks behind it are younger
 				select {
 				case b.ready <- l:
 					return tasks
@@ -131,8 +131,8 @@ func (b *buffer) stale(n int, now time.Time) (tasks []*leased) {
 	return tasks
 }
 
-// wanted is how many tasks are missing, at most a batch; 0 is too few to ask for. Nothing is missing while the payloads
-// that wait are as much as a checkout may bring.
+// wanted returns how many tasks are missing, at most a batch; 0 means too few for a checkout. No task is missing
+// while the waiting payloads are as large as a checkout can return.
 func (b *buffer) wanted() int {
 	if b.waitingBytes.Load() >= int64(b.cfg.Queue.Client().Info().MaxCheckoutBytes) {
 		return 0
@@ -149,7 +149,8 @@ func (b *buffer) wanted() int {
 	return min(want, batch)
 }
 
-// signal wakes the fetcher if enough is missing, after an executor has begun to wait or has taken something.
+// signal wakes the fetcher if enough tasks are missing. It is called after an executor has started to wait or has
+// taken tasks.
 func (b *buffer) signal() {
 	if b.wanted() == 0 {
 		return
@@ -160,13 +161,13 @@ func (b *buffer) signal() {
 	}
 }
 
-// callEnded notes how long a call of the handler took.
+// callEnded records the duration of a call of the handler.
 func (b *buffer) callEnded(took time.Duration) {
 	b.calls.Add(1)
 	b.callTime.Add(int64(took))
 }
 
-// takeCalls returns how many calls of the handler have ended since the last time, and how long they took together.
+// takeCalls returns how many calls of the handler have ended since the last time, and their total duration.
 func (b *buffer) takeCalls() (n int, took time.Duration) {
 	return int(b.calls.Swap(0)), time.Duration(b.callTime.Swap(0))
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// cleanEvery is how often one of a queue's workers removes what has been kept for long enough. A variable, so that
-// tests need not wait.
+// cleanEvery is how often one of a queue's workers removes tasks and attempts whose retention has passed. It is a
+// variable, so that tests need not wait.
 var cleanEvery = time.Minute
 
-// cleaner removes what has been kept for long enough, on one of the queue's workers at a time. It can wait, so it keeps
-// off the connections that are kept for leases.
+// cleaner removes tasks and attempts whose retention has passed, in one of the queue's workers at a time. It is not
+// urgent, so it does not use the connections reserved for leases.
 type cleaner struct {
 	*env
 	shared *control.Control
-	member string // its name in the election: no other run's, whatever Worker.ID is
+	member string // its name in the election, unique for each run, whatever Worker.ID is
 }
 
 // run cleans until ctx ends.

@@ -8,15 +8,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// An attempt that ends because the database broke a transaction off in favour of another (a deadlock, a serialization
-// failure) is no failure of its task: the worker hands the task back after a pause, and the attempt does not count.
+// If the database rolled a transaction back because of another one (a deadlock, a serialization failure), the task
+// has not failed: the worker releases it for a pause, and the attempt does not count.
 const (
-	// conflictsMost is how many attempts in a row may end so in one worker. The next one counts as a failure, so that
-	// no task is retried for ever.
+	// conflictsMost is how many attempts in a row may end in a conflict in one worker. The next one counts as a failure,
+	// so no task is retried forever.
 	conflictsMost = 20
-	// conflictPause is the pause after the first; it doubles up to conflictMaxPause, less a random part of up to half.
+	// conflictPause is the pause after the first conflict; it doubles up to conflictMaxPause, less a random part of up
+	// to half.
 	conflictPause, conflictMaxPause = 10 * time.Millisecond, 500 * time.Millisecond
-	// conflictsKept bounds the tasks that are remembered.
+	// conflictsKept limits the number of tasks in conflicts.
 	conflictsKept = 10_000
 )
 
@@ -26,7 +27,7 @@ type conflicts struct {
 	n  map[uuid.UUID]int
 }
 
-// add counts one. It is false when there were too many.
+// add counts a conflict. It returns false if there were too many.
 func (c *conflicts) add(task uuid.UUID) (pause time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +44,7 @@ func (c *conflicts) add(task uuid.UUID) (pause time.Duration, ok bool) {
 	return store.Jittered(pause), true
 }
 
-// forget starts the count of a task again.
+// forget resets the count of a task.
 func (c *conflicts) forget(task uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

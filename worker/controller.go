@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// missedReports is how many reports in a row a worker may miss before the registry lists it as dead.
+	// missedReports is how many heartbeats in a row a worker can miss before the registry lists it as dead.
 	missedReports = 3
-	// registryTimeout bounds the calls of one report.
+	// registryTimeout limits the calls of one heartbeat.
 	registryTimeout = 10 * time.Second
 )
 
-// controller reports the worker to the registry, and follows operators: it obeys their commands and puts their settings
-// in force.
+// controller sends the worker's heartbeats to the registry, executes operators' commands and applies their settings.
 type controller struct {
 	*env
 	shared    *control.Control
@@ -29,11 +28,11 @@ type controller struct {
 	executors *executors
 	results   *results
 	pause     *pause
-	stop      context.CancelFunc // ends the worker
+	stop      context.CancelFunc // stops the worker
 	draining  atomic.Bool        // it takes no more tasks
 }
 
-// run reports until ctx ends: when operators want something, and otherwise about once in Check.
+// run sends heartbeats until ctx ends: after a wake-up by an operator, and otherwise about once in Check.
 func (c *controller) run(ctx context.Context) {
 	host, _ := os.Hostname()
 	me := control.Worker{ID: c.cfg.ID, Queue: c.cfg.Queue.Name(), Host: host, PID: os.Getpid(), Started: time.Now().UTC()}
@@ -44,18 +43,18 @@ func (c *controller) run(ctx context.Context) {
 		wakeup = waiter.C()
 	}
 	for {
-		for c.report(ctx, me) { // again, so that the registry has what it led to
+		for c.report(ctx, me) { // again, to report the effect of the command
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-wakeup:
-		case <-time.After(c.cfg.Check*3/4 + rand.N(c.cfg.Check/2)): // not all workers at once
+		case <-time.After(c.cfg.Check*3/4 + rand.N(c.cfg.Check/2)): // at a random time, so that workers do not report in step
 		}
 	}
 }
 
-// leave takes the worker off the registry.
+// leave removes the worker from the registry.
 func (c *controller) leave() {
 	ctx, cancel := context.WithTimeout(c.shutdown.final, registryTimeout)
 	defer cancel()
@@ -64,7 +63,7 @@ func (c *controller) leave() {
 	}
 }
 
-// report applies the queue's settings, reports to the registry and obeys the command that waits there, if any.
+// report applies the queue's settings, sends a heartbeat to the registry and executes the waiting command, if any.
 func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool) {
 	once, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
@@ -84,7 +83,7 @@ func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool
 	return obeyed
 }
 
-// describe fills in what the worker does now.
+// describe fills in the worker's current activity.
 func (c *controller) describe(me *control.Worker) {
 	me.State = "running"
 	switch {
@@ -102,7 +101,7 @@ func (c *controller) describe(me *control.Worker) {
 	}
 }
 
-// apply puts in force what operators have set.
+// apply applies operators' settings.
 func (c *controller) apply(set control.Settings) {
 	to := resolve(&c.cfg, set)
 	from := c.inForce.Swap(to)

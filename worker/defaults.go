@@ -27,13 +27,13 @@ const (
 	batchWait          = 5 * time.Millisecond
 )
 
-// withDefaults checks the fields and fills in those that are zero.
+// withDefaults checks the fields and sets those that are zero to their defaults.
 func (w Worker) withDefaults() (Worker, error) {
 	if w.Queue == nil || (w.Handler == nil) == (w.BatchHandler == nil) {
 		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
 	}
 	if w.BatchHandler != nil && len(w.Middleware) > 0 {
-		return w, fmt.Errorf("%w: Middleware is for a Handler, and this is a BatchHandler", ErrConfig)
+		return w, fmt.Errorf("%w: Middleware needs a Handler, not a BatchHandler", ErrConfig)
 	}
 	if err := cmp.Or(
 		notNegative("Concurrency", w.Concurrency), notNegative("Batch", w.Batch), notNegative("BatchSize", w.BatchSize),

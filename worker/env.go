@@ -7,8 +7,8 @@ import (
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// env is shared by all parts of a run: the worker's fields, the settings in force, where they log, what is known of
-// the database, and how the run ends. Parts do not reach each other through it.
+// env is shared by all parts of a run: the worker's fields, the current settings, the log, the health of the
+// database, and the shutdown. Parts do not reach each other through it.
 type env struct {
 	cfg      Worker // with its defaults
 	share    *share // of the Group's slots; nil for a worker without a Group
@@ -19,10 +19,10 @@ type env struct {
 	shutdown *shutdown
 }
 
-// settings returns those in force. The controller replaces them.
+// settings returns the current settings. The controller replaces them.
 func (e *env) settings() *settings { return e.inForce.Load() }
 
-// perCall is how many tasks one call of the handler gets at most.
+// perCall returns the maximum number of tasks in one call of the handler.
 func (e *env) perCall() int {
 	if e.cfg.BatchHandler != nil {
 		return e.cfg.BatchSize
@@ -30,8 +30,8 @@ func (e *env) perCall() int {
 	return 1
 }
 
-// observed reports whether observations are wanted. One is large, so code that makes one for each task checks this
-// first.
+// observed reports whether there is an observer. An Observation is large, so code that makes one for each task checks
+// this first.
 func (e *env) observed() bool { return e.cfg.Observe != nil }
 
 func (e *env) observe(o Observation) {
@@ -41,7 +41,7 @@ func (e *env) observe(o Observation) {
 	}
 }
 
-// limits returns the limits of a task's attempt: those of the handler for this task, and the worker's for the rest.
+// limits returns the limits of a task's attempt: the handler's limits for this task, and otherwise the worker's.
 func (e *env) limits(t *dbq.Task) Limits {
 	l := Limits{e.cfg.Timeout, e.settings().maxAttempts, e.cfg.Backoff}
 	limiter, ok := e.cfg.Handler.(Limiter)
@@ -61,7 +61,7 @@ func (e *env) limits(t *dbq.Task) Limits {
 	return l
 }
 
-// maxAttempts is how many failed attempts make a task POISON here.
+// maxAttempts returns the number of failed attempts after which this worker moves a task to POISON.
 func (e *env) maxAttempts(t *dbq.Task) int {
 	if n := e.limits(t).MaxAttempts; n > 0 {
 		return min(n, t.MaxAttempts)

@@ -10,14 +10,14 @@ var (
 	// ErrConfig is returned by Run for a Worker with an invalid field. It matches dbq.ErrInvalid too.
 	ErrConfig error = &errs.InvalidError{Text: "worker: invalid configuration"}
 
-	// ErrAbandoned is returned by Run when handlers ignored the end of their context. Their tasks are handed out again
-	// when their leases have ended.
+	// ErrAbandoned is returned by Run if handlers ignored the end of their context. Their tasks are handed out again
+	// when their leases have expired.
 	ErrAbandoned = errors.New("worker: handlers did not return")
 
-	// ErrTimeout is the cause of a handler's context when Timeout is over. The attempt's error wraps it.
+	// ErrTimeout is the cause of a handler's context when Timeout has passed. The attempt's error wraps it.
 	ErrTimeout = errors.New("worker: the processing timeout is over")
 
-	// ErrShutdown is the cause of a handler's context when DrainTimeout is over.
+	// ErrShutdown is the cause of a handler's context when DrainTimeout has passed.
 	ErrShutdown = errors.New("worker: shutting down")
 
 	// ErrRevoked is the cause of a handler's context when an operator has revoked its task. The cause also wraps

@@ -9,27 +9,27 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// executors are the goroutines that call the handler, Concurrency of them. One whose handler ends it (runtime.Goexit)
-// or ignores the end of its context is replaced.
+// executors are the Concurrency goroutines that call the handler. If a handler ends its goroutine (runtime.Goexit) or
+// ignores the end of its context, the executor is replaced.
 type executors struct {
 	*env
 	buffer    *buffer
 	leases    *leases
 	admission *admission
 	attempts  *attempts
-	handler   Handler         // with its middleware
-	base      context.Context // what the handlers' contexts are made of
+	handler   Handler         // including its middleware
+	base      context.Context // the parent of the handlers' contexts
 
-	quit  chan struct{} // closed when no more tasks are to be begun
-	fewer chan struct{} // wakes an idle executor when operators want fewer
+	quit  chan struct{} // closed when no more tasks may start
+	fewer chan struct{} // wakes an idle executor if operators have lowered the concurrency
 
 	mu       sync.Mutex
-	n        atomic.Int64 // executors that count; written under mu
+	n        atomic.Int64 // executors that count as running; written under mu
 	stopping bool
 	drained  chan struct{} // closed when stopping and none is left
 
 	abandoned atomic.Int64 // handlers that ignore the end of their context
-	stacks    stacks       // used by abandon alone
+	stacks    stacks       // used only by abandon
 }
 
 // start starts executors until there are enough.
@@ -39,7 +39,7 @@ func (x *executors) start() {
 	}
 }
 
-// resize follows a change of the concurrency in force.
+// resize applies a change of the current concurrency.
 func (x *executors) resize(from, to int) {
 	x.start()
 	for range from - to {
@@ -50,19 +50,19 @@ func (x *executors) resize(from, to int) {
 	}
 }
 
-// stop makes executors end that have no handler running.
+// stop ends the executors that run no handler.
 func (x *executors) stop() { close(x.quit) }
 
-// drain waits for the handlers, after stop: until their contexts have ended, and for as long as they may ignore that.
+// drain waits for the handlers after stop: until their contexts have ended, and then for up to Grace.
 func (x *executors) drain() {
 	x.change(func() { x.stopping = true })
 	select {
-	case <-x.drained: // those that do not return are abandoned after Grace
+	case <-x.drained: // handlers that do not return are abandoned after Grace
 		return
 	case <-x.shutdown.final.Done():
 	}
 	select {
-	case <-x.drained: // what waited for the settler waits no more
+	case <-x.drained: // executors no longer wait for the settler
 	case <-time.After(wrapUp):
 	}
 }
@@ -86,7 +86,7 @@ func (x *executors) room() int {
 
 func (x *executors) leave() { x.change(func() { x.n.Add(-1) }) }
 
-// leaveIfMany is leave when operators want fewer executors.
+// leaveIfMany is leave if operators have lowered the concurrency.
 func (x *executors) leaveIfMany() bool {
 	if x.n.Load() <= int64(x.settings().concurrency) { // as almost always
 		return false
@@ -112,9 +112,9 @@ func (x *executors) change(f func()) {
 // spawn starts an executor that has been counted.
 func (x *executors) spawn() { go (&executor{executors: x}).run() }
 
-// abandon reports handlers that ignore the end of their context, ends their attempts where they are this worker's to
-// end, and replaces their executors. At most Concurrency executors are replaced, to bound the number of goroutines;
-// beyond that the worker has fewer until handlers return.
+// abandon logs handlers that ignore the end of their context, ends their attempts if the worker still holds them, and
+// replaces their executors. It replaces at most Concurrency executors, to limit the number of goroutines; beyond
+// that, the worker has fewer executors until handlers return.
 func (x *executors) abandon(stuck []*invocation) {
 	x.stacks.read(x.leases.invocations(), stuck)
 	for _, f := range stuck {
@@ -145,13 +145,13 @@ func (x *executors) abandonOne(f *invocation, stack string) {
 // executor is one of the goroutines that call the handler.
 type executor struct {
 	*executors
-	goroutine int            // its number, to find its stack by
-	tasks     []*leased      // room for what it takes next
-	one       [1]dbq.Outcome // room for a single task's
-	left      bool           // it does not count any more
+	goroutine int            // its number, to find its stack
+	tasks     []*leased      // buffer for the next tasks
+	one       [1]dbq.Outcome // buffer for the outcome of a single task
+	left      bool           // it no longer counts as running
 }
 
-// run handles tasks until the worker drains. When a handler ends the goroutine, another one takes its place.
+// run handles tasks until the worker drains. If a handler ends the goroutine, another one takes its place.
 func (x *executor) run() {
 	x.goroutine = goroutineID()
 	again := true
@@ -165,7 +165,7 @@ func (x *executor) run() {
 	}
 }
 
-// next handles one task or batch. It is false when the executor is to end.
+// next handles one task or batch. It returns false if the executor must end.
 func (x *executor) next() bool {
 	select {
 	case <-x.quit:
@@ -190,8 +190,8 @@ func (x *executor) next() bool {
 	return x.handle(tasks) || x.enter() // it may not have been replaced
 }
 
-// handle calls the handler for those of the tasks that may begin, and ends their attempts. It is false when the worker
-// has gone on without it.
+// handle calls the handler for the tasks that can start, and ends their attempts. It returns false if the worker has
+// continued without this executor.
 func (x *executor) handle(tasks []*leased) bool {
 	begin, done := x.admission.admit(tasks)
 	defer done()
@@ -239,7 +239,7 @@ func (x *executor) invoke(f *invocation) []dbq.Outcome {
 	return callBatch(f.ctx, x.cfg.BatchHandler, tasks)
 }
 
-// ended ends the attempts of an invocation. It is false when the worker has gone on without it.
+// ended ends the attempts of an invocation. It returns false if the worker has continued without it.
 func (x *executor) ended(f *invocation, out []dbq.Outcome) bool {
 	took, cause := time.Since(f.start), context.Cause(f.ctx)
 	x.buffer.callEnded(took)

@@ -10,7 +10,7 @@ import (
 	"github.com/dbq-go/dbq/internal/access"
 )
 
-// fetcher checks out tasks: as many as the buffer lacks, when the database is likely to have some.
+// fetcher checks out as many tasks as the buffer has room for, if the database is likely to have some.
 type fetcher struct {
 	*env
 	buffer  *buffer
@@ -20,16 +20,16 @@ type fetcher struct {
 	results *results
 	pause   *pause
 
-	lastCheckout atomic.Int64 // how long it took; 0 once pace has it
+	lastCheckout atomic.Int64 // its duration; 0 once pace has read it
 
-	// The following are used by run alone.
+	// The following are used only by run.
 	rest time.Duration // the next pause of an idle worker
-	// recheck is the pause before a query for tasks that a wake-up announced and a checkout did not find; 0 is none.
+	// recheck is the pause before a query for tasks that a wake-up announced but a checkout did not find; 0 means none.
 	recheck time.Duration
 	pace    pace
 }
 
-// run leases tasks until ctx ends, the queue is empty under UntilEmpty, or an error cannot be cured.
+// run leases tasks until ctx ends, the queue is empty under UntilEmpty, or an error that retrying cannot resolve.
 func (f *fetcher) run(ctx context.Context) error {
 	w := f.newWakeups()
 	defer w.Close()
@@ -77,7 +77,7 @@ func (f *fetcher) run(ctx context.Context) error {
 			if want == f.settings().batch && f.share == nil {
 				select {
 				case second <- struct{}{}:
-				default: // it is at it
+				default: // it is already running
 				}
 			}
 			continue
@@ -93,33 +93,33 @@ func (f *fetcher) run(ctx context.Context) error {
 	}
 }
 
-// nothingDue queries the database. A checkout that found nothing is not enough: it passes by what other transactions
-// have locked.
+// nothingDue queries the database. A checkout that found nothing is not enough, because it skips rows that other
+// transactions have locked.
 func (f *fetcher) nothingDue(ctx context.Context) bool {
 	wait, some, err := f.wake.Next(ctx, f.cfg.Queue.Name())
 	return err == nil && (!some || wait > 0)
 }
 
-// runSecond checks out one more batch each time that run got a full one and another is missing. A checkout of a batch
-// takes the database some milliseconds; with one after the other it would have no more to do than that, and fast
-// handlers would wait.
+// runSecond checks out another batch each time that run got a full batch and the buffer has room for one more. A
+// checkout takes the database some milliseconds. With one checkout at a time, the database would be partly idle, and
+// fast handlers would wait.
 func (f *fetcher) runSecond(ctx context.Context, more <-chan struct{}) {
 	for range more {
 		want := f.buffer.wanted()
 		if want < f.settings().batch || ctx.Err() != nil || f.pause.on() {
 			continue
 		}
-		_, _, _ = f.checkOut(ctx, want) // run meets an error, too
+		_, _, _ = f.checkOut(ctx, want) // run gets the same error
 	}
 }
 
-// checkOut checks out up to want tasks for the executors. It returns how many it found, and whether their payloads have
-// cut it short.
+// checkOut checks out up to want tasks for the executors. It returns how many it found, and whether the limit of
+// bytes cut it short.
 func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, err error) {
 	f.buffer.coming.Add(int64(want))
 	defer func() {
 		f.buffer.coming.Add(int64(-want))
-		f.buffer.signal() // run may wait, since these were to come, and no executor has anything left to signal
+		f.buffer.signal() // run may be waiting for these tasks, and no executor has anything left to signal
 	}()
 	start, lease := time.Now(), f.settings().lease
 	defer func() { f.lastCheckout.Store(int64(time.Since(start))) }()
@@ -136,11 +136,11 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 		}
 	}
 	tasks := f.accept(out)
-	if lease != f.settings().lease { // it was changed meanwhile, and the keeper has renewed before it had these
+	if lease != f.settings().lease { // it was changed meanwhile, and the keeper has renewed leases without these
 		f.keeper.renewSoon()
 	}
 	left := f.buffer.put(ctx, tasks)
-	for i := range left { // the run ends: they were never started
+	for i := range left { // the run is ending: they were never started
 		f.settler.release(&left[i], 0)
 	}
 	if ctx.Err() == nil {
@@ -181,8 +181,8 @@ func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out
 	return out, err
 }
 
-// waitDemand waits until a full batch, or half of what the executors should have, is missing, and returns how much is.
-// It is false when ctx has ended.
+// waitDemand waits until a full batch is missing, or half of the tasks that the executors should have, and returns
+// how many are missing. ok is false if ctx has ended.
 func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 	for {
 		again := f.leaseAhead()
@@ -191,14 +191,14 @@ func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 		}
 		select {
 		case <-f.buffer.refill:
-		case <-time.After(min(again, f.settings().pollMax)): // also in case that nothing signals
+		case <-time.After(min(again, f.settings().pollMax)): // in case nothing signals
 		case <-ctx.Done():
 			return 0, false
 		}
 	}
 }
 
-// leaseAhead fits how many tasks should wait for executors to the pace, and hands back what is too many. again is when
+// leaseAhead adapts the number of tasks that wait for executors to the pace, and releases the excess. again is when
 // to call it again.
 func (f *fetcher) leaseAhead() (again time.Duration) {
 	if took := f.lastCheckout.Swap(0); took > 0 {
@@ -216,7 +216,7 @@ func (f *fetcher) leaseAhead() (again time.Duration) {
 	f.buffer.ahead.Store(int64(ahead * perCall))
 	if surplus := int(f.buffer.waiting.Load()) - (idle+ahead)*perCall; surplus > 0 {
 		for _, l := range f.buffer.stale(surplus, now) {
-			f.settler.release(l, 0) // so that other workers can have it
+			f.settler.release(l, 0) // so that other workers can take it
 		}
 		again = min(again, staleAfter/2)
 	}

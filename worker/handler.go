@@ -11,15 +11,15 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// A Handler does the work of a task and returns how the attempt ends: see dbq.Completed, dbq.Failed, dbq.RetryIn,
-// dbq.Parked, dbq.Poisoned, dbq.Released and dbq.Deleted. A time or delay outside its limits is set to the nearest
-// limit.
+// A Handler does the work of a task and returns the outcome of the attempt: see dbq.Completed, dbq.Failed,
+// dbq.RetryIn, dbq.Parked, dbq.Poisoned, dbq.Released and dbq.Deleted. If a time or delay is outside its limits, the
+// worker uses the nearest limit.
 //
-// ctx carries the values of Run's context. It ends when the task's lease is lost, when Timeout is over, or when
-// DrainTimeout is over after the worker was told to stop; context.Cause returns which.
+// ctx has the values of Run's context. It ends when the task's lease is lost, when Timeout has passed, or when
+// DrainTimeout has passed during a shutdown; context.Cause returns the reason.
 //
-// A panic fails the attempt with an error that has the stack. So does runtime.Goexit, which t.FailNow calls; the worker
-// continues in another goroutine.
+// A panic fails the attempt with an error that contains the stack. So does runtime.Goexit, which t.FailNow calls; the
+// worker then continues in another goroutine.
 type Handler interface {
 	HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome
 }
@@ -42,9 +42,9 @@ func Func(f func(ctx context.Context, t dbq.Task) error) Handler {
 // A Middleware wraps a handler: it returns a handler that may call next.
 type Middleware func(next Handler) Handler
 
-// A BatchHandler does the work of several tasks in one call, as a bulk insert does. It returns one outcome for each
-// task, in their order; tasks without an outcome have failed. ctx ends when the leases of all tasks are lost. The
-// outcome of a task whose lease was lost is ignored. A panic fails all tasks of the call.
+// A BatchHandler does the work of several tasks in one call, such as a bulk insert. It returns one outcome for each
+// task, in the order of the tasks; a task without an outcome fails. ctx ends when the leases of all tasks are lost.
+// If a task's lease was lost, its outcome is ignored. A panic fails all tasks of the call.
 type BatchHandler interface {
 	HandleTasks(ctx context.Context, ts []dbq.Task) []dbq.Outcome
 }
@@ -67,7 +67,8 @@ func call(ctx context.Context, h Handler, t dbq.Task) (o dbq.Outcome) {
 	return o
 }
 
-// read calls the error's methods, so that those that panic, as with a nil pointer in an interface, do so within call.
+// read calls the error's methods, so that a panic in them, as with a nil pointer in an interface, happens within
+// call.
 func read(err error) {
 	if err != nil {
 		_, _ = err.Error(), errors.Is(err, errGoexit)
@@ -91,17 +92,17 @@ func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []dbq.Ou
 	return out
 }
 
-// failures are n outcomes of a call that failed as a whole.
+// failures returns n outcomes for a call that failed as a whole.
 func failures(n int, err error) []dbq.Outcome {
 	return slices.Repeat([]dbq.Outcome{dbq.Failed(err)}, n)
 }
 
 // errGoexit is the error of an attempt whose handler ended its goroutine.
-var errGoexit = errors.New("worker: the handler called runtime.Goexit, as t.FailNow does, instead of returning")
+var errGoexit = errors.New("worker: the handler called runtime.Goexit (as t.FailNow does) instead of returning")
 
 var errNoOutcome = errors.New("worker: the batch handler returned no outcome for this task")
 
-// panicError is a handler's panic as the error of its attempt.
+// panicError is the error of an attempt whose handler panicked.
 type panicError struct {
 	value any
 	stack []byte
@@ -109,17 +110,17 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
 
-// short is the error without the stack.
+// short returns the error without the stack.
 func (p *panicError) short() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// asPanic is the panic that an error is, or nil.
+// asPanic returns the panicError in an error, or nil.
 func asPanic(err error) *panicError {
 	var p *panicError
 	errors.As(err, &p)
 	return p
 }
 
-// Limits are the limits of some of a worker's tasks. A zero field means the worker's own.
+// Limits are the limits of some of a worker's tasks. A zero field means the worker's own setting.
 type Limits struct {
 	Timeout     time.Duration
 	MaxAttempts int

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// operation is a call to the database that the worker makes again and again, as the log names it.
+// operation is the log's name for a call to the database that the worker repeats.
 type operation string
 
 const (
@@ -25,20 +25,20 @@ const (
 	opClean    operation = "clean"
 )
 
-// health is the worker's view of the database: whether it answers, and which operations it refuses. The log has
-// one line when that changes, instead of one for each try. All parts report to it, from any goroutine.
+// health is the worker's view of the database: whether it answers, and which operations it refuses. The log has one
+// line for each change, instead of one for each try. All parts report to it, from any goroutine.
 type health struct {
 	log *logger
 	bad atomic.Bool // unanswered or refused is not empty
 
 	mu         sync.Mutex // also held while a change is logged, so that the lines are in order
 	unanswered map[operation]bool
-	since      time.Time // of the first of them
+	since      time.Time // when the first of them failed
 	failures   int       // since then
 	refused    map[operation]refusal
 }
 
-// refusal is why the database refuses an operation.
+// refusal is the reason for which the database refuses an operation.
 type refusal struct {
 	class dialect.Class
 	since time.Time
@@ -48,7 +48,7 @@ func newHealth(log *logger) *health {
 	return &health{log: log, unanswered: map[operation]bool{}, refused: map[operation]refusal{}}
 }
 
-// report takes in how an operation ended. Calls that the worker itself broke off say nothing about the database.
+// report processes the result of an operation. Calls that the worker itself cancelled are ignored.
 func (h *health) report(op operation, err error) {
 	if err == nil {
 		h.succeeded(op, op == opRegistry)
@@ -68,7 +68,7 @@ func (h *health) report(op operation, err error) {
 	}
 }
 
-// noAnswer takes in that the database did not answer, or not in time; h.mu is held.
+// noAnswer records that the database did not answer in time. The caller holds h.mu.
 func (h *health) noAnswer(op operation, err error) {
 	if len(h.unanswered) == 0 {
 		h.since, h.failures = time.Now(), 0
@@ -78,7 +78,7 @@ func (h *health) noAnswer(op operation, err error) {
 	h.failures++
 }
 
-// refuses takes in that the database answered with an error; h.mu is held.
+// refuses records that the database answered with an error. The caller holds h.mu.
 func (h *health) refuses(op operation, err error) {
 	var e *dbq.Error
 	var class dialect.Class
@@ -95,12 +95,12 @@ func (h *health) refuses(op operation, err error) {
 	}
 }
 
-// leasedSome takes in a checkout that found tasks. The database is back, since it writes. A checkout that finds nothing
-// writes nothing, and a server whose disk is full answers it.
+// leasedSome records a checkout that found tasks: the database is back, because it can write. A checkout that finds
+// nothing writes nothing, so even a server with a full disk answers it.
 func (h *health) leasedSome() { h.succeeded(opCheckOut, true) }
 
-// succeeded takes in a success. The database is back when each operation that had no answer has succeeded, or one that
-// certainly wrote: the others may have nothing left to do.
+// succeeded records a success. The database is back when each operation without an answer has succeeded, or when one
+// that certainly wrote has: the others may have nothing left to do.
 func (h *health) succeeded(op operation, wrote bool) {
 	if !h.bad.Load() { // as almost always
 		return

@@ -12,22 +12,22 @@ import (
 type invocation struct {
 	in        *leases
 	tasks     []*leased  // at least one
-	one       [1]*leased // what tasks is for a handler of single tasks
-	goroutine int        // its number, to find its stack by
+	one       [1]*leased // the backing array of tasks for a handler of single tasks
+	goroutine int        // its number, to find its stack
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	start     time.Time
 
 	// The following are guarded by leases.mu.
-	lostBy    error     // why the lease was lost, where that is known
-	deadline  time.Time // of Timeout; zero is none
-	ended     time.Time // when ctx ended; zero is not yet
+	lostBy    error     // why the lease was lost, if known
+	deadline  time.Time // from Timeout; zero means none
+	ended     time.Time // when ctx ended; zero if it has not
 	returned  bool
-	abandoned bool // the worker goes on without it
+	abandoned bool // the worker continues without it
 }
 
-// begin starts the invocation of those tasks whose leases still hold, and returns the others apart. If none is left, it
-// returns a nil invocation. base is the parent of the handler's context.
+// begin starts the invocation of the tasks whose leases are still valid, and returns the other tasks separately. If
+// none is left, it returns a nil invocation. base is the parent of the handler's context.
 func (s *leases) begin(base context.Context, goroutine int, tasks []*leased, timeout time.Duration) (
 	f *invocation, gone []*leased) {
 	s.mu.Lock()
@@ -67,7 +67,7 @@ func (f *invocation) setContext(base context.Context, timeout time.Duration) {
 	}
 }
 
-// check ends the context if it is time; leases.mu is held.
+// check ends the context if it is time. The caller holds leases.mu.
 func (f *invocation) check(now time.Time) {
 	if f.returned {
 		return
@@ -88,7 +88,7 @@ func (f *invocation) check(now time.Time) {
 	f.in.checkBy(f.nextCheck())
 }
 
-// end ends the context; leases.mu is held.
+// end ends the context. The caller holds leases.mu.
 func (f *invocation) end(now time.Time, cause error) {
 	if f.returned || !f.ended.IsZero() {
 		return
@@ -98,7 +98,7 @@ func (f *invocation) end(now time.Time, cause error) {
 	f.in.checkBy(f.nextCheck())
 }
 
-// nextCheck is when check may have something to do; leases.mu is held.
+// nextCheck returns when check may have something to do. The caller holds leases.mu.
 func (f *invocation) nextCheck() time.Time {
 	if !f.ended.IsZero() {
 		return f.ended.Add(f.in.cfg.Grace)
@@ -112,12 +112,12 @@ func (f *invocation) nextCheck() time.Time {
 	return next
 }
 
-// isStuck reports whether the handler has ignored the end of its context for Grace; leases.mu is held.
+// isStuck reports whether the handler has ignored the end of its context for Grace. The caller holds leases.mu.
 func (f *invocation) isStuck(now time.Time) bool {
 	return !f.returned && !f.ended.IsZero() && now.Sub(f.ended) >= f.in.cfg.Grace
 }
 
-// abandon notes that the worker goes on without the handler; leases.mu is held.
+// abandon records that the worker continues without the handler. The caller holds leases.mu.
 func (f *invocation) abandon() {
 	f.returned, f.abandoned = true, true
 	for _, l := range f.tasks {
@@ -125,7 +125,7 @@ func (f *invocation) abandon() {
 	}
 }
 
-// finish notes that the handler has returned. It is false when the worker has gone on without it.
+// finish records that the handler has returned. It returns false if the worker has continued without it.
 func (f *invocation) finish() bool {
 	f.in.mu.Lock()
 	defer f.in.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// renewMost is how many leases one call renews: a call that hangs holds up no more than its own.
+	// renewMost is the maximum number of leases in one call: a call that hangs delays only its own leases.
 	renewMost = 500
-	// revokedEvery is how often the worker reads whether the tasks that have been in handlers for revokedLeast are
-	// still its own.
+	// revokedEvery is how often the worker checks that it still holds the tasks that have been in handlers for
+	// revokedLeast.
 	revokedEvery = 1900 * time.Millisecond
 	revokedLeast = 100 * time.Millisecond
-	// revokedTimeout bounds each such query.
+	// revokedTimeout limits each such query.
 	revokedTimeout = 5 * time.Second
 )
 
@@ -32,18 +32,18 @@ func newLeaseKeeper(e *env, ls *leases) *leaseKeeper {
 	return &leaseKeeper{env: e, leases: ls, soon: make(chan struct{}, 1)}
 }
 
-// renewSoon makes renewals come at once, for the time that is in force now. What was leased for a shorter time does not
-// last until the next renewal of a longer one.
+// renewSoon starts renewals immediately, with the current length of leases. Tasks that were leased for a shorter time
+// would not last until the next renewal of longer leases.
 func (k *leaseKeeper) renewSoon() {
 	select {
 	case k.soon <- struct{}{}:
-	default: // they are to come at once already
+	default: // they are already requested
 	}
 }
 
-// renew renews all leases, three times within each lease, until ctx ends. A renewal that fails is soon repeated. If a
-// lease cannot be renewed, its handler ends by the local clock, unless the database can still confirm that no other
-// worker has the task.
+// renew renews all leases, three times within each lease, until ctx ends. A failed renewal is soon repeated. If a
+// lease cannot be renewed, its handler's context ends by the local clock, unless the database can still confirm that
+// no other worker has the task.
 func (k *leaseKeeper) renew(ctx context.Context) {
 	pause, overdue := k.settings().lease/3, false
 	for {
@@ -61,8 +61,8 @@ func (k *leaseKeeper) renew(ctx context.Context) {
 	}
 }
 
-// renewAll renews all leases that need it. overdue is whether some could not be renewed the last time, and the result
-// whether some cannot be now.
+// renewAll renews all leases that need it. overdue reports whether some could not be renewed the last time. The
+// result reports whether some cannot be renewed now.
 func (k *leaseKeeper) renewAll(ctx context.Context, lease time.Duration, overdue bool) (failed bool) {
 	ls, byKey := k.leases.toRenew(lease)
 	for len(ls) > 0 && ctx.Err() == nil {
@@ -85,7 +85,7 @@ func (k *leaseKeeper) renewAll(ctx context.Context, lease time.Duration, overdue
 
 func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[dbq.Lease]*leased,
 	lease time.Duration) error {
-	// One that hangs, as on a dead connection, must leave time for others.
+	// A call that hangs, as on a dead connection, must leave time for others.
 	ctx, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
 	renewed, lost, err := k.cfg.Queue.ExtendMany(ctx, ls, lease)
@@ -98,10 +98,10 @@ func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[d
 	return err
 }
 
-// vouch queries which of the leases that cannot be renewed no other worker has taken over. They last for half a lease
-// more. It runs before and after each renewal that fails, at least three times within that half, so that one late
-// answer of a busy machine does no harm. A handler may overlap with the one that took its task over for that long at
-// most.
+// vouch queries which of the leases that cannot be renewed are still this worker's. These count as held for another
+// half of a lease. vouch runs before and after each failed renewal, at least three times within that half, so one
+// late answer on a busy machine does no harm. A handler can overlap for at most that long with the handler of a
+// worker that took its task over.
 func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[dbq.Lease]*leased, lease time.Duration) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lease/6)
@@ -147,7 +147,7 @@ func (k *leaseKeeper) watchRevoked(ctx context.Context) {
 	}
 }
 
-// endRevoked ends the revoked ones of the handlers that were called at least so long ago.
+// endRevoked ends the handlers of revoked tasks, among those that were called at least this long ago.
 func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 	ls, byKey := k.leases.inHandlers(least)
 	if len(ls) == 0 {
@@ -156,7 +156,7 @@ func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 	once, cancel := context.WithTimeout(ctx, revokedTimeout)
 	defer cancel()
 	lost, err := access.Lost(once, k.cfg.Queue, ls[:min(len(ls), dbq.MaxBulk)])
-	if ctx.Err() == nil { // what is not found here, renewals find
+	if ctx.Err() == nil { // renewals find what this query misses
 		k.health.report(opRevoked, err)
 	}
 	for _, l := range lost {

@@ -22,8 +22,8 @@ type leased struct {
 
 	// The following are guarded by leases.mu.
 	in         *leases
-	lease      dbq.Lease // as renewed last
-	vouched    time.Time // until then no other worker has the task, even if the lease has ended; see leaseKeeper.vouch
+	lease      dbq.Lease // after its last renewal
+	vouched    time.Time // until then no other worker has the task, even if the lease has expired; see leaseKeeper.vouch
 	state      leaseState
 	invocation *invocation // while the handler runs
 	listed     bool        // in the list of leases
@@ -43,8 +43,8 @@ const (
 	waiting  leaseState = iota // for the handler
 	running                    // in the handler
 	finished                   // its settlement is under way
-	expired                    // by the worker's clock; the database may count it as held for a while
-	lost                       // the database said so
+	expired                    // by the worker's clock; the database may count it as held a little longer
+	lost                       // according to the database
 )
 
 // isLost reports whether the lease is known to be lost.
@@ -54,14 +54,14 @@ func (l *leased) isLost() bool {
 	return l.state == lost || l.state == expired
 }
 
-// currentLease returns the lease as renewed last.
+// currentLease returns the lease after its last renewal.
 func (l *leased) currentLease() dbq.Lease {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	return l.lease
 }
 
-// settlements returns what is to be settled, with the leases as renewed last.
+// settlements returns the settlements to send, with the leases after their last renewal.
 func (s *leases) settlements(batch []settlement) []dbq.Settlement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,14 +77,14 @@ func (s *leases) settlements(batch []settlement) []dbq.Settlement {
 	return out
 }
 
-// left is for how long the worker still holds the task, by its own monotonic clock.
+// left returns how long the worker still holds the task, by its own monotonic clock.
 func (l *leased) left() time.Duration {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	return time.Until(l.ends())
 }
 
-// ends is when the task is lost, unless its lease is renewed or vouched for; leases.mu is held.
+// ends returns when the task is lost, unless its lease is renewed or vouched for. The caller holds leases.mu.
 func (l *leased) ends() time.Time {
 	if l.vouched.After(l.lease.Until) {
 		return l.vouched
@@ -92,23 +92,23 @@ func (l *leased) ends() time.Time {
 	return l.lease.Until
 }
 
-// leases are the tasks that a worker holds, each from its checkout to its settlement, and the handlers' calls for them.
-// It cancels the context of a call whose leases have ended. All methods may be called from any goroutine.
+// leases are the tasks that a worker holds, each from its checkout to its settlement, and the handlers' calls for
+// them. It cancels the context of a call whose leases have ended. It is safe for concurrent use.
 type leases struct {
 	*env
 	stuck func([]*invocation) // called with handlers that have ignored the end of their context for Grace
 	empty chan struct{}       // receives when the last task is removed
 
 	mu    sync.Mutex
-	first *leased // of a list in no order
+	first *leased // of an unordered list
 	n     int
-	// unsettled is until when the database may count tasks as held that the worker has given up.
+	// unsettled is the time until which the database may count tasks as held that the worker has given up.
 	unsettled time.Time
-	// timer calls check. It serves all invocations: a timer for each would cost more than a short handler does.
+	// timer calls check. It serves all invocations: a timer for each would cost more than a short handler.
 	timer   *time.Timer
-	timerAt time.Time // when it fires; zero is never
-	closed  bool      // it fires no more
-	over    error     // why the contexts of all handlers have ended; nil before
+	timerAt time.Time // when it fires; zero means never
+	closed  bool      // it no longer fires
+	over    error     // why the contexts of all handlers have ended; nil until then
 
 	checking sync.Mutex // held by check
 }
@@ -120,7 +120,7 @@ func newLeases(e *env) *leases {
 	return s
 }
 
-// add takes in tasks that were checked out together.
+// add adds tasks that were checked out together.
 func (s *leases) add(ts []dbq.Task) []leased {
 	ls, now := make([]leased, len(ts)), time.Now()
 	s.mu.Lock()
@@ -141,7 +141,7 @@ func (s *leases) add(ts []dbq.Task) []leased {
 	return ls
 }
 
-// remove forgets tasks. It does nothing to those that are forgotten already.
+// remove removes tasks. It ignores those that were already removed.
 func (s *leases) remove(ls ...*leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +172,8 @@ func (s *leases) remove(ls ...*leased) {
 	}
 }
 
-// giveUp forgets a task that was not settled. Unless the database said that the lease is lost, it may count the task as
-// held until the lease has ended there.
+// giveUp removes a task that was not settled. Unless the database reported the lease as lost, it may count the task
+// as held until the lease expires there.
 func (s *leases) giveUp(l *leased) {
 	s.mu.Lock()
 	if l.state != lost {
@@ -183,21 +183,21 @@ func (s *leases) giveUp(l *leased) {
 	s.remove(l)
 }
 
-// mayHold notes that for as long as d the database may count tasks as held that the worker knows nothing of.
+// mayHold records that for up to d the database may count tasks as held that the worker does not know of.
 func (s *leases) mayHold(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.extendUnsettled(d)
 }
 
-// extendUnsettled is mayHold; s.mu is held.
+// extendUnsettled is mayHold for a caller that holds s.mu.
 func (s *leases) extendUnsettled(d time.Duration) {
 	if t := time.Now().Add(d); t.After(s.unsettled) {
 		s.unsettled = t
 	}
 }
 
-// settled reports whether nothing is held, as far as the worker and the database can know.
+// settled reports whether neither the worker nor the database counts any task as held.
 func (s *leases) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *leases) count() int {
 	return s.n
 }
 
-// firstEnd is when the first lease ends, by this process's clock; ok is false when there is none.
+// firstEnd returns when the first lease ends, by this process's clock; ok is false if there is none.
 func (s *leases) firstEnd() (first time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +227,8 @@ func key(l dbq.Lease) dbq.Lease {
 	return dbq.Lease{Task: l.Task, Queue: l.Queue, Fence: l.Fence}
 }
 
-// toRenew returns the leases that a renewal for the given time concerns, and their tasks by key: all that were not
-// leased or renewed a moment ago. A task that is being settled is left alone while more than half of its lease is left.
+// toRenew returns the leases to renew for the given time, and their tasks by key: all that were not leased or renewed
+// a moment ago. It omits a task that is being settled while more than half of its lease is left.
 func (s *leases) toRenew(lease time.Duration) ([]dbq.Lease, map[dbq.Lease]*leased) {
 	return s.selected(func(l *leased) bool {
 		left := time.Until(l.lease.Until)
@@ -236,11 +236,11 @@ func (s *leases) toRenew(lease time.Duration) ([]dbq.Lease, map[dbq.Lease]*lease
 		if l.state == finished {
 			enough = lease / 2
 		}
-		return l.state < expired && (left < enough || left > lease) // the latter when operators have shortened the lease
+		return l.state < expired && (left < enough || left > lease) // the latter if operators have shortened the lease
 	})
 }
 
-// inHandlers returns the leases of tasks whose handlers were called at least so long ago, and their tasks by key.
+// inHandlers returns the leases of tasks whose handlers were called at least this long ago, and their tasks by key.
 func (s *leases) inHandlers(least time.Duration) ([]dbq.Lease, map[dbq.Lease]*leased) {
 	return s.selected(func(l *leased) bool { return l.state == running && time.Since(l.began) >= least })
 }
@@ -258,8 +258,8 @@ func (s *leases) selected(by func(l *leased) bool) (ls []dbq.Lease, byKey map[db
 	return ls, byKey
 }
 
-// renewed notes the new end of a lease. A later end needs no earlier check, which comes at the old end. An earlier one
-// does, as after an operator has shortened the lease.
+// renewed records the new end of a lease. For a later end, the check at the old end is enough. For an earlier end, as
+// after an operator has shortened the lease, the check must come earlier.
 func (s *leases) renewed(l *leased, lease dbq.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,15 +269,15 @@ func (s *leases) renewed(l *leased, lease dbq.Lease) {
 	}
 }
 
-// vouch notes that until then no other worker takes the task over.
+// vouch records that no other worker has the task until then.
 func (s *leases) vouch(l *leased, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.vouched = until
 }
 
-// lose marks a task whose lease is gone and ends its handler, with dbq.ErrLeaseLost unless cause is another error. It
-// does nothing to a task that is being settled: that is why its lease is gone.
+// lose marks a task as lost and ends its handler's context, with dbq.ErrLeaseLost unless cause is another error. It
+// ignores a task that is being settled, because the settlement itself ends the lease.
 func (s *leases) lose(l *leased, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,14 +295,14 @@ func (s *leases) lose(l *leased, cause error) {
 	f.check(time.Now())
 }
 
-// invocations are the calls of handlers that have not returned.
+// invocations returns the calls of handlers that have not returned.
 func (s *leases) invocations() []*invocation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.underWay()
 }
 
-// underWay is invocations; s.mu is held.
+// underWay is invocations for a caller that holds s.mu.
 func (s *leases) underWay() (out []*invocation) {
 	for l := s.first; l != nil; l = l.next {
 		if f := l.invocation; f != nil && f.tasks[0] == l { // once for each invocation
@@ -312,7 +312,7 @@ func (s *leases) underWay() (out []*invocation) {
 	return out
 }
 
-// cancelAll ends the contexts of all handlers, also of those that begin later.
+// cancelAll ends the contexts of all handlers, including those that start later.
 func (s *leases) cancelAll(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +322,7 @@ func (s *leases) cancelAll(cause error) {
 	}
 }
 
-// checkBy makes check come at a time, or earlier; s.mu is held.
+// checkBy schedules check for a time, or earlier. The caller holds s.mu.
 func (s *leases) checkBy(t time.Time) {
 	if !s.closed && (s.timerAt.IsZero() || t.Before(s.timerAt)) {
 		s.timerAt = t
@@ -330,8 +330,8 @@ func (s *leases) checkBy(t time.Time) {
 	}
 }
 
-// check ends the handlers whose leases have ended by the local clock, as when the database cannot be reached, or whose
-// time is over, and finds those that ignore it.
+// check ends the contexts of handlers whose leases have ended by the local clock (as when the database cannot be
+// reached), or whose Timeout has passed. It also finds handlers that ignore this.
 func (s *leases) check() {
 	s.checking.Lock()
 	defer s.checking.Unlock()
@@ -352,12 +352,12 @@ func (s *leases) check() {
 	}
 }
 
-// close ends check, and waits for one under way: it may be settling the attempt of a handler that is stuck.
+// close stops check, and waits for a check under way, which may be settling the attempt of a stuck handler.
 func (s *leases) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.timer.Stop()
 	s.mu.Unlock()
-	s.checking.Lock() // check has returned then, and comes no more
+	s.checking.Lock() // check has returned by then and does not run again
 	defer s.checking.Unlock()
 }

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// logMost is how many lines of one kind are written in a logWindow; one line at its end counts the others.
+	// logMost is the maximum number of lines of one kind in a logWindow; one line at its end counts the others.
 	logMost   = 10
 	logWindow = time.Second
-	// logIDs is how many tasks' ids a line about many tasks has.
+	// logIDs is the number of task ids in a line about many tasks.
 	logIDs = 3
-	// logCauses bounds the lines of one kind that a window counts, one for each cause. Further causes are counted with
+	// logCauses limits the lines of one kind that a window counts, one for each cause. Further causes are counted with
 	// the last one.
 	logCauses = 10
-	// logText bounds an error's text in a line, in bytes.
+	// logText limits an error's text in a line, in bytes.
 	logText = 1000
 )
 
-// logger writes the worker's log so that an incident costs a few lines, however many tasks it concerns. Lines about
-// one task each are limited; events that come to many tasks at once are counted in one line. A window begins with the
-// first event and ends, with what was counted in it, after logWindow.
+// logger writes the worker's log so that an incident causes only a few lines, however many tasks it affects. It
+// limits lines about single tasks, and counts events that affect many tasks in one line. A window starts with the
+// first event. After logWindow it ends, and the counts are written.
 type logger struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
 	window   *time.Timer    // nil while there is none
-	written  map[*line]int  // in this window, with those omitted
-	counts   []*countedLine // in the order in which they began
+	written  map[*line]int  // in this window, including omitted lines
+	counts   []*countedLine // in the order of their first events
 	closed   bool
-	flushing sync.Mutex // held while the end of a window is written
+	flushing sync.Mutex // held while the counts of a window are written
 }
 
 // countedLine is a line about several tasks that is written at the end of the window.
@@ -52,12 +52,12 @@ func newLogger(log *slog.Logger) *logger {
 	return &logger{log: log, written: map[*line]int{}}
 }
 
-// write writes a line at once, without a limit: for what is rare by itself.
+// write writes a line immediately, without a limit, for rare events.
 func (g *logger) write(l *line, attrs ...any) {
 	g.log.Log(context.Background(), l.level, l.text, attrs...)
 }
 
-// each writes a line about one task at once, or counts it when this window has enough of its kind.
+// each writes a line about one task immediately, or only counts it if this window has enough lines of its kind.
 func (g *logger) each(l *line, attrs ...any) {
 	g.mu.Lock()
 	g.begin()
@@ -86,7 +86,7 @@ func (g *logger) count(l *line, task uuid.UUID, cause string, attrs ...any) {
 	}
 }
 
-// counted finds or adds a line; g.mu is held.
+// counted finds or adds a line. The caller holds g.mu.
 func (g *logger) counted(l *line, cause string, attrs []any) *countedLine {
 	var last *countedLine
 	causes := 0
@@ -108,14 +108,14 @@ func (g *logger) counted(l *line, cause string, attrs []any) *countedLine {
 	return c
 }
 
-// begin begins a window, unless there is one; g.mu is held.
+// begin starts a window, unless there is one. The caller holds g.mu.
 func (g *logger) begin() {
 	if g.window == nil && !g.closed {
 		g.window = time.AfterFunc(logWindow, g.flush)
 	}
 }
 
-// flush ends the window: it writes what was counted in it.
+// flush ends the window and writes its counts.
 func (g *logger) flush() {
 	g.flushing.Lock()
 	defer g.flushing.Unlock()
@@ -137,7 +137,7 @@ func (g *logger) flush() {
 	}
 }
 
-// close writes what was counted. Later lines, as of a handler that Run did not wait for, are written at once.
+// close writes the counts. Later lines, as from a handler that Run did not wait for, are written immediately.
 func (g *logger) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -145,12 +145,12 @@ func (g *logger) close() {
 	g.flush()
 }
 
-// aboutTask are the attributes of a line about one task.
+// aboutTask returns the attributes of a line about one task.
 func aboutTask(t *dbq.Task, more ...any) []any {
 	return append([]any{"task", t.ID.String(), "kind", t.Kind, "attempt", t.Attempt}, more...)
 }
 
-// errorText is an error in a line: never the stack of a panic, and not longer than logText.
+// errorText returns the text of an error for a line: without the stack of a panic, and not longer than logText.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -172,7 +172,7 @@ func cutText(text string) string {
 	return text[:cut] + "..."
 }
 
-// seconds is a duration in a line: rounded, and text, since a JSON handler would write nanoseconds.
+// seconds formats a duration for a line: rounded, and as text, because a JSON handler would write nanoseconds.
 func seconds(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

@@ -2,8 +2,8 @@ package worker
 
 import "log/slog"
 
-// A line is one kind of line in the log. Its text never changes: what differs from event to event are the attributes.
-// docs/worker.md lists all of them, with what an operator does about each; a test holds the list against these.
+// A line is one kind of line in the log. Its text is constant; only the attributes differ between events.
+// docs/worker.md lists all lines, with the action for operators; a test compares that list with these.
 type line struct {
 	level slog.Level
 	text  string
@@ -44,7 +44,7 @@ var (
 	lineHook      = &line{slog.LevelError, "worker: OnPoison panicked"}
 )
 
-// The database, and what is done beside the tasks.
+// The database, and work other than tasks.
 var (
 	lineAway     = &line{slog.LevelWarn, "worker: the database does not answer; trying again"}
 	lineBack     = &line{slog.LevelInfo, "worker: the database answers again"}

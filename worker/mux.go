@@ -26,7 +26,7 @@ type muxed struct {
 
 var _ Limiter = (*Mux)(nil)
 
-// NewMux returns an empty Mux. The zero Mux is empty, too.
+// NewMux returns an empty Mux. The zero Mux is also empty and ready to use.
 func NewMux() *Mux { return new(Mux) }
 
 // Handle registers the handler of a kind. It panics if the kind already has a handler or h is nil.
@@ -55,7 +55,7 @@ func (m *Mux) Limit(kind string, l Limits) {
 	m.kinds[kind] = k
 }
 
-// errKind is why a task of an unknown kind is parked.
+// errKind is the reason for which a task of an unknown kind is parked.
 var errKind = errors.New("worker: no handler for the kind")
 
 func (m *Mux) find(kind string) (muxed, bool) {
@@ -83,8 +83,9 @@ func (m *Mux) Limits(t dbq.Task) Limits {
 }
 
 // Handle registers a function for the tasks of a kind. As with Func, nil completes the task, and an error fails the
-// attempt or is an Outcome. A task whose payload cannot be decoded is parked in ERROR with the reason, and the function
-// is not called: retrying would not help, and an operator can reenqueue the task once the program is corrected.
+// attempt or is an Outcome. If the payload cannot be decoded, the task is parked in ERROR with the reason, and the
+// function is not called: retrying would not help, and an operator can reenqueue the task after the program is
+// corrected.
 //
 //	mux := worker.NewMux()
 //	worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... })
@@ -98,8 +99,8 @@ func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 	})
 }
 
-// HandleTx is Handle for a function that works in the transaction that completes the task; see TxHandler. The payload
-// is decoded before the transaction begins.
+// HandleTx is Handle for a function that does its work in the transaction that completes the task; see TxHandler. The
+// payload is decoded before the transaction begins.
 func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) error) {
 	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		v, err := k.Decode(t)

@@ -6,23 +6,24 @@ import (
 )
 
 const (
-	// paceWeight is the weight of the average so far, in measurements: a change of pace shows within a few.
+	// paceWeight is the weight of the previous average, in measurements: the average follows a change within a few
+	// measurements.
 	paceWeight = 3
-	// aheadCheckouts is how far ahead tasks are leased, in latencies of a checkout. Tasks leased earlier would only wait,
-	// and another worker could have started them.
+	// aheadCheckouts is how far ahead tasks are leased, in durations of a checkout. Tasks leased earlier would only
+	// wait, although another worker could start them.
 	aheadCheckouts = 2
-	// leastAhead is how far ahead at least: on a busy machine any checkout may be late.
+	// leastAhead is the minimum time ahead: on a busy machine, any checkout can be late.
 	leastAhead = 10 * time.Millisecond
 	// staleAfter is how long a surplus task may wait before it is released.
 	staleAfter = 100 * time.Millisecond
 )
 
-// pace decides how many tasks are leased ahead of the executors, by how long handlers and checkouts take. It is not
-// safe for concurrent use.
+// pace decides how many tasks are leased ahead of the executors, from the durations of handlers and checkouts. It is
+// not safe for concurrent use.
 type pace struct {
-	handler  time.Duration // of one call, on average; 0 is not measured yet
+	handler  time.Duration // average of one call; 0 if not measured yet
 	checkout time.Duration
-	ahead    int // as decided last
+	ahead    int // the last decision
 }
 
 func average(before time.Duration, n int, total time.Duration) time.Duration {
@@ -35,7 +36,7 @@ func average(before time.Duration, n int, total time.Duration) time.Duration {
 	return max((paceWeight*before+total)/time.Duration(paceWeight+n), 1)
 }
 
-// handled adds n calls of the handler, which took total together.
+// handled adds n calls of the handler with the given total duration.
 func (p *pace) handled(n int, total time.Duration) { p.handler = average(p.handler, n, total) }
 
 // checkedOut adds a checkout.
@@ -44,9 +45,9 @@ func (p *pace) checkedOut(took time.Duration) { p.checkout = average(p.checkout,
 // horizon is the time for which tasks are leased ahead.
 func (p *pace) horizon() time.Duration { return max(aheadCheckouts*p.checkout, leastAhead) }
 
-// decide returns how many calls the executors will begin within the horizon, beyond one for each idle executor. running
-// has the ages of the calls under way. The result is at most most, and at most four times the last one and all
-// executors. again is when the result may change, if nothing happens before.
+// decide returns how many calls the executors will start within the horizon, beyond one for each idle executor.
+// running has the ages of the calls under way. The result is at most most, and at most four times the sum of the last
+// result and the number of executors. again is when the result may change if nothing happens before.
 func (p *pace) decide(idle int, running []time.Duration, most int) (ahead int, again time.Duration) {
 	again = math.MaxInt64
 	if p.handler == 0 || p.checkout == 0 {

@@ -10,20 +10,21 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// poisonKeep is how many calls of OnPoison may wait for the one under way.
+// poisonKeep is the maximum number of waiting calls of OnPoison.
 const poisonKeep = 10_000
 
-// poisoned is a task that went to POISON, and what its handler returned.
+// poisoned is a task that went to POISON, and its handler's error.
 type poisoned struct {
 	task *dbq.Task
 	err  error
 }
 
-// poisonHook calls OnPoison for one task after the other. Only the end of the run waits for it.
+// poisonHook calls OnPoison for one task after another. Only the end of the run waits for it.
 type poisonHook struct {
 	*env
 	queue batcher[poisoned]
-	// running is how many calls have not returned: one, and at the end one that ignored the end of its context.
+	// running is the number of calls that have not returned: the current one, or at the end one that ignored the end of
+	// its context.
 	running atomic.Int64
 	missed  atomic.Int64 // calls for which there was no room or no time
 }
@@ -36,7 +37,7 @@ func newPoisonHook(e *env) *poisonHook {
 	return &poisonHook{env: e, queue: newBatcher[poisoned](room, 1, 0)}
 }
 
-// add has OnPoison called for a task. It does not wait.
+// add queues a call of OnPoison for a task. It does not wait.
 func (h *poisonHook) add(t dbq.Task, err error) {
 	if h.cfg.OnPoison == nil {
 		return
@@ -48,7 +49,7 @@ func (h *poisonHook) add(t dbq.Task, err error) {
 	}
 }
 
-// stop makes run return after what was added before.
+// stop makes run return after the calls added before.
 func (h *poisonHook) stop() { h.queue.stop() }
 
 // run calls OnPoison until stop, and no longer than Grace after its context has ended.
@@ -75,7 +76,8 @@ func (h *poisonHook) run() {
 	}
 }
 
-// call calls OnPoison, in a goroutine of its own since it may never return. It is false when it has not in time.
+// call calls OnPoison in its own goroutine, because it may never return. It returns false if OnPoison has not
+// returned in time.
 func (h *poisonHook) call(late context.Context, p poisoned) bool {
 	done := make(chan struct{})
 	h.running.Add(1)

@@ -9,19 +9,19 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// results passes on what became of tasks: to the log, Observe, OnPoison, and the totals of the run. No
-// method waits, and all may be called from any goroutine.
+// results reports how tasks were settled to the log, Observe, OnPoison, and the totals of the run. No method waits,
+// and all are safe for concurrent use.
 type results struct {
 	*env
 	poison *poisonHook
 
 	ended    atomic.Int64 // attempts that were settled
-	failed   atomic.Int64 // those of them that failed
+	failed   atomic.Int64 // settled attempts that failed
 	poisoned atomic.Int64 // tasks that went to POISON
 	lost     atomic.Int64 // leases that were lost
 }
 
-// settled takes in the answer to a settlement that was not locked.
+// settled processes the result of a settlement that was not locked.
 func (r *results) settled(st *settlement, out dbq.Settled) {
 	t := &st.leased.task
 	if r.observed() {
@@ -48,7 +48,7 @@ func (r *results) settled(st *settlement, out dbq.Settled) {
 	}
 }
 
-// takenOver takes in tasks that a checkout leased, and logs which of them other workers had left unfinished.
+// takenOver processes tasks that a checkout leased, and logs those that other workers had left unfinished.
 func (r *results) takenOver(tasks []dbq.Task) {
 	for i := range tasks {
 		if t := &tasks[i]; t.TakenOver != nil {
@@ -57,7 +57,7 @@ func (r *results) takenOver(tasks []dbq.Task) {
 	}
 }
 
-// exhausted takes in tasks that a checkout moved to POISON.
+// exhausted processes tasks that a checkout moved to POISON.
 func (r *results) exhausted(tasks []dbq.Task) {
 	for _, t := range tasks {
 		before := ""
@@ -74,14 +74,14 @@ func (r *results) wentToPoison(t dbq.Task, err error) {
 	r.poison.add(t, err)
 }
 
-// leaseLost counts a task that is no longer this worker's.
+// leaseLost counts a task that the worker no longer holds.
 func (r *results) leaseLost(t *dbq.Task, cause error) {
 	r.lost.Add(1)
 	r.observe(Observation{Type: LeaseLost, Task: *t})
 	r.log.count(lineLost, t.ID, errorText(cause), "cause", errorText(cause))
 }
 
-// logFailure logs how an attempt ended that failed. to is the task's state now.
+// logFailure logs a failed attempt. to is the task's state now.
 func (r *results) logFailure(st *settlement, to dbq.State) {
 	t, line := &st.leased.task, lineFailed
 	attrs := []any{"max_attempts", r.maxAttempts(t)}

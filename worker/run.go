@@ -16,12 +16,12 @@ import (
 	"github.com/dbq-go/dbq/internal/control"
 )
 
-// Run works until ctx ends, or until an error that retrying cannot cure: ErrConfig, dbq.ErrClosed, or a refused queue
-// name. An unreachable database is not such an error; Run keeps trying.
+// Run works until ctx ends, or until an error that retrying cannot resolve: ErrConfig, dbq.ErrClosed, or an invalid
+// queue name. If the database cannot be reached, Run keeps trying.
 //
-// When ctx ends, Run releases the tasks that have not started, and gives running handlers DrainTimeout to finish, with
-// their leases renewed. If a handler returns because its context ended, its task is released. Run returns nil after a
-// clean drain. DrainTimeout says how long it takes at most.
+// When ctx ends, Run releases the tasks that have not started, and gives running handlers DrainTimeout to finish,
+// with their leases renewed. If a handler returns because its context ended, its task is released. Run returns nil
+// after a clean drain. The documentation of DrainTimeout has the maximum duration.
 func (w *Worker) Run(ctx context.Context) error {
 	r, err := w.newRun(ctx, nil)
 	if err != nil {
@@ -31,8 +31,9 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Step checks out one task, handles it, settles it, and returns it; found is false if no task is due. With a
-// BatchHandler it takes up to BatchSize tasks and returns the first. The outcome of the task is in the database. Step
-// waits for a handler that ignores its context. It is meant for tests, and for programs that are started for each task.
+// BatchHandler it takes up to BatchSize tasks and returns the first. When Step returns, the outcome is stored in the
+// database. Step waits for a handler that ignores its context. It is meant for tests, and for programs that are
+// started for each task.
 func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	alone := *w
 	alone.UntilEmpty = true // it needs no wake-ups
@@ -43,8 +44,8 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 	return r.step()
 }
 
-// run is one call of Worker.Run. It makes the parts, joins them, and starts and stops them in order. Only it knows all
-// of them:
+// run is one call of Worker.Run. It creates the parts, connects them, and starts and stops them in order. Only run
+// refers to all of them:
 //
 //	fetcher -> buffer -> executors -> attempts -> settler -> results -> poisonHook
 //	beside them: leaseKeeper, controller, cleaner
@@ -52,8 +53,8 @@ type run struct {
 	*env
 	began     time.Time
 	base, own context.Context // Run's values, not its end, for handlers; and Run's, for the worker's own statements
-	unreserve func()          // gives back the connections that own has
-	reserved  int             // how many these are
+	unreserve func()          // returns the connections reserved in own
+	reserved  int             // the number of these connections
 
 	poison    *poisonHook
 	results   *results
@@ -68,7 +69,7 @@ type run struct {
 	cleaner   *cleaner
 }
 
-// runs tells apart the runs of a process.
+// runs numbers the runs of a process.
 var runs atomic.Int64
 
 // newRun makes a run, whose caller calls its run or step. part is its part of a Group, or nil.
@@ -90,9 +91,9 @@ func (w *Worker) newRun(ctx context.Context, part *share) (*run, error) {
 	return r, nil
 }
 
-// reserve keeps connections of a pool that was given to dbq.New for the worker's own statements, which then never wait
-// for connections that transactions of handlers hold: half of the pool's limit, and at most 4, for all workers of the
-// process together.
+// reserve reserves connections of a pool that was given to dbq.New for the worker's own statements, so they never
+// wait for connections held by handlers' transactions. All workers of the process together reserve half of the pool's
+// limit, at most 4.
 func (r *run) reserve(ctx context.Context) {
 	c := access.Of(r.cfg.Queue.Client())
 	pool := c.Store.Pool()
@@ -103,7 +104,7 @@ func (r *run) reserve(ctx context.Context) {
 	r.own, r.reserved, r.unreserve = c.Store.Reserve(ctx)
 }
 
-// join makes the parts.
+// join creates and connects the parts.
 func (r *run) join(member string) {
 	e := r.env
 	r.poison, r.leases, r.buffer = newPoisonHook(e), newLeases(e), newBuffer(e)
@@ -183,7 +184,8 @@ func (r *run) step() (t dbq.Task, found bool, err error) {
 	return tasks[0].task, true, nil
 }
 
-// startSettling starts what settles and keeps leases. stop settles everything, and waits for their end.
+// startSettling starts the parts that settle tasks and renew leases. stop settles everything and waits for these
+// parts.
 func (r *run) startSettling(ctx context.Context) (stop func()) {
 	keep, stopKeeping := context.WithCancel(r.shutdown.final)
 	go r.shutdown.watch(ctx, r.cfg.DrainTimeout, r.cfg.Grace, r.cancelHandlers, r.executors.drained)
@@ -206,7 +208,7 @@ func (r *run) startSettling(ctx context.Context) (stop func()) {
 	}
 }
 
-// cancelHandlers ends the handlers' contexts, when DrainTimeout is over.
+// cancelHandlers ends the handlers' contexts when DrainTimeout has passed.
 func (r *run) cancelHandlers() {
 	if running := len(r.leases.invocations()); running > 0 {
 		r.log.write(lineDrained, "running", running, "drain_timeout", seconds(r.cfg.DrainTimeout))
@@ -214,14 +216,14 @@ func (r *run) cancelHandlers() {
 	r.leases.cancelAll(ErrShutdown)
 }
 
-// startControl puts the worker into the registry and cleans, until leave is called. stop ends the worker.
+// startControl registers the worker and starts cleaning, until leave is called. stop stops the worker.
 func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	if r.cfg.Unlisted {
 		return func() {}
 	}
 	r.control.stop = stop
 	ctx, cancel := context.WithCancel(r.shutdown.final)
-	clean, cancelClean := context.WithCancel(r.base) // it can wait for a connection that handlers use, too
+	clean, cancelClean := context.WithCancel(r.base) // it uses the same connections as handlers and can wait
 	context.AfterFunc(ctx, cancelClean)
 	var all sync.WaitGroup
 	all.Go(func() { r.control.run(ctx) })
@@ -233,12 +235,12 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	}
 }
 
-// logStart says what the worker runs on and with.
+// logStart logs the worker's server and settings.
 func (r *run) logStart() {
 	c := r.cfg.Queue.Client().Info()
 	attrs := []any{"worker", r.cfg.ID, "engine", c.Dialect, "server", c.Server.Product + " " + c.Server.Version,
 		"strategy", string(c.Strategy), "version", dbq.Version(), "paused", r.pause.on()}
-	if t := c.Target; t != (dialect.Target{}) { // of a client that New made it is not known
+	if t := c.Target; t != (dialect.Target{}) { // not known for a client made by New
 		attrs = append(attrs, "database", t.String())
 	}
 	r.log.write(lineStarted, append(attrs, r.settings().attrs()...)...)
@@ -255,8 +257,8 @@ func (r *run) logStop(err error) {
 	r.log.write(lineStopped, attrs...)
 }
 
-// checkPool warns of more handlers than can have a transaction open at once. It is not an error, since not every
-// handler begins one.
+// checkPool logs a warning if there are more handlers than connections for their transactions. It is not an error,
+// because not every handler begins a transaction.
 func (r *run) checkPool() {
 	client := r.cfg.Queue.Client()
 	limit := client.DB().Stats().MaxOpenConnections

@@ -16,7 +16,7 @@ type settings struct {
 	retention                       dbq.Retention
 }
 
-// resolve returns the settings of a worker: what operators have set for its queue, and its own fields for the rest.
+// resolve returns the settings of a worker: the operators' settings of its queue, and otherwise its own fields.
 func resolve(w *Worker, s control.Settings) *settings {
 	set, own := s.RetentionJSON, w.Retention
 	return &settings{
@@ -36,7 +36,7 @@ func resolve(w *Worker, s control.Settings) *settings {
 	}
 }
 
-// attrs are the settings as attributes of a log line.
+// attrs returns the settings as attributes of a log line.
 func (s *settings) attrs() []any {
 	return []any{"concurrency", s.concurrency, "batch", s.batch, "lease", s.lease.String(), "poll", s.pollMax.String(),
 		"max_attempts", s.maxAttempts, "history", string(s.history)}

@@ -2,10 +2,10 @@ package worker
 
 import "github.com/dbq-go/dbq"
 
-// settlement is how the attempt of a task is to end.
+// settlement describes how to end the attempt of a task.
 type settlement struct {
 	leased *leased
 	how    dbq.Outcome
-	err    error // what the handler returned
-	again  bool  // an earlier call, or the handler, may have settled it
+	err    error // the handler's error
+	again  bool  // an earlier call, or the handler, may have settled the task
 }

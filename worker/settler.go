@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// settlers settle at the same time: while one waits for a commit, the other collects.
+	// settlers is the number of goroutines that settle: while one waits for a commit, the other collects.
 	settlers = 2
-	// settleMost is how many settlements one call takes, or a batch if that is more.
+	// settleMost is the maximum number of settlements in one call, or a batch if that is more.
 	settleMost = 500
-	// settleWait is how long the first of them waits for others.
+	// settleWait is how long the first settlement of a call waits for others.
 	settleWait = 2 * time.Millisecond
 	// settlePause is the first pause after a failed call; it doubles up to settleMaxPause.
 	settlePause, settleMaxPause = 50 * time.Millisecond, time.Second
 )
 
-// settler writes how attempts end, in batches. It retries what it cannot settle for as long as the lease lasts, unless
-// the database refuses it. A settlement that is locked or refused does not hold up the others.
+// settler stores the outcomes of attempts in batches. It retries a failed settlement while the lease lasts, unless
+// the database refuses it. A locked or refused settlement does not delay the others.
 type settler struct {
 	*env
 	leases  *leases
@@ -35,7 +35,7 @@ func newSettler(e *env, ls *leases, r *results) *settler {
 	return &settler{env: e, leases: ls, results: r, queue: newBatcher[settlement](2*most, most, settleWait)}
 }
 
-// add hands over a settlement. It waits when the database is slower than the handlers.
+// add queues a settlement. It waits if the database is slower than the handlers.
 func (s *settler) add(l *leased, how dbq.Outcome, err error) {
 	defer l.freeSlot() // by then the executor can take another task
 	// The handler may have completed the task itself.
@@ -47,27 +47,27 @@ func (s *settler) add(l *leased, how dbq.Outcome, err error) {
 	}
 	select {
 	case s.queue.in <- st:
-	case <-s.queue.stopped: // by a handler that Run did not wait for: its lease expires
+	case <-s.queue.stopped: // from a handler that Run did not wait for: its lease expires
 	case <-s.shutdown.final.Done(): // no time is left to settle it
 		s.leases.giveUp(l)
 	}
 }
 
-// release hands back a task that was not started, to be due again after d.
+// release releases a task that was not started, due again after d.
 func (s *settler) release(l *leased, d time.Duration) {
 	s.add(l, dbq.Released(d), nil)
 }
 
-// run settles what is added, until stop. Several goroutines may run it.
+// run settles what is added, until stop. Several goroutines can run it.
 func (s *settler) run() { s.queue.run(s.settle) }
 
 // stop makes run return after what was added before.
 func (s *settler) stop() { s.queue.stop() }
 
-// settle settles a batch. What cannot be settled is given up.
+// settle settles a batch, and gives up what it cannot settle.
 func (s *settler) settle(batch []settlement) { s.giveUp(s.flush(batch)) }
 
-// giveUp forgets what cannot be settled, with one line in the log.
+// giveUp drops settlements that failed, with one line in the log.
 func (s *settler) giveUp(gone []settlement, err error) {
 	if len(gone) == 0 {
 		return
@@ -80,8 +80,8 @@ func (s *settler) giveUp(gone []settlement, err error) {
 		"error", errorText(err))
 }
 
-// flush settles a batch, and retries while the database cannot be reached and leases last. It puts aside what is
-// locked. It returns what it could not settle, and why.
+// flush settles a batch, and retries while the database cannot be reached and leases last. It defers locked
+// settlements. It returns the settlements that failed, and the reason.
 func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 	for pause := settlePause; ; pause = min(pause*2, settleMaxPause) {
 		out, failed := s.try(batch)
@@ -117,7 +117,7 @@ func (s *settler) try(batch []settlement) ([]dbq.Settled, error) {
 	return s.cfg.Queue.SettleMany(ctx, s.leases.settlements(batch))
 }
 
-// settled takes in the answer to a batch.
+// settled processes the answer to a batch.
 func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 	tasks := make([]*leased, 0, len(batch))
 	var locked []settlement
@@ -141,7 +141,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 	}
 }
 
-// stillHeld separates what is worth another try from what is not: its lease has ended, or the run has.
+// stillHeld separates the settlements to retry from those whose lease, or run, has ended.
 func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlement) {
 	over := errors.Is(err, dbq.ErrClosed) || s.shutdown.final.Err() != nil
 	for _, st := range batch {

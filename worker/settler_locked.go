@@ -12,8 +12,9 @@ import (
 // lockedMaxPause is the longest pause between two tries.
 const lockedMaxPause = 250 * time.Millisecond
 
-// lockedSettlements are those of tasks whose rows other transactions have locked. They are retried until they are done,
-// the lease is lost, or the run is over. Meanwhile their leases are renewed, and other tasks are settled as usual.
+// lockedSettlements are settlements of tasks whose rows other transactions have locked. They are retried until they
+// succeed, the lease is lost, or the run ends. Meanwhile their leases are renewed, and other tasks are settled as
+// usual.
 type lockedSettlements struct {
 	mu      sync.Mutex
 	list    []settlement
@@ -21,7 +22,7 @@ type lockedSettlements struct {
 	running sync.WaitGroup // of retryLocked
 }
 
-// putAside keeps settlements for later. It does not wait.
+// putAside defers settlements. It does not wait.
 func (s *settler) putAside(locked []settlement) {
 	if len(locked) == 0 {
 		return
@@ -38,7 +39,7 @@ func (s *settler) putAside(locked []settlement) {
 		"event", string(locked[0].how.Event()))
 }
 
-// retryLocked settles what was put aside, until nothing is left.
+// retryLocked settles the deferred settlements until none is left.
 func (s *settler) retryLocked() {
 	for pause := settlePause; ; pause = min(pause*2, lockedMaxPause) {
 		s.shutdown.wait(pause, nil)
@@ -54,7 +55,7 @@ func (s *settler) retryLocked() {
 	}
 }
 
-// takeAside returns what was put aside. When that is nothing, retryLocked is to end.
+// takeAside returns the deferred settlements. If there are none, retryLocked ends.
 func (s *settler) takeAside() []settlement {
 	s.locked.mu.Lock()
 	defer s.locked.mu.Unlock()

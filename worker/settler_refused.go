@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// refuses reports whether an error concerns the settlements of a call, not the state of the database, so that retrying
-// would not help. A user's trigger or constraint may refuse a settlement, which fails the whole statement.
+// refuses reports whether an error is about the settlements of a call and not about the state of the database, so
+// retrying would not help. A user's trigger or constraint can refuse a settlement, which fails the whole statement.
 func refuses(err error) bool {
 	var e *dbq.Error
 	if !errors.As(err, &e) || errors.Is(err, dbq.ErrClosed) ||
@@ -24,8 +24,8 @@ func refuses(err error) bool {
 	return true
 }
 
-// isolate halves a batch that was refused until the refused settlements are alone, and settles those in another way. It
-// returns what it could not settle, and why.
+// isolate halves a refused batch until the refused settlements are alone, and settles those in another way. It
+// returns the settlements that failed, and the reason.
 func (s *settler) isolate(batch []settlement, err error) ([]settlement, error) {
 	if len(batch) == 1 {
 		next, ok := batch[0].instead(err)
@@ -60,12 +60,12 @@ func (st settlement) instead(err error) (next settlement, ok bool) {
 	return settlement{st.leased, dbq.Parked(&parked), &parked, false}, true
 }
 
-// refusedError is the error of an attempt whose settlement the database refused.
+// refusedError is the error of an attempt whose settlement was refused by the database.
 type refusedError struct {
 	event   string
 	err     error // the database's
 	handler error // what the handler returned
-	parked  bool  // POISON was refused, too
+	parked  bool  // POISON was refused too
 }
 
 func (r *refusedError) Error() string {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// wrapUp is how long the last settlements and the registry may take after DrainTimeout and the handlers.
+// wrapUp limits the last settlements and the deregistration, after DrainTimeout and the handlers.
 const wrapUp = time.Second
 
-// shutdown bounds the end of a run, whatever the handlers, OnPoison and the database do.
+// shutdown limits the duration of a shutdown, whatever the handlers, OnPoison and the database do.
 type shutdown struct {
 	begin func()        // starts DrainTimeout, unless it has started
 	begun chan struct{} // closed by begin
@@ -17,12 +17,12 @@ type shutdown struct {
 	// overtime ends with DrainTimeout. OnPoison gets it.
 	overtime    context.Context
 	endOvertime context.CancelFunc
-	// final ends when nothing more may be sent to the database. All statements but checkouts have it.
+	// final ends when nothing more may be sent to the database. All statements except checkouts use it.
 	final    context.Context
 	endFinal context.CancelFunc
 }
 
-// newShutdown returns the shutdown of a run whose own statements have the context own, and whose OnPoison has base.
+// newShutdown returns the shutdown of a run whose own statements use the context own, and whose OnPoison uses base.
 func newShutdown(base, own context.Context) *shutdown {
 	s := &shutdown{begun: make(chan struct{})}
 	s.begin = sync.OnceFunc(func() { close(s.begun) })
@@ -31,8 +31,8 @@ func newShutdown(base, own context.Context) *shutdown {
 	return s
 }
 
-// watch goes through the steps of the end, from the end of ctx or the call of begin on, until close. When drain is
-// over it calls cancelHandlers, which then have grace to return; returned is closed once they have.
+// watch runs the steps of a shutdown, from the end of ctx or the call of begin, until close. After drain it calls
+// cancelHandlers; the handlers then have grace to return. returned is closed once they have.
 func (s *shutdown) watch(ctx context.Context, drain, grace time.Duration,
 	cancelHandlers func(), returned <-chan struct{}) {
 	select {
@@ -52,7 +52,7 @@ func (s *shutdown) watch(ctx context.Context, drain, grace time.Duration,
 	}
 }
 
-// wait waits for d, or until soon is closed. It is false when the run has ended meanwhile.
+// wait waits for d, or until soon is closed. It returns false if the run has ended meanwhile.
 func (s *shutdown) wait(d time.Duration, soon <-chan struct{}) bool {
 	select {
 	case <-time.After(d):

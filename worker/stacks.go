@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// goroutineID is the number that stacks show.
+// goroutineID returns the current goroutine's number, as in stacks.
 func goroutineID() int {
 	buf := make([]byte, 64)
 	id, _ := parseID(buf[:runtime.Stack(buf, false)])
 	return id
 }
 
-// parseID reads the number out of "goroutine 12 [running]:".
+// parseID reads the number from "goroutine 12 [running]:".
 func parseID(stack []byte) (int, bool) {
 	fields := bytes.Fields(stack[:min(len(stack), 64)])
 	if len(fields) < 2 {
@@ -26,14 +26,14 @@ func parseID(stack []byte) (int, bool) {
 }
 
 const (
-	// maxStacks bounds the text of all goroutines' stacks, in bytes.
+	// maxStacks limits the text of all goroutines' stacks, in bytes.
 	maxStacks = 16 << 20
-	// stacksPause is the pause after reading the stacks, as a multiple of the time that it took. Reading stops all
-	// goroutines, for some tenths of a second when there are a thousand.
+	// stacksPause is the pause after reading the stacks, as a multiple of the duration of the reading. Reading stops all
+	// goroutines, for some tenths of a second if there are a thousand.
 	stacksPause = 10
 )
 
-// stacks are the goroutines' stacks of handlers that ignore the end of their context. Many can become stuck at once, so
+// stacks has the stacks of handlers that ignore the end of their context. Many handlers can become stuck at once, so
 // one reading serves all that were running then. It is not safe for concurrent use.
 type stacks struct {
 	next  time.Time // the earliest time of the next reading
@@ -48,7 +48,7 @@ type callKey struct {
 
 func (f *invocation) key() callKey { return callKey{f.goroutine, f.start} }
 
-// read reads the stacks of the handlers that are stuck and of those that are running, unless the last reading has them.
+// read reads the stacks of stuck and running handlers, unless the last reading has them.
 func (s *stacks) read(running, stuck []*invocation) {
 	known := true
 	for _, f := range stuck {
@@ -69,17 +69,17 @@ func (s *stacks) read(running, stuck []*invocation) {
 	s.next = time.Now().Add(stacksPause * time.Since(begin))
 }
 
-// of returns where a stuck handler was at the last reading. It can be called once for each.
+// of returns the stack of a stuck handler at the last reading. It can be called once for each handler.
 func (s *stacks) of(f *invocation) string {
 	text, ok := s.texts[f.key()]
 	delete(s.texts, f.key())
 	if !ok {
-		return "not read, as others were a moment ago"
+		return "not read: other stacks were read a moment ago"
 	}
 	return text
 }
 
-// allStacks are the stacks of all goroutines, by their numbers.
+// allStacks returns the stacks of all goroutines by number.
 func allStacks() map[int][]byte {
 	for size := 256 << 10; ; size *= 4 {
 		buf := make([]byte, size)

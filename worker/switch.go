@@ -6,8 +6,8 @@ import (
 )
 
 // A Switch pauses workers of this process. While it is off, workers that have it in their Switch field check out no
-// tasks; they finish those that they hold. The zero value is on, and several workers may share one. Other processes do
-// not see it.
+// tasks; they finish those that they hold. The zero value is on. Several workers can share one Switch. It has no
+// effect on other processes.
 type Switch struct {
 	mu  sync.Mutex
 	off chan struct{} // not nil while it is off; closed by Resume
@@ -22,7 +22,7 @@ func (s *Switch) Pause() {
 	}
 }
 
-// Resume turns the switch on. Workers look for tasks at once.
+// Resume turns the switch on. Workers check for tasks immediately.
 func (s *Switch) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,14 +35,14 @@ func (s *Switch) Resume() {
 // Paused reports whether the switch is off.
 func (s *Switch) Paused() bool { return s.resumed() != nil }
 
-// resumed returns a channel that Resume closes, or nil when the switch is on.
+// resumed returns a channel that Resume closes, or nil if the switch is on.
 func (s *Switch) resumed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.off
 }
 
-// wait waits until the switch is on. It is false when ctx has ended.
+// wait waits until the switch is on. It returns false if ctx has ended.
 func (s *Switch) wait(ctx context.Context) bool {
 	if off := s.resumed(); off != nil {
 		select {
@@ -53,13 +53,13 @@ func (s *Switch) wait(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// Who paused or resumed a worker, as the log says it.
+// Who paused or resumed a worker, in the log.
 const (
 	byOperator = "operator"
 	bySwitch   = "switch"
 )
 
-// pause holds the fetcher back while an operator has paused the worker, or its Switch is off.
+// pause blocks the fetcher while an operator has paused the worker, or its Switch is off.
 type pause struct {
 	log      *logger
 	operator Switch
@@ -68,7 +68,7 @@ type pause struct {
 
 func (p *pause) on() bool { return p.operator.Paused() || p.program != nil && p.program.Paused() }
 
-// wait waits until the worker is not paused. It is false when ctx has ended.
+// wait waits until the worker is not paused. It returns false if ctx has ended.
 func (p *pause) wait(ctx context.Context) bool {
 	if p.program != nil && p.program.Paused() {
 		p.log.each(linePaused, "by", bySwitch)

@@ -12,19 +12,19 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// txEndTimeout bounds the commit of a TxHandler, and the query after one that failed.
+// txEndTimeout limits the commit of a TxHandler, and the query after a failed commit.
 const txEndTimeout = 10 * time.Second
 
-// A TxHandler is a Handler for work in the worker's own database, where it is the recommended one. It begins a
-// transaction of Client.DB, completes the task in it, calls Func, and commits: the work and the completion happen
-// together or not at all. The task's row is locked from the first statement on, so no other worker can take the task
-// over meanwhile. Func must neither commit nor roll back.
+// A TxHandler is the recommended Handler for work in the worker's own database. It begins a transaction of Client.DB,
+// completes the task in it, calls Func, and commits, so the work and the completion happen together or not at all.
+// The first statement locks the task's row, so no other worker can take the task over meanwhile. Func must neither
+// commit nor roll back.
 //
-// TxFunc makes one of a function that returns an error, and HandleTx registers one for a kind.
+// TxFunc makes a TxHandler from a function that returns an error, and HandleTx registers a typed function for a kind.
 //
-// After a conflict (Client.IsConflict), Func must return the error: MySQL and MariaDB have rolled the transaction back,
-// and later statements would run outside of it. If Func succeeds all the same, the task is not completed, and the
-// attempt ends as with a conflict.
+// After a conflict (Client.IsConflict), Func must return the error: MySQL and MariaDB have rolled the transaction
+// back, and later statements would run outside of it. If Func does not return the error, the task is not completed,
+// and the attempt ends in a conflict.
 //
 // If Func returns any outcome but a completion, or panics, or ctx ends, the transaction is rolled back. If the commit
 // fails, the handler checks whether it happened. A TxHandler works only in a Worker whose Queue is in the same
@@ -32,13 +32,13 @@ const txEndTimeout = 10 * time.Second
 type TxHandler struct {
 	// Func does the work and returns how the attempt ends. dbq.Deleted is accepted only with Delete.
 	Func func(ctx context.Context, tx *sql.Tx, t dbq.Task) dbq.Outcome
-	// Isolation is the transaction's isolation level. Zero is the database's default.
+	// Isolation is the transaction's isolation level. Zero means the database's default.
 	Isolation sql.IsolationLevel
-	// Delete removes each task in the step that completes it. No result is kept.
+	// Delete removes each task instead of completing it. No result is stored.
 	Delete bool
 }
 
-// TxFunc adapts a function to a TxHandler. Its error is treated as by Func.
+// TxFunc adapts a function to a TxHandler. Its error has the same meaning as for Func.
 func TxFunc(f func(ctx context.Context, tx *sql.Tx, t dbq.Task) error) TxHandler {
 	return TxHandler{Func: func(ctx context.Context, tx *sql.Tx, t dbq.Task) dbq.Outcome {
 		return dbq.OutcomeOf(f(ctx, tx, t))
@@ -54,11 +54,11 @@ func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	return h.handle(ctx, q, t)
 }
 
-// queueKey is where a handler's context has the worker's queue.
+// queueKey is the key of the worker's queue in a handler's context.
 type queueKey struct{}
 
 func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Outcome {
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx must not cut a commit off
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx must not interrupt a commit
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
@@ -101,8 +101,8 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 	return dbq.Completed(inTransaction)
 }
 
-// stillOpen is an error when the server has rolled the transaction back by itself, as after a deadlock that f has not
-// returned. What f did after that is not part of it.
+// stillOpen returns an error if the server has rolled the transaction back, as after a deadlock that f has not
+// returned. Later statements of f were not part of the transaction.
 func stillOpen(ctx context.Context, q *dbq.Queue, tx *sql.Tx, l dbq.Lease) error {
 	if !q.Client().Info().Server.RollsBack {
 		return nil // its COMMIT would fail
@@ -115,15 +115,15 @@ func stillOpen(ctx context.Context, q *dbq.Queue, tx *sql.Tx, l dbq.Lease) error
 	return err
 }
 
-// inTransaction is the result of a handler whose transaction has completed the task: there is nothing to settle. It
-// is known by its place in memory, so that middleware sees a success without a result.
+// inTransaction is the result of a handler whose transaction has completed the task, so nothing is left to settle. It
+// is recognised by its address, so middleware gets a success without a result.
 var inTransaction = make([]byte, 0, 1)
 
 func isInTransaction(result []byte) bool {
 	return result != nil && len(result) == 0 && cap(result) > 0 && &result[:1][0] == &inTransaction[:1][0]
 }
 
-// committed checks the outcome of a commit that failed: nil means that it happened.
+// committed checks the outcome of a failed commit: nil means that the transaction was committed.
 func (h TxHandler) committed(ctx context.Context, q *dbq.Queue, l dbq.Lease, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txEndTimeout)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
-// wakeups wake the fetcher when tasks may be due; they are a wake.Waiter.
+// wakeups wake the fetcher when tasks may be due. A wake.Waiter implements it.
 type wakeups interface {
 	Pass()
 	BeforeCheckout()
@@ -18,7 +18,7 @@ type wakeups interface {
 	Close()
 }
 
-// noWakeups are those of a worker that runs until its queue is empty.
+// noWakeups is for a worker that runs until its queue is empty.
 type noWakeups struct{}
 
 func (noWakeups) Pass()                               {}
@@ -34,27 +34,27 @@ func (f *fetcher) newWakeups() wakeups {
 	return f.wake.TaskWaiter(f.cfg.Queue.Name())
 }
 
-// A checkout passes by what another transaction has locked, and on MySQL and MariaDB a checkout that finds nothing
-// locks for a moment what it read. So tasks that a wake-up announced may be there although the checkout found none. A
-// worker whose polls are further apart then queries again after recheckFirst and pauses that double, up to recheckMost.
-// recheckFirst is longer than most of what is under way takes, so that in a busy queue workers do not take the tasks
-// that others were woken for.
+// A checkout skips rows that another transaction has locked, and on MySQL and MariaDB a checkout that finds nothing
+// briefly locks the rows that it read. So a checkout can miss tasks that a wake-up announced. If its polls are
+// further apart, the worker then queries again after recheckFirst, and after pauses that double up to recheckMost.
+// recheckFirst is longer than most checkouts under way, so in a busy queue workers do not take the tasks for which
+// others were woken.
 const (
 	recheckFirst = time.Second
 	recheckMost  = 8 * time.Second
 )
 
-// waitDue waits until the buffer has room for a task and a checkout is worth its while: a wake-up comes, or the
-// database says that something is due. It queries after pauses that grow, and when a wake-up is uncertain. It is false
-// when ctx has ended.
+// waitDue waits until the buffer has room for a task and a checkout is likely to find one: a wake-up comes, or the
+// database reports a due task. It queries after growing pauses, and after an uncertain wake-up. It returns false if
+// ctx has ended.
 func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 	var empty <-chan struct{}
-	until := f.settings().pollMax // without wake-ups, when the next task is due
+	until := f.settings().pollMax // without wake-ups, until the next task is due
 	if f.cfg.UntilEmpty {
 		empty = f.leases.empty
 	}
 	for {
-		want, ok := f.waitDemand(ctx) // until then a wake-up is for others
+		want, ok := f.waitDemand(ctx) // until then, wake-ups go to others
 		if !ok {
 			return false
 		}
@@ -65,7 +65,7 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 		case wakeup := <-w.Wait(want):
 			if !wakeup.Uncertain || f.pause.on() {
 				f.recheck = 0
-				if !wakeup.Shared { // those of other processes may have found them
+				if !wakeup.Shared { // workers of other processes may have found the tasks
 					f.recheck = recheckFirst
 				}
 				return true
@@ -80,7 +80,7 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 			}
 		}
 		if f.cfg.UntilEmpty && f.leases.count() == 0 || f.pause.on() {
-			return true // a checkout decides, or waits
+			return true // a checkout decides or waits
 		}
 		start := time.Now()
 		wait, some, err := f.wake.Next(ctx, f.cfg.Queue.Name())

@@ -80,7 +80,8 @@ func (m machine) forget(s *server) {
 // mark is the file that says that a cluster was started completely.
 func (m machine) mark(cluster string) string { return filepath.Join(m.state, cluster) }
 
-// tidy removes folders that are empty now. The state folder can be one that somebody else made and uses.
+// tidy removes folders that are empty now. The state folder may have been made by another program and still be in
+// use.
 func (m machine) tidy() {
 	folders, _ := filepath.Glob(filepath.Join(m.trees, "*/srv", filepath.Base(m.state)))
 	for _, f := range append(folders, filepath.Join(m.state, "data"), m.state) {

@@ -172,7 +172,7 @@ func (s *server) launch(cmd *exec.Cmd) error {
 	ended := make(chan struct{})
 	s.ended = ended
 	go func() {
-		_ = cmd.Wait() // the log says why
+		_ = cmd.Wait() // the log has the reason
 		close(ended)
 	}()
 	return os.WriteFile(s.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)), 0o644)
@@ -201,7 +201,7 @@ func (s *server) await(what string, ready func() bool) error {
 	return fmt.Errorf("%s %s; the end of its log:\n%s", s.name, problem, strings.Join(lines, "\n"))
 }
 
-// wait polls until ok, for so long at most.
+// wait polls until ok, for at most the given time.
 func wait(limit time.Duration, ok func() bool) bool {
 	for end := time.Now().Add(limit); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {

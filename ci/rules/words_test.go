@@ -28,27 +28,60 @@ var banned = [][2]string{
 	{`asks again`, "queries again"},
 }
 
-// TestWords checks comments, strings and pages for banned words, as whole words.
-func TestWords(t *testing.T) {
-	var phrases []string
-	for _, b := range banned {
-		phrases = append(phrases, b[0])
+// unplain are phrases that make a sentence hard to read, for pages and code that users read: neither tests nor SQL.
+var unplain = [][2]string{
+	{`(?:is|are|was|were) told`, "gets, receives, is reported"},
+	{`told (?:as|of)|tells? of`, "is reported as, reports"},
+	{`(?:database|server|statement|row|dialect) (?:tells|says)`, "reports, contains, shows"},
+	{`(?:somebody|nobody) else|nobody (?:has|can|may|but)`, "another worker, no other transaction, only"},
+	{`kept for long enough`, "whose retention has passed"},
+	{`goes? on without`, "continues without"},
+	{`settings? in force`, "the current settings"},
+	{`all the same`, "still, nevertheless"},
+	{`broke off|broken off|breaks off`, "rolled back, interrupted"},
+}
+
+// A list of phrases, and one expression for all of them.
+type phrases struct {
+	of  [][2]string
+	any *regexp.Regexp
+}
+
+func newPhrases(of [][2]string) phrases {
+	var patterns []string
+	for _, p := range of {
+		patterns = append(patterns, p[0])
 	}
-	word := func(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`) }
-	any := word(strings.Join(phrases, "|"))
+	return phrases{of, word(strings.Join(patterns, "|"))}
+}
+
+func word(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`) }
+
+// report reports each phrase in a file, and the text to write instead.
+func (p phrases) report(t *testing.T, file string, content []byte) {
+	for _, at := range p.any.FindAllIndex(content, -1) {
+		found, line := content[at[0]:at[1]], 1+strings.Count(string(content[:at[0]]), "\n")
+		for _, b := range p.of {
+			if word(b[0]).Match(found) {
+				t.Errorf("%s:%d: %q; write %q", file, line, found, b[1])
+			}
+		}
+	}
+}
+
+// TestWords checks comments, strings and pages for these phrases, as whole words.
+func TestWords(t *testing.T) {
+	everywhere, read := newPhrases(banned), newPhrases(unplain)
 	sources(t, func(file string, content []byte) {
 		text := slices.Contains([]string{".go", ".sql", ".md", ".txt", ".sh"}, path.Ext(file))
 		measured := strings.HasPrefix(file, "docs/reports/") || file == "docs/benchmarks.md"
 		if !text || measured || file == "ci/rules/words_test.go" {
 			return
 		}
-		for _, at := range any.FindAllIndex(content, -1) {
-			found, line := content[at[0]:at[1]], 1+strings.Count(string(content[:at[0]]), "\n")
-			for _, b := range banned {
-				if word(b[0]).Match(found) {
-					t.Errorf("%s:%d: %q; write %q", file, line, found, b[1])
-				}
-			}
+		everywhere.report(t, file, content)
+		sql := path.Ext(file) == ".sql" || file == "internal/gen/statements.txt" // comments of the dialects' statements
+		if !sql && !strings.HasSuffix(file, "_test.go") {
+			read.report(t, file, content)
 		}
 	})
 }

@@ -30,13 +30,13 @@ func newConform(a *app) *cobra.Command {
 	cmd := a.command("dbq conform", noArgs(""), func(ctx context.Context, _ []string) error { return a.conform(ctx, f) })
 	l := cmd.Flags()
 	l.StringArrayVar(&f.strategies, "strategy", nil,
-		"a checkout `STRATEGY`, repeatable (default each one that the server supports)")
+		"a checkout `STRATEGY`, repeatable (default every strategy that the server supports)")
 	l.StringVar(&f.match, "run", "", "only the cases whose group/name matches this `REGEXP`")
 	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
 	l.Var(intWithin(&f.Load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
 	l.Var(intWithin(&f.Parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
-	l.Uint64Var(&f.Seed, "seed", 0, "`SEED` of the random choices; use a report's to repeat its run")
-	l.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each case")
+	l.Uint64Var(&f.Seed, "seed", 0, "`SEED` of the random choices; use the seed of a report to repeat its run")
+	l.BoolVarP(&f.verbose, "verbose", "v", false, "print a line for each case")
 	return cmd
 }
 
@@ -47,7 +47,7 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 	case err != nil:
 		return err
 	case a.prefix != "":
-		return usagef("conform gives its tables prefixes of its own: leave out --prefix")
+		return usagef("conform chooses the prefixes of its tables: leave out --prefix")
 	case a.schema != "":
 		return usagef("conform creates its tables in the connection's own schema: leave out --schema")
 	}
@@ -80,11 +80,11 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 	return conformVerdict(rep)
 }
 
-// inKathmandu is a DSN of PostgreSQL whose sessions have an unusual time zone.
+// inKathmandu returns a PostgreSQL DSN whose sessions have an unusual time zone.
 func inKathmandu(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return dsn // opening it reports what is wrong
+		return dsn // Open will report the error
 	}
 	q := u.Query()
 	q.Set("timezone", "Asia/Kathmandu")
@@ -92,7 +92,7 @@ func inKathmandu(dsn string) string {
 	return u.String()
 }
 
-// harness is the suite that the flags describe.
+// harness returns the harness that the flags describe.
 func (f conformFlags) harness() (h conformance.Harness, err error) {
 	h = f.Harness
 	h.Processes = true
@@ -140,13 +140,13 @@ func (a *app) check(ctx context.Context, h conformance.Harness, verbose bool) (c
 	return rep, err
 }
 
-// conformTarget is the database to check. done cleans up after it.
+// conformTarget returns the database to check. done cleans up afterwards.
 func (a *app) conformTarget() (t target, done func(), err error) {
 	t, err = a.target()
 	if err != nil {
 		return t, nil, err
 	}
-	if t.isDefault { // a default file left behind would look like a queue to `dbq stats`
+	if t.isDefault { // `dbq stats` would take a leftover default file for a queue
 		dir, err := os.MkdirTemp("", "dbq-conform-")
 		if err != nil {
 			return t, nil, err
@@ -166,7 +166,7 @@ func (a *app) conformTarget() (t target, done func(), err error) {
 	return t, func() {}, nil
 }
 
-// conformVerdict is how the program ends.
+// conformVerdict returns the error with which the program exits.
 func conformVerdict(rep conformance.Report) error {
 	var all []error
 	if n := len(rep.Failed()); n > 0 {
@@ -192,8 +192,8 @@ type reportTarget struct {
 	file   string // "" is stdout
 }
 
-// reportTargets reads --report, and adds a text report if nothing else goes to stdout. It checks what it can before the
-// suite runs.
+// reportTargets reads --report, and adds a text report if no other goes to stdout. It finds mistakes before the suite
+// runs.
 func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 	if a.json {
 		texts = append(texts, "json")
@@ -206,7 +206,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 		case reportFormats[format] == nil:
 			return nil, usagef("--report %s: the formats are text, json, junit and markdown, as in --report junit=FILE", text)
 		case named && file == "":
-			return nil, usagef("--report %s: it names no file", text)
+			return nil, usagef("--report %s: the file name is missing", text)
 		case named && (err != nil || !info.IsDir()):
 			return nil, usagef("--report %s: %q is not a folder", text, filepath.Dir(file))
 		case !named:
@@ -215,7 +215,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 		out = append(out, reportTarget{format, file})
 	}
 	if onStdout > 1 {
-		return nil, usagef("only one report can go to stdout: write --report FORMAT=FILE")
+		return nil, usagef("only one report can go to stdout: write the others to files with --report FORMAT=FILE")
 	}
 	if onStdout == 0 {
 		out = append(out, reportTarget{format: "text"})
@@ -223,7 +223,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 	return out, nil
 }
 
-// write writes the report, to a file as a whole or not at all.
+// write writes the report. A file is written completely or not at all.
 func (t reportTarget) write(stdout io.Writer, rep conformance.Report) error {
 	var b bytes.Buffer
 	if err := reportFormats[t.format](rep, &b); err != nil {

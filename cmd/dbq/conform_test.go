@@ -163,17 +163,17 @@ func TestConformInterrupted(t *testing.T) {
 func TestConformRefuses(t *testing.T) {
 	u := newUser(t)
 	for says, args := range map[string][]string{
-		"only cas":           {"--strategy", "cas", "--strategy", "hope"},
-		"no case matches":    {"--run", "nosuch"},
-		"missing closing":    {"--run", "("},
-		"text, json, junit":  {"--report", "pdf=r.pdf"},
-		"is not a folder":    {"--report", "json=nosuch/r.json"},
-		"names no file":      {"--report", "json="},
-		"only one report":    {"--report", "json", "--report", "text"},
-		"--load 0":           {"--load", "0"},
-		"--parallel 101":     {"--parallel", "101"},
-		"leave out --prefix": {"--prefix", "own_"},
-		"leave out --schema": {"--schema", "own"},
+		"only cas":             {"--strategy", "cas", "--strategy", "hope"},
+		"no case matches":      {"--run", "nosuch"},
+		"missing closing":      {"--run", "("},
+		"text, json, junit":    {"--report", "pdf=r.pdf"},
+		"is not a folder":      {"--report", "json=nosuch/r.json"},
+		"file name is missing": {"--report", "json="},
+		"only one report":      {"--report", "json", "--report", "text"},
+		"--load 0":             {"--load", "0"},
+		"--parallel 101":       {"--parallel", "101"},
+		"leave out --prefix":   {"--prefix", "own_"},
+		"leave out --schema":   {"--schema", "own"},
 	} {
 		u.run(append([]string{"conform"}, args...)...).fails(exitUsage, says)
 	}

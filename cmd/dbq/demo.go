@@ -34,14 +34,14 @@ func newDemo(a *app) *cobra.Command {
 	var f demoFlags
 	cmd := a.command("dbq demo", noArgs(""), func(ctx context.Context, _ []string) error {
 		if a.prefix != "" {
-			return usagef("the demo gives its tables a prefix of its own: leave out --prefix")
+			return usagef("the demo chooses the prefix of its tables: leave out --prefix")
 		}
 		return (&demo{app: a, flags: f, show: newProgress(a.err), completed: map[uuid.UUID]int{}}).run(ctx)
 	})
 	cmd.Long = fmt.Sprintf(cmd.Long, demoLease)
 	cmd.Flags().StringVar(&f.dir, "dir", ".", "the `FOLDER` whose files are hashed")
-	cmd.Flags().Var(intWithin(&f.workers, 3, 2, 50), "workers", "`N` worker processes, of which one is killed")
-	cmd.Flags().Var(intWithin(&f.files, 5000, 1, dbq.MaxBulk), "files", "take `N` files at most")
+	cmd.Flags().Var(intWithin(&f.workers, 3, 2, 50), "workers", "run `N` worker processes; one of them is killed")
+	cmd.Flags().Var(intWithin(&f.files, 5000, 1, dbq.MaxBulk), "files", "hash at most `N` files")
 	return cmd
 }
 
@@ -51,7 +51,7 @@ type demo struct {
 	flags demoFlags
 	show  *progress
 
-	temp  string // its folder
+	temp  string // its directory
 	c     *dbq.Client
 	place string // where the queue is, for the reader
 
@@ -96,7 +96,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.runWorkers(ctx); err != nil {
 		return err
 	}
-	d.stopWorkers() // what is still under way must be settled, or not, before it is counted
+	d.stopWorkers() // calls under way must end before the tasks are counted
 	r, err := d.compare(ctx)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (d *demo) chooseFiles(ctx context.Context) error {
 		d.files, err = findFiles(ctx, d.flags, own)
 	}
 	if err == nil && len(d.files.paths) == 0 {
-		d.show.line("%s has no files: using %d that the demo makes up", d.files.dir, sampleFiles)
+		d.show.line("%s has no files: using %d generated files", d.files.dir, sampleFiles)
 		d.files, err = makeFiles(filepath.Join(d.temp, "files"))
 	}
 	if err != nil {
@@ -206,10 +206,10 @@ type demoReport struct {
 	Workers    int     `json:"workers"`
 	Held       int     `json:"held_by_killed"` // tasks that the killed worker held
 	TakenOver  int     `json:"taken_over"`     // of these, those that another worker ended under a newer lease
-	Lost       int     `json:"lost"`           // not ended, or gone
+	Lost       int     `json:"lost"`           // not ended, or missing
 	Doubled    int     `json:"doubled"`        // completed under two leases
 	Different  int     `json:"different"`      // from the plain hash of the same file
-	Changed    int     `json:"changed"`        // files that changed while the demo ran, so that they cannot be compared
+	Changed    int     `json:"changed"`        // files that changed while the demo ran, which cannot be compared
 	Equal      bool    `json:"equal"`
 	OK         bool    `json:"ok"`
 	Seconds    float64 `json:"seconds"`
@@ -239,7 +239,7 @@ func (d *demo) compare(ctx context.Context) (demoReport, error) {
 		if fence, held := d.held[t.ID]; held && t.Fence > fence {
 			r.TakenOver++
 		} else if held {
-			r.Held-- // the server was still executing the dead worker's last call, which settled it
+			r.Held-- // the server still executed the dead worker's last call, which settled the task
 		}
 		got := "" // of a file that cannot be read
 		if t.State == dbq.StateCompleted {
@@ -285,13 +285,13 @@ func (a *app) printReport(r demoReport) error {
 	line("files", r.Files, "")
 	line("completed", r.Completed, "")
 	if r.Unreadable > 0 {
-		line("unreadable", r.Unreadable, "no right to read them: POISON, as it should be")
+		line("unreadable", r.Unreadable, "no permission to read them: POISON, as expected")
 	}
 	line("taken over", r.TakenOver, fmt.Sprintf("of %d that worker 1 held when it was killed", r.Held))
 	line("lost", r.Lost, "")
 	line("doubled", r.Doubled, "tasks completed under two leases")
 	if r.Changed > 0 {
-		line("changed", r.Changed, "files that changed while the demo ran: left out of the comparison")
+		line("changed", r.Changed, "files that changed while the demo ran; not compared")
 	}
 	line("equal", equal, note)
 	line("time", fmt.Sprintf("%.1fs", r.Seconds), fmt.Sprintf("with %d workers on %s", r.Workers, r.Database))

@@ -54,7 +54,7 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		case !e.Type().IsRegular() || slices.Contains(own, e.Name()):
 			return nil
 		case len(s.paths) == f.files:
-			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are taken (--files)", f.files))
+			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are hashed (--files)", f.files))
 			return fs.SkipAll
 		}
 		info, err := e.Info()
@@ -71,13 +71,13 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		return err
 	})
 	if leftOut > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%d left out: folders that cannot be read, and files beyond %d MiB in all",
+		s.notes = append(s.notes, fmt.Sprintf("%d skipped: directories that cannot be read, and files beyond %d MiB in total",
 			leftOut, demoBytes>>20))
 	}
 	return s, err
 }
 
-// makeFiles makes something to hash where there is nothing.
+// makeFiles creates files to hash if there are none.
 func makeFiles(dir string) (fileSet, error) {
 	s := fileSet{dir: dir}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -93,12 +93,12 @@ func makeFiles(dir string) (fileSet, error) {
 	return s, nil
 }
 
-// hashFile is the demo's work, the same alone and in a worker.
+// hashFile is the work of the demo, both alone and in a worker.
 func hashFile(dir, path string) (string, error) {
 	path = filepath.Join(dir, path)
 	// A file may have become a pipe, which would never end.
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return "", errors.Join(err, errors.New("no regular file any more"))
+		return "", errors.Join(err, errors.New("no longer a regular file"))
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -72,7 +72,7 @@ func (d *demo) runWorkers(ctx context.Context) error {
 		if done != last {
 			last, since = done, time.Now()
 		} else if time.Since(since) > demoStuck {
-			return failedf("no progress for %v: %d of %d tasks are done; the demo stops", demoStuck, done, total)
+			return failedf("stopped: no progress for %v, %d of %d tasks are done", demoStuck, done, total)
 		}
 		select {
 		case <-ctx.Done():
@@ -82,8 +82,8 @@ func (d *demo) runWorkers(ctx context.Context) error {
 	}
 }
 
-// pace is how many files a worker has in hand at once, and how long it pauses at each, so that all of it takes about
-// two seconds: long enough to see a worker die in the middle. In a large folder the pause is short.
+// pace returns how many files a worker hashes at once, and how long it pauses at each. The whole run then takes about
+// two seconds, long enough to see a worker die in the middle. In a large directory the pause is short.
 func pace(files, workers int) (concurrency int, pause time.Duration) {
 	concurrency = min(max(2, files/(8*workers)), 16)
 	all := 2 * time.Second * time.Duration(workers*concurrency)
@@ -127,7 +127,7 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 	return p, ctx.Err()
 }
 
-// report takes a line from a worker: it holds a task, or the database granted it a completion.
+// report handles a line from a worker: it holds a task, or the database accepted a completion.
 func (d *demo) report(p *demoProcess, line string) {
 	var what, id string
 	var t demoTask
@@ -153,7 +153,7 @@ func (d *demo) awaitHold(ctx context.Context, p *demoProcess) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(demoStuck):
-		return failedf("worker %d took no task within %v", p.number, demoStuck)
+		return failedf("worker %d leased no task within %v", p.number, demoStuck)
 	case <-p.ended:
 		return p.failure()
 	case t := <-p.holds:
@@ -162,7 +162,7 @@ func (d *demo) awaitHold(ctx context.Context, p *demoProcess) error {
 	}
 }
 
-// kill ends a worker without warning, and reads from the database what it held.
+// kill ends a worker without warning, and reads from the database which tasks it held.
 func (d *demo) kill(ctx context.Context, p *demoProcess, done int64) error {
 	p.killed = true
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -194,7 +194,7 @@ func (d *demo) done(ctx context.Context) (int64, error) {
 	return n[state.Completed] + n[state.Poison] + stats[0].Parked, nil
 }
 
-// running counts the workers that run. A worker that has ended and was not killed is an error.
+// running counts the running workers. It returns an error if a worker has ended without being killed.
 func (d *demo) running() (n int, err error) {
 	for _, p := range d.workers {
 		select {
@@ -242,13 +242,13 @@ const (
 	demoCompleted = "completed"
 )
 
-// demoWorker is one of the demo's workers, in a process of its own.
+// demoWorker is one of the demo's workers. It runs in its own process.
 type demoWorker struct {
 	*app
 	dir, name   string
 	concurrency int
 	pause       time.Duration
-	holdFirst   bool // keep the first task until the process is killed
+	holdFirst   bool // hold the first task until the process is killed
 
 	first    sync.Once
 	stopping <-chan struct{}

@@ -15,12 +15,12 @@ import (
 
 const defaultDSN = "sqlite:dbq.db"
 
-// target is the database that a verb works on.
+// target is the database of a command.
 type target struct {
 	dsn       string
-	isDefault bool   // none was given
+	isDefault bool   // no DSN was given
 	file      string // the file of a SQLite database on disk
-	note      string // what users of the dialect should know
+	note      string // the dialect's note for its users
 }
 
 // A scheme has two letters at least, so that C:\dbq.db is a file.
@@ -34,13 +34,13 @@ func (a *app) givenDSN() string {
 	return os.Getenv("DBQ_DSN")
 }
 
-// readDSNFile takes the DSN from the file of --dsn-file. Blank space around it does not belong to it.
+// readDSNFile reads the DSN from the file of --dsn-file, without surrounding white space.
 func (a *app) readDSNFile() error {
 	switch {
 	case a.dsnFile == "":
 		return nil
 	case a.dsn != "":
-		return usagef("--dsn and --dsn-file contradict each other: give one of them")
+		return usagef("--dsn and --dsn-file exclude each other: give only one of them")
 	}
 	text, err := os.ReadFile(a.dsnFile)
 	if err != nil {
@@ -48,20 +48,21 @@ func (a *app) readDSNFile() error {
 	}
 	dsn := strings.TrimSpace(string(text))
 	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
-		return usagef("--dsn-file: %q does not hold one DSN on one line", a.dsnFile)
+		return usagef("--dsn-file: %q must contain one DSN on one line", a.dsnFile)
 	}
 	a.dsn = dsn
 	return nil
 }
 
-// isFile reports whether what was given is the path of a SQLite file. What looks like connection settings is no file,
-// and must not be printed: it may hold a password.
+// isFile reports whether the given text is the path of a SQLite file. Text that looks like connection settings is not
+// a path and must not be printed, because it may contain a password.
 func isFile(given string) bool {
 	return !schemeStart.MatchString(given) && !strings.Contains(given, "@") &&
 		(!strings.Contains(given, "=") || strings.Contains(given, "?"))
 }
 
-// caution prints the dialect's note. Call it after the database was opened: a failure is one line.
+// caution prints the dialect's note. Call it only after the database was opened, because a failure prints only one
+// line.
 func (a *app) caution(note string) {
 	if note != "" {
 		a.note("dbq: note: %s", note)
@@ -87,14 +88,14 @@ func (a *app) target() (target, error) {
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		return target{}, usagef("the DSN's scheme is none of those that this dbq was built for: %s",
+		return target{}, usagef("this dbq was built without the DSN's scheme; it has: %s",
 			strings.Join(dialect.Schemes(), ", "))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if folder := filepath.Dir(t.file); t.file != "" {
 		switch info, err := os.Stat(folder); {
 		case err == nil && info.IsDir():
-		case strings.Contains(t.file, "@"): // it may be a server's DSN after all, with a password in it
+		case strings.Contains(t.file, "@"): // it may be a server's DSN that contains a password
 			return t, usagef("cannot use the SQLite file of the DSN: its folder does not exist")
 		default:
 			return t, usagef("cannot use the SQLite file %q: %q is not a folder", t.file, folder)
@@ -103,7 +104,7 @@ func newTarget(dsn string) (target, error) {
 	return t, nil
 }
 
-// sqliteFile is the file that a SQLite DSN names, "" for other DSNs and for a database in memory.
+// sqliteFile returns the file of a SQLite DSN, or "" for other DSNs and for a database in memory.
 func sqliteFile(dsn string) string {
 	if t := redact.TargetOf(dsn); t.Scheme == "sqlite" && t.Database != ":memory:" {
 		return t.Database
@@ -124,8 +125,8 @@ func (t target) mustExist() error {
 	}
 	err := fmt.Errorf("there is no database file %q: run `dbq migrate` to create it", t.file)
 	if t.isDefault {
-		err = fmt.Errorf("there is no database here (%s): `dbq enqueue` or `dbq migrate` creates one, "+
-			"--dsn or DBQ_DSN names another", t.file)
+		err = fmt.Errorf("there is no database here (%s): create it with `dbq enqueue` or `dbq migrate`, "+
+			"or name another one with --dsn or DBQ_DSN", t.file)
 	}
 	return &exitError{exitNotMigrated, err}
 }

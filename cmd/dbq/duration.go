@@ -82,7 +82,7 @@ func formatDuration(d time.Duration) string {
 	return b.String()
 }
 
-// span is a duration for people, as formatDuration writes it and rounded down to about two units.
+// span formats a duration for people: like formatDuration, but rounded down to about two units.
 func span(d time.Duration) string {
 	if d < time.Millisecond {
 		return "0ms"

@@ -49,7 +49,7 @@ func newEnqueue(a *app) *cobra.Command {
 		})
 	a.addQueueFlag(cmd, &f.line.Queue, "the queue's `NAME`")
 	l = cmd.Flags()
-	l.StringVar(&f.line.Kind, "kind", "", "the task's `KIND`, which handlers are chosen by")
+	l.StringVar(&f.line.Kind, "kind", "", "the task's `KIND`, which selects its handler")
 	l.StringVar(&f.payload, "payload", "", "the payload as `TEXT`")
 	l.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
 	l.StringVar(&f.line.Reference, "reference", "", "a `NAME` that is unique in the queue")
@@ -77,7 +77,7 @@ func (f *enqueueFlags) readHeaders() error {
 	return nil
 }
 
-// readPayload reads the payload that --payload, if it is given, or --payload-file stands for.
+// readPayload returns the payload of --payload, if it is given, or of --payload-file.
 func (a *app) readPayload(given bool, text, file string) (payload []byte, err error) {
 	switch {
 	case given:
@@ -104,7 +104,7 @@ func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) e
 	if err != nil {
 		return err
 	}
-	t.ID = dbq.NewID() // known in advance, so that an enqueue that may have happened can be looked up
+	t.ID = dbq.NewID() // known in advance, so the outcome of a lost enqueue can be looked up
 	return a.use(ctx, true, func(c *dbq.Client) error {
 		id, err := c.Queue(f.line.Queue).Enqueue(ctx, t)
 		switch {
@@ -117,7 +117,7 @@ func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) e
 	})
 }
 
-// taskLine is a task as a JSON line, or flags, spell it.
+// taskLine is a task as given by a JSON line or by flags.
 type taskLine struct {
 	ID            string            `json:"id"`
 	Queue         string            `json:"queue"`
@@ -132,7 +132,7 @@ type taskLine struct {
 	Headers       map[string]string `json:"headers"`
 }
 
-// parseTaskLine reads one line over what the flags said.
+// parseTaskLine reads one line; the flags give the defaults.
 func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, err error) {
 	l := taskLine{Queue: flags.Queue, Kind: flags.Kind, Priority: flags.Priority, MaxAttempts: flags.MaxAttempts}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -141,7 +141,7 @@ func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, er
 		return "", t, usagef("%s", jsonMistake(err))
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return "", t, usagef("text follows the JSON object")
+		return "", t, usagef("there is text after the JSON object")
 	}
 	if l.Queue == "" {
 		return "", t, usagef("no queue: add one to the line, or give one for all lines with --queue")
@@ -155,7 +155,7 @@ func jsonMistake(err error) string {
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "the JSON object ends too early"
+		return "the JSON object is incomplete"
 	case errors.As(err, &wrongType) && wrongType.Field == "":
 		return "it is a JSON " + wrongType.Value + ", not an object"
 	case errors.As(err, &wrongType):
@@ -164,7 +164,7 @@ func jsonMistake(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// task makes the task, with flags for what lines take only when they do not say anything of the kind.
+// task makes the task. The flags apply where the line has no value.
 func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
 	t := dbq.NewTask{Kind: l.Kind, Reference: l.Reference, Priority: l.Priority, MaxAttempts: l.MaxAttempts}
 	if l.Delay == "" && l.RunAt == "" {

@@ -23,7 +23,7 @@ const (
 	batchWait  = 200 * time.Millisecond
 )
 
-// maxLine bounds a line: a little more than the largest payload takes in base64.
+// maxLine limits a line: a little more than the largest payload in base64.
 const maxLine = 150 << 20
 
 // inputLine is a line of the input, or the error that ended it, which is io.EOF at the end.
@@ -98,7 +98,7 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 		e.show.end()
 		done := plural(e.added, "task") + " enqueued"
 		if e.duplicates > 0 {
-			done += fmt.Sprintf(", %d there already", e.duplicates)
+			done += fmt.Sprintf(", %d already there", e.duplicates)
 		}
 		switch {
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):

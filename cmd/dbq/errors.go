@@ -26,7 +26,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exitCodes are the exit codes as dbq help lists them, and the errors that they are for.
+// exitCodes are the exit codes in the order of dbq help, each with its errors.
 var exitCodes = []struct {
 	code    int
 	meaning string
@@ -34,17 +34,17 @@ var exitCodes = []struct {
 }{
 	{exitOK, "success", nil},
 	{exitFailed, "a task failed, a check failed, or an unexpected error occurred", nil},
-	{exitUsage, "the command line or an input was refused; nothing was changed",
+	{exitUsage, "the command line or an input is invalid; nothing was changed",
 		[]error{dbq.ErrInvalid, dbq.ErrUnknownScheme, dbq.ErrDSN}},
-	{exitNotFound, "there is no such task, worker or queue", []error{dbq.ErrNotFound}},
+	{exitNotFound, "the task, worker or queue does not exist", []error{dbq.ErrNotFound}},
 	{exitState, "the task's state does not allow it, its lease is lost, or its reference is taken",
 		[]error{dbq.ErrWrongState, dbq.ErrLeaseLost, dbq.ErrDuplicate}},
 	{exitUnavailable, "the database does not exist, cannot be reached, or refuses access",
 		[]error{dbq.ErrUnavailable, dbq.ErrDenied, dbq.ErrConflict}},
-	{exitNotMigrated, "dbq's tables are missing or of another version: run dbq migrate",
+	{exitNotMigrated, "dbq's tables are missing or have another version: run dbq migrate",
 		[]error{dbq.ErrNotMigrated, dbq.ErrSchemaOld, dbq.ErrSchemaNew}},
 	{exitMayHappened, "the change may have happened: the connection was lost before the answer", nil},
-	{exitBroken, "conform: the database breaks a promise", nil},
+	{exitBroken, "dbq conform found that the database breaks a promise", nil},
 	{exitServer, "the server cannot be used as it is configured; the message says what to change", nil},
 	{exitInterrupted, "interrupted", nil},
 }
@@ -58,7 +58,7 @@ func exitCodesSection() string {
 	return text
 }
 
-// exitError is an error with an exit code of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	code int
 	err  error
@@ -67,17 +67,18 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// usagef is a mistake in the command line or its input.
+// usagef returns an error about the command line or its input.
 func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// failedf is a plain failure.
+// failedf returns an error with exitFailed.
 func failedf(format string, args ...any) error {
 	return &exitError{exitFailed, fmt.Errorf(format, args...)}
 }
 
-// exitCode is the code for an error. Before a command's own code has begun, errors are cobra's about the command line.
+// exitCode is the code for an error. Errors before a command's own code has started come from cobra and are about the
+// command line.
 func exitCode(ctx context.Context, err error, began bool) int {
 	var own *exitError
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// noArgs refuses arguments. hint suggests what may have been meant.
+// noArgs refuses arguments. hint suggests a correction.
 func noArgs(hint string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -26,11 +26,11 @@ func noArgs(hint string) cobra.PositionalArgs {
 		if hint != "" {
 			hint = ": " + hint
 		}
-		return usagef("%q is not an argument of `%s`, which takes flags only%s", args[0], cmd.CommandPath(), hint)
+		return usagef("`%[2]s` takes only flags, not the argument %[1]q%[3]s", args[0], cmd.CommandPath(), hint)
 	}
 }
 
-// oneArg refuses all but one argument. what names it in the error.
+// oneArg requires exactly one argument. The error calls it what.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -40,12 +40,12 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// oneID refuses all but one task's id.
+// oneID requires exactly one task id.
 func oneID(cmd *cobra.Command, args []string) error {
 	return cmp.Or(oneArg("task id")(cmd, args), taskIDs(cmd, args))
 }
 
-// taskIDs refuses arguments that are no tasks' ids.
+// taskIDs refuses arguments that are not task ids.
 func taskIDs(_ *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if _, err := parseID(arg); err != nil {
@@ -59,12 +59,12 @@ func taskIDs(_ *cobra.Command, args []string) error {
 func parseID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return id, usagef("%q is not a task's id, which looks like 0198c1f2-7a3b-7c4d-8e5f-0123456789ab", text)
+		return id, usagef("%q is not a task id; ids look like 0198c1f2-7a3b-7c4d-8e5f-0123456789ab", text)
 	}
 	return id, nil
 }
 
-// parent makes a command that only has others below it.
+// parent makes a command that only has subcommands.
 func parent(name string, children ...*cobra.Command) *cobra.Command {
 	cmd := page(name)
 	var names []string
@@ -82,7 +82,7 @@ func parent(name string, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// clash refuses flags of which only one can be meant.
+// clash refuses flags that exclude each other.
 func clash(flags *pflag.FlagSet, names ...string) error {
 	var given []string
 	for _, name := range names {
@@ -91,7 +91,7 @@ func clash(flags *pflag.FlagSet, names ...string) error {
 		}
 	}
 	if len(given) > 1 {
-		return usagef("%s contradict each other: give one of them", strings.Join(given, " and "))
+		return usagef("%s exclude each other: give only one of them", strings.Join(given, " and "))
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 		completeFlag(cmd, "state", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	}
 	if slices.Contains(states, state.Error) {
-		l.BoolVar(&f.ParkedOnly, "parked", false, "only parked tasks: in ERROR, and not retried by themselves")
+		l.BoolVar(&f.ParkedOnly, "parked", false, "only parked tasks: in ERROR and not retried automatically")
 	}
 	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
 	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
@@ -147,7 +147,7 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 		"only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
 }
 
-// narrows reports whether any flag leaves tasks out.
+// narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
 	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly || f.OlderThan != 0
 }
@@ -192,7 +192,7 @@ func (a *app) completeBy(names func(context.Context, *dbq.Client) ([]string, err
 			err = a.use(ctx, false, func(c *dbq.Client) (err error) { all, err = names(ctx, c); return err })
 		}
 		for _, name := range all {
-			// A name that would act upon the terminal is not offered.
+			// Omit names that would control the terminal.
 			if err == nil && strings.HasPrefix(name, begin) && visible(name) == name {
 				found = append(found, name)
 			}

@@ -48,7 +48,7 @@ func newList(a *app) *cobra.Command {
 	f.add(a, cmd, state.All())
 	l := cmd.Flags()
 	l.Var(intWithin(&f.Limit, defaultPage, 1, dbq.MaxBulk), "limit", "list at most `N` tasks")
-	l.Func("after", "begin behind the task with this `ID`, in the order of the list", func(text string) (err error) {
+	l.Func("after", "start after the task with this `ID`, in the order of the list", func(text string) (err error) {
 		after, err = parseID(text)
 		return err
 	})

@@ -1,6 +1,6 @@
-// Command dbq is the task queue's command line: it enqueues and inspects tasks, does what an operator does, runs
-// programs as workers, and shows with dbq demo what the queue is for. A command is in the file of its name, or of its
-// group's, and its help is a page of help.txt.
+// Command dbq is the command line of the task queue. It enqueues and inspects tasks, runs operators' commands, runs
+// programs as workers, and demonstrates the queue with dbq demo. Each command is in the file named after it or its
+// group. Its help is a page of help.txt.
 package main
 
 import (
@@ -25,8 +25,7 @@ import (
 
 func main() {
 	conformance.Child() // a worker process of dbq conform runs nothing else
-	// The first signal ends the context, so that running work ends in order; the second one ends the process, as if it
-	// had not been caught.
+	// The first signal ends the context, so running work can end in order. The second signal ends the process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -74,7 +73,7 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.dsn, "dsn", "",
 		"the `DATABASE`: postgres://…, mysql://…, sqlite:FILE, or a file (default $DBQ_DSN, else "+defaultDSN+")")
-	f.StringVar(&a.dsnFile, "dsn-file", "", "read the DSN from `FILE`, which keeps it out of the list of processes")
+	f.StringVar(&a.dsnFile, "dsn-file", "", "read the DSN from `FILE`, to keep it out of the list of processes")
 	f.StringVar(&a.prefix, "prefix", "", "`PREFIX` of the tables' names (default dbq_)")
 	f.StringVar(&a.schema, "schema", "", "`SCHEMA` of the tables (default the connection's own)")
 	f.StringVar(&a.strategy, "strategy", "",
@@ -99,7 +98,7 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
-// app is one run of the program: its streams, and the flags that all commands have.
+// app is one run of the program: its streams and the global flags.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
@@ -112,13 +111,13 @@ type app struct {
 	json     bool
 	colour   bool // the output is a terminal that shows colours
 
-	began bool // a command's own code has run: later errors are not mistakes in the command line
+	began bool // a command's own code has started: later errors are not about the command line
 }
 
 // runFunc runs a command.
 type runFunc = func(ctx context.Context, args []string) error
 
-// command makes the command of a page of help.txt.
+// command makes a command from its page of help.txt.
 func (a *app) command(name string, args cobra.PositionalArgs, f runFunc) *cobra.Command {
 	cmd := page(name)
 	cmd.Args, cmd.RunE = args, a.runE(f)
@@ -160,7 +159,7 @@ func page(name string) *cobra.Command {
 	panic("help.txt has no page on " + name)
 }
 
-// withClient makes a function that needs an open database the code of a command.
+// withClient turns a function that needs an open database into the code of a command.
 func (a *app) withClient(f func(ctx context.Context, c *dbq.Client, args []string) error) runFunc {
 	return func(ctx context.Context, args []string) error {
 		return a.use(ctx, false, func(c *dbq.Client) error { return f(ctx, c, args) })
@@ -177,8 +176,8 @@ func (a *app) use(ctx context.Context, create bool, f func(*dbq.Client) error) e
 	return f(c)
 }
 
-// open opens a database that has the tables. With create, for the commands that a newcomer starts with, it makes the
-// default SQLite file and its tables; in any other database an operator makes them, with dbq migrate.
+// open opens a database that has the tables. If create is set, as for enqueue and work, it creates the default SQLite
+// file and its tables. In any other database, an operator creates the tables with dbq migrate.
 func (a *app) open(ctx context.Context, create bool, opts ...dbq.Option) (*dbq.Client, error) {
 	t, err := a.target()
 	if create = create && t.isDefault; create {
@@ -198,7 +197,7 @@ func (a *app) open(ctx context.Context, create bool, opts ...dbq.Option) (*dbq.C
 
 // options are the client's options from the global flags.
 func (a *app) options() []dbq.Option {
-	// A command reports what it did, or in one line why not; only a worker has a log.
+	// A command prints its result, or its error on one line. Only a worker has a log.
 	opts := []dbq.Option{dbq.WithLogger(slog.New(slog.DiscardHandler))}
 	if a.prefix != "" {
 		opts = append(opts, dbq.WithPrefix(a.prefix))

@@ -15,7 +15,7 @@ import (
 func newMigrate(a *app) *cobra.Command {
 	var print bool
 	var dialectName string
-	cmd := a.command("dbq migrate", noArgs("name the database by --dsn"), func(ctx context.Context, _ []string) error {
+	cmd := a.command("dbq migrate", noArgs("set the database with --dsn"), func(ctx context.Context, _ []string) error {
 		t, err := a.target()
 		switch {
 		case err != nil:
@@ -36,13 +36,13 @@ func newMigrate(a *app) *cobra.Command {
 		case to:
 			text = fmt.Sprintf("%s is already at version %d", name, to)
 		case 0:
-			text = fmt.Sprintf("made dbq's tables in %s, version %d", name, to)
+			text = fmt.Sprintf("created dbq's tables in %s, version %d", name, to)
 		}
 		return a.result(map[string]any{"database": name, "from": from, "to": to}, "%s", text)
 	})
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL instead of running it")
 	cmd.Flags().StringVar(&dialectName, "dialect", "",
-		"with --print: whose SQL, such as postgres, mysql, oracle or sqlite (default the DSN's)")
+		"with --print: the dialect of the SQL, such as postgres, mysql, oracle or sqlite (default the DSN's)")
 	return cmd
 }
 

@@ -20,9 +20,9 @@ import (
 // operatorVerb holds the texts of an operator's event that the state table does not have.
 type operatorVerb struct {
 	does    string
-	note    string // what an operator should know
+	note    string // a hint for the operator
 	example string
-	confirm bool // with a filter, it asks first
+	confirm bool // with a filter, it asks for confirmation
 }
 
 var operatorVerbs = map[state.Event]operatorVerb{
@@ -54,10 +54,10 @@ func newOperate(a *app, t state.Transition) *cobra.Command {
 %s
 %s
 
-Name tasks by id, or select them by filter flags; "dbq list" with the same flags shows them first. A filter
+Give task ids, or select tasks by filter flags; "dbq list" with the same flags shows the selected tasks. A filter
 takes only tasks whose state allows it. To select every task that the command may take, give --all.
 
-With --json it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused.`,
+With --json, it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused.`,
 			v.does, path(t), t.Doc, v.note, t.Event),
 		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", t.Event, v.example),
 		Args:    taskIDs,
@@ -65,13 +65,13 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 			switch {
 			case len(ids) == 0:
 			case all || f.narrows():
-				return usagef("name tasks by id or by filter flags, not both")
+				return usagef("select tasks by id or by filter flags, not both")
 			default:
 				return a.use(ctx, false, func(c *dbq.Client) error { return op.onIDs(ctx, c, ids) })
 			}
 			filter, err := f.operatorFilter(t, all)
 			if err == nil && v.confirm && !yes {
-				err = a.confirm(fmt.Sprintf("%s what the filter selects, up to %d tasks?", t.Event, f.Limit))
+				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", t.Event, f.Limit))
 			}
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 	f.add(a, cmd, t.FromStates())
 	l := cmd.Flags()
 	l.Var(intWithin(&f.Limit, dbq.MaxBulk, 1, dbq.MaxBulk), "limit", "change at most `N` tasks that a filter selects")
-	l.BoolVar(&all, "all", false, "take every task whose state allows it, in every queue")
+	l.BoolVar(&all, "all", false, "select every task whose state allows it, in every queue")
 	l.StringVar(&op.reason, "reason", "", "`WHY`, kept with the task")
 	l.StringVar(&op.by, "by", operatorName(), "`WHO`, kept with the task")
 	l.Lookup("by").DefValue = "user@host"
@@ -92,7 +92,7 @@ With --json it prints one document: {"event":"%s","changed":2}, with "failed" fo
 	return cmd
 }
 
-// operatorName is user@host, as far as the system knows them.
+// operatorName returns user@host, or what the system knows of it.
 func operatorName() string {
 	name := "unknown"
 	if u, err := osuser.Current(); err == nil && u.Username != "" {
@@ -104,7 +104,7 @@ func operatorName() string {
 	return name
 }
 
-// operatorFilter is the filter of an event. It refuses what is probably a mistake.
+// operatorFilter returns the filter of an event. It refuses probable mistakes.
 func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter, error) {
 	filter, err := f.filter()
 	switch {
@@ -114,7 +114,7 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 		return filter, usagef("%s: no tasks selected; give task ids, filter flags such as --queue, or --all",
 			t.Event)
 	case all && f.narrows():
-		return filter, usagef("--all and a filter contradict each other")
+		return filter, usagef("--all and filter flags exclude each other")
 	}
 	for _, s := range filter.States {
 		if !slices.Contains(t.FromStates(), s) {
@@ -124,7 +124,7 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 	return filter, nil
 }
 
-// confirm asks a person, and is an error unless the answer is yes.
+// confirm asks for confirmation. It returns an error unless the answer is yes.
 func (a *app) confirm(question string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
 		return usagef("this removes tasks permanently: add --yes (`dbq list` with the same flags shows them)")
@@ -170,7 +170,7 @@ func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) err
 		out.Failed = append(out.Failed, refusal{id, oneLine(err.Error())})
 		first = cmp.Or(first, err)
 		if code := exitCode(ctx, err, true); code != exitNotFound && code != exitState {
-			break // the next task would fail, too
+			break // the next task would fail too
 		}
 	}
 	if op.json || first == nil || out.Changed > 0 { // otherwise the error is enough
@@ -193,12 +193,12 @@ func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter
 		return err
 	}
 	if changed == f.Limit {
-		op.note("there may be more: the limit of %d was reached, run it again for the rest", f.Limit)
+		op.note("the limit of %d was reached and there may be more tasks: run the command again for the rest", f.Limit)
 	}
 	return op.result(operated{Event: op.event, Changed: changed}, "%s %s", plural(changed, "task"), op.past)
 }
 
-// sourceStates are the states that an event starts from, as text.
+// sourceStates returns the states from which an event can start, as text.
 func sourceStates(t state.Transition) string {
 	var names []string
 	for _, src := range t.From {
@@ -211,7 +211,7 @@ func sourceStates(t state.Transition) string {
 	return orList(names)
 }
 
-// path is where an event leads from and to.
+// path returns the states before and after an event, as text.
 func path(t state.Transition) string {
 	if t.To == state.None {
 		return sourceStates(t)

@@ -22,8 +22,8 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// result prints what a command did: a line, or with --json a document. A nil doc prints nothing then: the exit code is
-// enough.
+// result prints the result of a command: a line, or with --json a document. If doc is nil, --json prints nothing: the
+// exit code is enough.
 func (a *app) result(doc any, format string, args ...any) error {
 	switch {
 	case !a.json:
@@ -60,7 +60,7 @@ type listing[T any] struct {
 	json      func(T) any
 }
 
-// watch prints the list that fetch returns, once or again and again.
+// watch prints the list that fetch returns, once or repeatedly.
 func (l listing[T]) watch(
 	ctx context.Context, a *app, c *dbq.Client, every time.Duration, fetch func() ([]T, error),
 ) error {
@@ -153,7 +153,8 @@ const (
 	cyan   = "36"
 )
 
-// styled is a cell as the terminal shows it: the header in bold, and others in the style of their first word.
+// styled returns a cell with its terminal style: the header in bold, and other cells in the style of their first
+// word.
 func (t *table) styled(row int, cell string) string {
 	word, _, _ := strings.Cut(cell, " ")
 	style := wordStyles[word]
@@ -186,7 +187,7 @@ func isTerminal(stream any) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// writeBytes writes a payload or a result: to a file or a pipe as it is, and to a terminal made visible.
+// writeBytes writes a payload or a result: unchanged to a file or a pipe, and escaped to a terminal.
 func writeBytes(w io.Writer, data []byte) error {
 	if isTerminal(w) {
 		data = []byte(visibleLines(string(data)))
@@ -195,7 +196,7 @@ func writeBytes(w io.Writer, data []byte) error {
 	return err
 }
 
-// plural is "1 task", "2 tasks".
+// plural returns text such as "1 task" or "2 tasks".
 func plural[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -223,13 +224,14 @@ const (
 // addWatch adds --watch, alone or as --watch=TIME.
 func addWatch(cmd *cobra.Command, every *time.Duration) {
 	text := formatDuration(watchDefault)
-	f := durationVar(cmd.Flags(), every, "watch", 0, "show it again every `TIME` until Ctrl-C (--watch alone: "+text+")")
+	f := durationVar(cmd.Flags(), every, "watch", 0,
+		"repeat the output every `TIME` until Ctrl-C (--watch alone: "+text+")")
 	f.least = watchLeast
 	cmd.Flags().Lookup("watch").NoOptDefVal = text
 }
 
-// watch shows something once, or again and again until ctx ends. On a terminal it stays in one place. It goes on when
-// the database cannot be reached for a while.
+// watch shows something once, or repeatedly until ctx ends. On a terminal it stays in one place. It continues while
+// the database cannot be reached.
 func (a *app) watch(ctx context.Context, every time.Duration, show func() error) error {
 	if every == 0 {
 		return show()
@@ -263,7 +265,8 @@ func (a *app) watch(ctx context.Context, every time.Duration, show func() error)
 	}
 }
 
-// progress reports how far work has come: on a terminal in one line that is rewritten, elsewhere now and then a line.
+// progress reports the progress of work: on a terminal in one line that is rewritten, elsewhere in a line from time
+// to time.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -280,7 +283,7 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w, terminal: isTerminal(w), last: time.Now()}
 }
 
-// update shows where work is, unless it did so a moment ago.
+// update shows the progress, unless it did so a moment ago.
 func (p *progress) update(format string, args ...any) {
 	every := lineEvery
 	if p.terminal {

@@ -36,7 +36,7 @@ type programRunner struct {
 	killed bool
 }
 
-// newProgramRunner makes a runner. Stop it in the end.
+// newProgramRunner makes a runner. The caller must stop it.
 func newProgramRunner(a *app, argv, env []string, quiet bool) *programRunner {
 	return &programRunner{a: a, argv: argv, env: env, quiet: quiet, thread: newThread(),
 		live: map[*exec.Cmd]bool{}, failed: map[uuid.UUID]bool{}}
@@ -79,7 +79,7 @@ func (p *programRunner) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome 
 	return o
 }
 
-// judge returns the outcome of an attempt by how its program ended, and a name for it.
+// judge returns the outcome of an attempt, derived from how its program ended, and a name for it.
 func judge(ctx context.Context, err error, stderr string) (name string, o dbq.Outcome) {
 	var exit *exec.ExitError
 	switch {
@@ -119,7 +119,7 @@ func (p *programRunner) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// stop lets no other program start and, on Linux, ends those that run.
+// stop prevents further programs from starting and, on Linux, ends the running ones.
 func (p *programRunner) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *programRunner) forget(cmd *exec.Cmd) {
 	delete(p.live, cmd)
 }
 
-// killAll ends every program and lets no other start.
+// killAll ends every program and prevents further ones from starting.
 func (p *programRunner) killAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *programRunner) noteStopping(drain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.live); n > 0 {
-		p.a.note("stopping: %s may run for up to %s more; a second signal kills what still runs",
+		p.a.note("stopping: %s can run for up to %s more; a second signal kills the running programs",
 			plural(n, "program"), formatDuration(drain))
 	}
 }
@@ -206,7 +206,7 @@ func (p *programRunner) record(t dbq.Task, outcome string, err error, took time.
 	p.a.note("%s", line)
 }
 
-// verdict is the end of --until-empty: an error when tasks failed here and did not make it later.
+// verdict returns the error of --until-empty if tasks failed here and did not succeed later.
 func (p *programRunner) verdict() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,8 +216,8 @@ func (p *programRunner) verdict() error {
 	return nil
 }
 
-// headBuffer keeps the begin of what a program writes, so that an endless one does not fill the memory. What fits is
-// left to dbq to cut.
+// headBuffer keeps the beginning of a program's output, so endless output does not fill the memory. dbq cuts the
+// result to its limit.
 type headBuffer struct {
 	kept  []byte
 	total int
@@ -244,13 +244,13 @@ func (b *headBuffer) result() []byte {
 	return append(b.kept[:end:end], note...)
 }
 
-// tailBuffer keeps the end of what a program writes: of an error the last lines tell the most.
+// tailBuffer keeps the end of a program's output: the last lines of an error are the most useful.
 type tailBuffer struct {
 	kept []byte
 	cut  bool
 }
 
-// tailLimit leaves room for the exit code within what dbq keeps of an error.
+// tailLimit leaves room for the exit code within the limit of an error text.
 const tailLimit = dbq.MaxResult - 200
 
 func (b *tailBuffer) Write(p []byte) (int, error) {

@@ -39,12 +39,12 @@ func closePayload(f *os.File) {
 	}
 }
 
-// newThread starts a thread that runs functions until the channel is closed. On Linux a program that dies with its
-// parent dies with the thread that started it, and Go's other threads may end sooner than the process.
+// newThread starts a thread that runs functions until the channel is closed. On Linux, a program that is set to die
+// with its parent dies with the thread that started it, and Go's other threads can end before the process.
 func newThread() chan<- func() {
 	run := make(chan func())
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		for f := range run {
 			f()
 		}
@@ -58,7 +58,7 @@ type environment struct {
 	also []string // names that are passed although they belong to the database
 }
 
-// check refuses names that are none.
+// check refuses invalid names.
 func (e environment) check() error {
 	for _, name := range e.also {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -68,7 +68,8 @@ func (e environment) check() error {
 	return nil
 }
 
-// inherited is dbq's environment without what leads into its database: a program must not need it, and could print it.
+// inherited returns dbq's environment without the variables that give access to its database: programs do not need
+// them, and could print them.
 func (e environment) inherited(dsn string) []string {
 	all := os.Environ()
 	if e.all {

@@ -125,7 +125,7 @@ func TestDSNFile(t *testing.T) {
 	u.run("--dsn-file", "dsn", "migrate").has("own.db")
 	u.run("--dsn-file", "dsn", "enqueue", "-q", "q").id()
 	u.run("stats", "--dsn-file", "dsn").has("q")
-	u.run("--dsn-file", "dsn", "--dsn", "x.db", "stats").fails(exitUsage, "contradict")
+	u.run("--dsn-file", "dsn", "--dsn", "x.db", "stats").fails(exitUsage, "exclude each other")
 	u.run("--dsn-file", "nope", "stats").fails(exitUsage, "nope")
 	u.write("empty", "\n")
 	u.run("--dsn-file", "empty", "stats").fails(exitUsage, "one DSN")

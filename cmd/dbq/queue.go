@@ -30,8 +30,7 @@ func (a *app) queueCommand(name string, f queueFunc) *cobra.Command {
 	return cmd
 }
 
-// queueChange is a queueCommand that changes a queue. It has the flag --create if the queue may be one that is not in
-// use yet.
+// queueChange is a queueCommand that changes a queue. It has the flag --create if the queue need not be in use yet.
 func (a *app) queueChange(name, past string, mayCreate bool, f queueFunc) *cobra.Command {
 	var create bool
 	cmd := a.queueCommand(name, func(ctx context.Context, ops *admin.Admin, queue string) (err error) {
@@ -58,7 +57,7 @@ func newQueuePause(a *app) *cobra.Command {
 		func(ctx context.Context, ops *admin.Admin, queue string) error {
 			return ops.PauseQueue(ctx, queue, admin.Reason(reason))
 		})
-	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, for people")
+	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
 	return cmd
 }
 
@@ -91,7 +90,7 @@ func newQueueClean(a *app) *cobra.Command {
 			keep = settings.Retention
 		}
 		if !keep.Removes() {
-			return usagef("the settings of queue %s remove nothing: say what to remove, such as --keep-completed 24h", queue)
+			return usagef("the settings of queue %s remove nothing: give a retention, such as --keep-completed 24h", queue)
 		}
 		done, err := ops.Clean(ctx, queue, keep)
 		if err != nil {
@@ -154,7 +153,7 @@ func queueNames(ctx context.Context, c *dbq.Client) (names []string, err error) 
 	return names, err
 }
 
-// mustBeKnown refuses a queue that has no task, no worker and no settings: its name is probably mistyped.
+// mustBeKnown refuses a queue that has no tasks, workers or settings: its name is probably mistyped.
 func mustBeKnown(ctx context.Context, ops *admin.Admin, queue string) error {
 	queues, err := ops.Queues(ctx)
 	if err != nil || slices.ContainsFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == queue }) {
@@ -176,11 +175,11 @@ func mustBeKnown(ctx context.Context, ops *admin.Admin, queue string) error {
 func settingFlags(s *admin.QueueSettings) *pflag.FlagSet {
 	f := orderedFlags()
 	f.IntVar(&s.Concurrency, "concurrency", s.Concurrency,
-		"run up to `N` tasks at once in each worker (0: each worker's own)")
-	f.IntVar(&s.Batch, "batch", s.Batch, "check out at most `N` tasks at once (0: each worker's own)")
-	durationVar(f, &s.Poll, "poll", s.Poll, "look for tasks at least once in this `TIME` (0: each worker's own)")
-	durationVar(f, &s.Lease, "lease", s.Lease, "lease tasks for this `TIME` (0: each worker's own)")
-	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts, "cap a task's own number of attempts at `N` (0: no cap)")
+		"run up to `N` tasks at once in each worker (0: the worker's own setting)")
+	f.IntVar(&s.Batch, "batch", s.Batch, "check out at most `N` tasks at once (0: the worker's own setting)")
+	durationVar(f, &s.Poll, "poll", s.Poll, "poll for tasks at least once in this `TIME` (0: the worker's own setting)")
+	durationVar(f, &s.Lease, "lease", s.Lease, "lease tasks for this `TIME` (0: the worker's own setting)")
+	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts, "cap each task's maximum of attempts at `N` (0: no cap)")
 	f.StringVar((*string)(&s.History), "history", string(s.History), "record these `ATTEMPTS`: all, failures or none")
 	f.AddFlagSet(retentionFlags(&s.Retention))
 	return f
@@ -238,7 +237,7 @@ func eachSetting(s admin.QueueSettings, visit func(*pflag.Flag)) {
 	})
 }
 
-// settingsText is settings as the flags of dbq queue set that make them.
+// settingsText returns settings as flags of dbq queue set.
 func settingsText(s admin.QueueSettings) string {
 	var parts []string
 	eachSetting(s, func(f *pflag.Flag) {
@@ -251,7 +250,7 @@ func settingsText(s admin.QueueSettings) string {
 	return strings.Join(parts, " ")
 }
 
-// settingsView is settings as --json shows them: durations in seconds, of which -1 is forever.
+// settingsView returns settings as --json shows them: durations in seconds, with -1 for forever.
 func settingsView(s admin.QueueSettings) map[string]any {
 	view := map[string]any{}
 	eachSetting(s, func(f *pflag.Flag) {

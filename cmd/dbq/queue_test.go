@@ -88,7 +88,7 @@ func obeys(u *user, check string) {
 	if got := u.task(id)["state"]; got != "CREATED" {
 		u.t.Errorf("a worker that begins paused took a task: it is %v", got)
 	}
-	u.run("worker", "resume", "web/1").has("told web/1 to resume")
+	u.run("worker", "resume", "web/1").has("sent resume to web/1")
 	eventually(u.t, "the worker runs", is("running"))
 	eventually(u.t, "the task is done", func() bool { return u.task(id)["state"] == "COMPLETED" })
 	u.run("worker", "list").has("web/1", "running")

@@ -23,7 +23,7 @@ func newSchedule(a *app) *cobra.Command {
 	)
 }
 
-// scheduleCommand is a command that does one thing to the schedule that its argument names, and then says done.
+// scheduleCommand makes a command that runs do on the schedule named by its argument and then prints done.
 func (a *app) scheduleCommand(name, done string,
 	f func(s *schedule.Schedules, ctx context.Context, name string) error) *cobra.Command {
 	return a.onSchedule(name, func(ctx context.Context, c *dbq.Client, name string) error {
@@ -34,7 +34,7 @@ func (a *app) scheduleCommand(name, done string,
 	})
 }
 
-// onSchedule is a command on the schedule that its argument names.
+// onSchedule makes a command on the schedule named by its argument.
 func (a *app) onSchedule(name string, f func(ctx context.Context, c *dbq.Client, name string) error) *cobra.Command {
 	cmd := a.command(name, oneArg("schedule's name"), a.withClient(
 		func(ctx context.Context, c *dbq.Client, args []string) error {
@@ -56,9 +56,9 @@ func scheduleNames(ctx context.Context, c *dbq.Client) (names []string, err erro
 	return names, err
 }
 
-// timesFlags are the flags that say when.
+// timesFlags adds the flags for the times of a schedule.
 func timesFlags(l *pflag.FlagSet, d *schedule.Schedule, at *string) {
-	l.StringVar(&d.Cron, "cron", "", "fire at the times of a cron `EXPRESSION` of five fields, or @daily and the like")
+	l.StringVar(&d.Cron, "cron", "", "fire at the times of a cron `EXPRESSION`: five fields, or a name such as @daily")
 	l.StringVar(&d.Zone, "zone", "", "the time `ZONE` of --cron, such as Europe/Berlin (default UTC)")
 	durationVar(l, &d.Every, "every", 0, "fire once in this `TIME`, such as 15m or 1d")
 	l.StringVar(at, "at", "", "fire once at this `TIME`, such as 2030-01-31T08:00:00Z")
@@ -114,8 +114,8 @@ func newSchedulePut(a *app) *cobra.Command {
 	l.IntVar(&d.Task.Priority, "priority", 0, fmt.Sprintf("priority `P` from 0 (first) to %d", dbq.MaxPriority))
 	l.IntVar(&d.Task.MaxAttempts, "max-attempts", 0, fmt.Sprintf("try `N` times (default %d)", dbq.DefaultMaxAttempts))
 	l.StringArrayVar(&headers, "header", nil, "a header as `KEY=VALUE`; repeatable")
-	l.IntVar(&d.CatchUp, "catch-up", 1, "make up for the last `N` times that were missed (-1: none)")
-	l.BoolVar(&d.NoOverlap, "no-overlap", false, "leave out a time while the task of an earlier one has not ended")
+	l.IntVar(&d.CatchUp, "catch-up", 1, "make up for the last `N` missed times (-1: none)")
+	l.BoolVar(&d.NoOverlap, "no-overlap", false, "skip a time if the task of an earlier time has not ended")
 	durationVar(l, &d.Jitter, "jitter", 0, "delay each task by a random part of this `TIME`")
 	return cmd
 }
@@ -179,7 +179,7 @@ var scheduleListing = listing[schedule.Info]{
 	json: func(i schedule.Info) any { return scheduleViewOf(i) },
 }
 
-// whenText is when a schedule fires, as the flags that say so.
+// whenText returns the times of a schedule as flags.
 func whenText(d schedule.Schedule) string {
 	switch {
 	case d.Every > 0:
@@ -192,7 +192,7 @@ func whenText(d schedule.Schedule) string {
 	return cmp.Or(d.Cron, "-")
 }
 
-// nextText is when a schedule fires next.
+// nextText returns when a schedule fires next, as text.
 func nextText(i schedule.Info) string {
 	switch {
 	case i.Paused:

@@ -37,8 +37,8 @@ func newShow(a *app) *cobra.Command {
 		}
 		return a.printTask(ctx, c, t)
 	}))
-	cmd.Flags().BoolVar(&payload, "payload", false, "write the payload's bytes, nothing else")
-	cmd.Flags().BoolVar(&result, "result", false, "write the result's bytes, nothing else")
+	cmd.Flags().BoolVar(&payload, "payload", false, "write only the payload's bytes")
+	cmd.Flags().BoolVar(&result, "result", false, "write only the result's bytes")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 // timeFormat is how a point in time is shown.
 const timeFormat = "2006-01-02 15:04:05.000 MST"
 
-// describe is a task with its attempts for a person: a line for each field that is set.
+// describe formats a task with its attempts for people: a line for each field that is set.
 func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -112,7 +112,7 @@ func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 	return b.String()
 }
 
-// shownBytes bounds how much of a payload is shown.
+// shownBytes limits the part of a payload that is shown.
 const shownBytes = 4096
 
 func describeBytes(b *strings.Builder, name string, data []byte) {

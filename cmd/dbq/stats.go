@@ -27,7 +27,7 @@ func newStats(a *app) *cobra.Command {
 		})
 	}
 	cmd := a.command("dbq stats", noArgs("use --queue NAME"), a.withClient(run))
-	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, however many")
+	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, even if there are many")
 	a.addQueueFlag(cmd, &queue, "only this `QUEUE`")
 	addWatch(cmd, &every)
 	return cmd

@@ -77,7 +77,7 @@ func TestEnqueueLines(t *testing.T) {
 	for i := range 2500 {
 		fmt.Fprintf(&in, "{\"payload\": \"%d\", \"reference\": \"r%d\"}\n", i, i%2400)
 	}
-	u.feed(in.String(), "enqueue", "--queue", "n", "--lines").has("2400 tasks enqueued, 100 there already")
+	u.feed(in.String(), "enqueue", "--queue", "n", "--lines").has("2400 tasks enqueued, 100 already there")
 	u.write("lines", `{"queue":"a","payload":{"to": 42},"priority":2,"delay":"1h","headers":{"x":"y"}}
 
 {"queue":"b","payload_base64":"/w==","max_attempts":3,"kind":"own"}
@@ -104,9 +104,9 @@ func TestEnqueueLinesTellsTheBadOne(t *testing.T) {
 	good := "{\"queue\":\"q\"}\n"
 	for bad, says := range map[string]string{
 		`{"queue":"q","payloda":1}`:    `"payloda"`,
-		`{"queue":"q"`:                 "ends too early",
+		`{"queue":"q"`:                 "is incomplete",
 		`[1]`:                          "array",
-		`{"queue":"q"} {}`:             "follows",
+		`{"queue":"q"} {}`:             "text after",
 		`{}`:                           "--queue",
 		`{"queue":"q","priority":77}`:  "77",
 		`{"queue":"q","priority":"x"}`: "priority",
@@ -129,7 +129,7 @@ func TestEnqueueLinesTellsTheBadOne(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	u := newUser(t)
-	u.run("migrate", "--dsn", "own.db").has("made", "own.db", "version")
+	u.run("migrate", "--dsn", "own.db").has("created", "own.db", "version")
 	u.run("migrate", "--dsn", "sqlite:own.db").has("already")
 	u.run("stats", "--dsn", "sqlite:own.db").ok()
 	if o := u.run("migrate", "--dsn", "own.db", "--json"); o.one()["from"] != o.one()["to"] {

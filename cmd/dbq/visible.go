@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// visible is a text on one line, with everything in it that a terminal would act upon, hide or turn around written out
-// as in a Go string: control characters with line ends, bidirectional and zero-width characters, bytes that are not
-// UTF-8. Everything that dbq prints for people passes through it, or through visibleLines, since tasks, rows and errors
-// come from others.
+// visible returns a text on one line. It escapes, as in a Go string, every character that a terminal would act upon,
+// hide or reorder: control characters including line ends, bidirectional and zero-width characters, and bytes that
+// are not UTF-8. dbq passes everything that it prints for people through visible or visibleLines, because tasks, rows
+// and errors can contain text from others.
 func visible(text string) string {
 	if isPlain(text) {
 		return text
@@ -35,7 +35,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// maxMarks bounds the accents on one character: a heap of them would cover the lines around.
+// maxMarks limits the combining marks on one character: many of them would cover the lines above and below.
 const maxMarks = 2
 
 // isPlain reports whether a text is ASCII that can be printed.
@@ -48,7 +48,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// isBlank reports whether a character counts as printable and shows nothing.
+// isBlank reports whether a character counts as printable but shows nothing.
 func isBlank(r rune) bool {
 	switch r {
 	// Hangul fillers, an empty braille cell, the grapheme joiner
@@ -76,7 +76,7 @@ func visibleLines(text string) string {
 	return b.String()
 }
 
-// visibleJSON escapes in a JSON text what visible would write out. Such characters can only be within its strings.
+// visibleJSON escapes in a JSON text the characters that visible escapes. Such characters occur only in its strings.
 func visibleJSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, hidesInJSON) {
 		return text
@@ -98,7 +98,7 @@ func visibleJSON(text []byte) []byte {
 
 func hidesInJSON(r rune) bool { return r >= 0x7f && (!unicode.IsPrint(r) || isBlank(r)) }
 
-// cellWidth is how many cells of a terminal a visible text takes.
+// cellWidth returns the number of terminal cells of a visible text.
 func cellWidth(text string) int {
 	if isPlain(text) {
 		return len(text)

@@ -61,36 +61,36 @@ func newWork(a *app) *cobra.Command {
 func (w *work) addFlags(l *pflag.FlagSet) {
 	const leastPause = 10 * time.Millisecond
 	l.SetInterspersed(false) // what follows the program is the program's
-	l.StringVar(&w.program, "exec", "", "the `PROGRAM`, which may also follow the flags with its arguments")
+	l.StringVar(&w.program, "exec", "", "the `PROGRAM`; alternatively give it after the flags, with its arguments")
 	l.VarP(intWithin(&w.Concurrency, 1, 1, dbq.MaxCheckout), "concurrency", "c", "run up to `N` programs at the same time")
 	l.Var(intWithin(&w.Batch, 1000, 1, dbq.MaxCheckout), "batch",
-		"check out at most `N` tasks at once, and never more than the programs can take")
+		"check out at most `N` tasks at once, but never more than programs can start")
 	durationVar(l, &w.Lease, "lease", 30*time.Second,
-		"another worker takes a crashed worker's task over after this `TIME`").within(100*time.Millisecond, dbq.MaxLease)
+		"other workers take over a crashed worker's tasks after this `TIME`").within(100*time.Millisecond, dbq.MaxLease)
 	durationVar(l, &w.Timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
 	durationVar(l, &w.DrainTimeout, "drain", 30*time.Second,
-		"wait this `TIME` for running programs when stopping").within(time.Millisecond, 0)
+		"when stopping, wait this `TIME` for running programs").within(time.Millisecond, 0)
 	durationVar(l, &w.PollMax, "poll", 2*time.Second,
-		"look for tasks at least once in this `TIME`, even without a notification").within(leastPause, dbq.MaxLease)
+		"poll for tasks at least once in this `TIME`, even without a notification").within(leastPause, dbq.MaxLease)
 	l.Var(intWithin(&w.MaxAttempts, 0, 0, dbq.MaxMaxAttempts), "max-attempts",
-		"cap the task's own number of attempts at `N` (0: no cap)")
+		"cap each task's maximum of attempts at `N` (0: no cap)")
 	l.StringVar((*string)(&w.History), "history", "all", "record these `ATTEMPTS`: all, failures or none")
 	l.StringVar(&w.ID, "id", "",
-		"the worker's `NAME` in the registry, and no other's (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
+		"the worker's unique `NAME` in the registry (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
 	durationVar(l, &w.Check, "check", 15*time.Second,
-		"report to the registry, and read commands and settings, at least once in this `TIME`").
+		"send a heartbeat to the registry, and read commands and settings, at least once in this `TIME`").
 		within(leastPause, dbq.MaxLease)
-	l.BoolVar(&w.Paused, "paused", false, "start paused, until dbq worker resume")
+	l.BoolVar(&w.Paused, "paused", false, "start paused; dbq worker resume ends the pause")
 	l.BoolVar(&w.UntilEmpty, "until-empty", false,
 		"stop when nothing is due or running; exit code 1 when a task failed or the queue is paused")
 	l.BoolVar(&w.env.all, "pass-env", false,
-		"pass dbq's whole environment to programs, with the settings of database clients")
+		"pass dbq's whole environment to programs, including the settings of database clients")
 	l.StringArrayVar(&w.env.also, "env", nil,
 		"pass the variable `NAME` to programs although it is withheld by default; repeatable")
 	l.BoolVar(&w.quiet, "quiet", false, "print no line for each attempt")
 }
 
-// argv is the program with its arguments. It refuses what is wrong with the flags.
+// argv returns the program with its arguments, or an error about the flags.
 func (w *work) argv(args []string) ([]string, error) {
 	if w.program != "" {
 		args = append([]string{w.program}, args...)
@@ -140,9 +140,9 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	w.Queue, w.Handler, w.Logger = c.Queue(w.queue), p, newLogger(w.app)
 	switch {
 	case w.Paused:
-		w.note("paused; to start it: dbq worker resume %s", w.ID)
+		w.note("paused; resume it with: dbq worker resume %s", w.ID)
 	case paused != "" && !w.UntilEmpty:
-		w.note("%s; to resume it: dbq queue resume %s", paused, w.queue)
+		w.note("%s; resume it with: dbq queue resume %s", paused, w.queue)
 	case !w.quiet && !w.UntilEmpty:
 		s := c.Info().Server
 		w.note("working on queue %q of %s %s as %s; Ctrl-C stops", w.queue, s.Product, s.Version, w.ID)
@@ -173,7 +173,7 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	return err
 }
 
-// pauseNotice reports that the queue is paused, and why. It is "" when the queue is not paused.
+// pauseNotice reports that the queue is paused, and why, or returns "" if it is not paused.
 func (w *work) pauseNotice(ctx context.Context, c *dbq.Client) (string, error) {
 	queues, err := admin.New(c).Queues(ctx)
 	i := slices.IndexFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == w.queue && q.Paused })
@@ -197,7 +197,7 @@ func (w *work) pausedVerdict(ctx context.Context, c *dbq.Client) error {
 	if err != nil || !left {
 		return err
 	}
-	return failedf("%s, so its tasks did not run: dbq queue resume %s", paused, w.queue)
+	return failedf("%s, so its tasks did not run; resume it with: dbq queue resume %s", paused, w.queue)
 }
 
 // anyTask reports whether the queue has a task in one of the states.
@@ -224,7 +224,7 @@ func (w *work) runWorker(ctx context.Context, c *dbq.Client) error {
 		case !errors.Is(e.Err, dbq.ErrDenied):
 			denied.Store(0)
 		case denied.Add(1) == deniedMost:
-			cancel(e.Err) // it will not change by itself, and a worker that keeps trying looks healthy
+			cancel(e.Err) // it will not recover by itself, and a worker that keeps trying looks healthy
 		}
 	}
 	for {

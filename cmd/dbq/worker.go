@@ -18,9 +18,9 @@ func newWorker(a *app) *cobra.Command {
 			if err := admin.New(c).CommandWorker(ctx, args[0], command); err != nil {
 				return err
 			}
-			return a.result(nil, "told %s to %s", args[0], command)
+			return a.result(nil, "sent %[2]s to %[1]s", args[0], command)
 		}
-		one := oneArg("worker's id, which `dbq worker list` shows")
+		one := oneArg("worker's id (see `dbq worker list`)")
 		cmd := a.command("dbq worker "+string(command), one, a.withClient(run))
 		cmd.ValidArgsFunction = firstArg(a.completeBy(workerNames))
 		cmds = append(cmds, cmd)

@@ -89,7 +89,7 @@ func runChild(text string) error {
 	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy), dbq.WithLogger(quietLog))
 	if err != nil && context.Cause(ctx) == errStopped {
 		fmt.Println(0)
-		return nil // it was told to stop before it had begun
+		return nil // it was stopped before it had begun
 	}
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func childDrain(ctx context.Context, w *transcript.Caller, s childSpec) error {
 			return err
 		}
 		if len(tasks) == 0 {
-			_ = sleep(ctx, 2*time.Millisecond) // the loop's condition says whether it was told to stop
+			_ = sleep(ctx, 2*time.Millisecond) // the loop's condition checks whether it must stop
 		}
 		if s.Pause > 0 && len(tasks) > 0 {
 			time.Sleep(time.Duration(rng.Int64N(int64(s.Pause))))

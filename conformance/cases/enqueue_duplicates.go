@@ -48,7 +48,7 @@ func enqueueDuplicateInCall(t *test) {
 		}
 	}
 	if out[2].ID != out[0].ID || out[4].ID != id {
-		t.Errorf("the duplicates are told as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
+		t.Errorf("the duplicates are reported as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
 	}
 	if got := t.get(c, out[0].ID).Payload; string(got) != "first b" {
 		t.Errorf("the task added for the reference is the one with %q, want the first", got)

@@ -120,7 +120,7 @@ func enqueueTxMany(t *test) {
 		out, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, n))
 		t.must(err)
 		if len(out) != n {
-			t.Fatalf("EnqueueManyTx told of %d tasks, want %d", len(out), n)
+			t.Fatalf("EnqueueManyTx returned %d tasks, want %d", len(out), n)
 		}
 		return tx, out
 	}
@@ -159,7 +159,7 @@ func enqueueTxKinds(t *test) {
 			got, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "old"})
 			t.wantErr("a duplicate in a "+kind, err, dbq.ErrDuplicate)
 			if got != old {
-				t.Errorf("a duplicate in a %s is told as %s, want %s", kind, got, old)
+				t.Errorf("a duplicate in a %s is reported as %s, want %s", kind, got, old)
 			}
 			if end == "commit" {
 				err = commit()

@@ -148,7 +148,7 @@ func (f *producer) enqueue(ctx context.Context, ts []dbq.NewTask) {
 	}
 }
 
-// childPersist completes every task it can get, whatever happens to the nodes, until it is told to stop.
+// childPersist completes every task it can get, whatever happens to the nodes, until it must stop.
 func childPersist(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	for context.Cause(ctx) != errStopped {
@@ -166,7 +166,7 @@ func childPersist(ctx context.Context, w *transcript.Caller, s childSpec) error 
 		case err != nil && !interrupted(err):
 			return err
 		case len(tasks) == 0:
-			_ = sleep(ctx, 20*time.Millisecond) // the loop's condition says whether it was told to stop
+			_ = sleep(ctx, 20*time.Millisecond) // the loop's condition checks whether it must stop
 		}
 	}
 	return nil

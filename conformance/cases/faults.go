@@ -94,7 +94,7 @@ func (t *test) cutRequests(f faultCall, answer bool) {
 	if cuts == 0 {
 		t.Errorf("%s made no request that could be cut", f.name)
 	}
-	t.Logf("%d cuts, %d calls succeeded all the same", cuts, through)
+	t.Logf("%d cuts, %d calls succeeded nevertheless", cuts, through)
 }
 
 // lateRequests closes the client's connection at each request of a call in turn, and lets the request arrive shortly or

@@ -81,10 +81,10 @@ func (t *test) checkCall(what string, direct *dbq.Client, f faultCall, s *faultR
 	case s.err == nil && !did:
 		t.Errorf("%s, %s: it answered that it was done, and it was not", f.name, what)
 	case s.err != nil && did && !errors.Is(s.err, dbq.ErrMayHaveHappened):
-		t.Errorf("%s, %s: it was done, though the error says that it was not: %v", f.name, what, s.err)
+		t.Errorf("%s, %s: it was done, although the error means that it was not: %v", f.name, what, s.err)
 	case errors.Is(s.err, dbq.ErrMayHaveHappened) &&
 		(errors.Is(s.err, dbq.ErrUnavailable) || errors.Is(s.err, dbq.ErrConflict)):
-		t.Errorf("%s, %s: the error says that it may have happened, and that nothing happened: %v", f.name, what, s.err)
+		t.Errorf("%s, %s: the error means both that it may have happened and that nothing happened: %v", f.name, what, s.err)
 	case s.err != nil && !errors.Is(s.err, dbq.ErrMayHaveHappened) && !errors.Is(s.err, dbq.ErrUnavailable) &&
 		!ctxEnded(s.err):
 		t.Errorf("%s, %s: got error %v, want one that says that the database cannot be reached", f.name, what, s.err)

@@ -29,8 +29,8 @@ func identityFaults() []Case {
 			Law: "When the answer to an enqueue is lost and its task is completed and removed meanwhile, the task runs once, " +
 				"or the call reports that it may have happened."},
 		{Name: "OperateBesideAnother", Once: true, run: operateBesideAnother,
-			Law: "When connections are lost while two operators do the same to one task, at most one of them is told that it " +
-				"did, and nothing is done twice."},
+			Law: "When connections are lost while two operators do the same to one task, at most one of their calls " +
+				"reports success, and nothing is done twice."},
 	}
 }
 
@@ -119,7 +119,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 	switch {
 	case !fired:
 	case err == nil && otherErr == nil:
-		t.Errorf("%s: both operators are told that they reenqueued the task", what)
+		t.Errorf("%s: both operators' calls report that they reenqueued the task", what)
 	case goesOn && before.State == state.Created && after.State != state.Error:
 		t.Errorf("%s: the call was done, and the task parked again since; then it was done once more (error %v)", what, err)
 	case err != nil && !maybe && !wrong:

@@ -209,15 +209,15 @@ func fleetOneLeads(t *test) {
 		if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || !leads {
 			t.Errorf("the leader asked again and got %v, %v", leads, err)
 		}
-		if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "somebody else", ttl); err != nil || leads {
-			t.Errorf("somebody else got %v, %v, while the leader's time is not over", leads, err)
+		if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "another member", ttl); err != nil || leads {
+			t.Errorf("another member got %v, %v, while the leader's time is not over", leads, err)
 		}
 	}
-	if leads, err := access.Of(c).Control.TryLead(t.ctx, "another duty", "somebody else", ttl); err != nil || !leads {
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "another duty", "another member", ttl); err != nil || !leads {
 		t.Errorf("another duty has a leader of its own: got %v, %v", leads, err)
 	}
-	t.eventually("somebody else leads when the leader has stopped asking", func() bool {
-		leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "somebody else", ttl)
+	t.eventually("another member leads when the leader has stopped asking", func() bool {
+		leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "another member", ttl)
 		t.must(err)
 		return leads
 	})

@@ -32,7 +32,7 @@ func leaseTwice(t *test) {
 	t.must(out[0].Err)
 	t.wantErr("the same lease a second time in one call", out[1].Err, dbq.ErrLeaseLost)
 	if row := t.wantState(c, task.ID, dbq.StateCompleted); string(row.Result) != "one" {
-		t.Errorf("the result is %q, want that of the settlement that was told as done, %q", row.Result, "one")
+		t.Errorf("the result is %q, want %q, the result of the settlement that was reported as done", row.Result, "one")
 	}
 }
 

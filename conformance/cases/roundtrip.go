@@ -128,7 +128,7 @@ func roundTripLargest(t *test) {
 	plain := t.open()
 	const most = 64 << 10
 	if plain.Info().MaxPayload < most {
-		t.Errorf("the server says it takes payloads of %d bytes, want at least %d", plain.Info().MaxPayload, most)
+		t.Errorf("the server accepts payloads of %d bytes, want at least %d", plain.Info().MaxPayload, most)
 	}
 	c := t.open(dbq.WithMaxPayload(most))
 	if c.Info().MaxPayload != most {

@@ -27,8 +27,8 @@ func workerCases() []Case {
 			Law: "A worker process that is stopped for longer than its lease and then continued is refused, and the effects " +
 				"of its late transaction are rolled back."},
 		Case{Name: "TerminatedProcess", Once: true, run: workerTerminated,
-			Law: "A worker process that is told to terminate finishes the tasks it has started and releases the others, " +
-				"whose attempts do not count."},
+			Law: "A worker process that gets SIGTERM finishes the tasks it has started and releases the others, whose " +
+				"attempts do not count."},
 		Case{Name: "FourProcesses", Once: true, Alone: true, run: workerProcesses,
 			Law: "Four worker processes, one of which is killed and replaced, complete every task, and each has its effect " +
 				"once."},

@@ -19,7 +19,7 @@ func runtimeCases() []Case {
 			Law: "A worker that runs until its queue is empty does not return while another transaction has a due task " +
 				"locked."},
 		Case{Name: "DrainIsBounded", Once: true, run: workerDrain,
-			Law: "A worker that is told to stop returns within DrainTimeout and three seconds, even when the database is " +
+			Law: "A worker whose context ends returns within DrainTimeout and three seconds, even when the database is " +
 				"down or does not answer."},
 		Case{Name: "RefusedSettlement", Once: true, run: workerRefused,
 			Law: "A task whose settlement the database refuses goes to POISON with the database's message, without any " +

@@ -44,9 +44,9 @@ func workerStopped(t *test) {
 	}
 }
 
-// stopBetweenWrites stops a process where it keeps nobody else from writing. Where a database has one writer, a process
-// that is stopped in the middle of a transaction has the database for itself until it goes on, whatever a task queue
-// does.
+// stopBetweenWrites stops a process at a point where it does not block other writers. Where a database has one
+// writer, a process that is stopped in the middle of a transaction has the database for itself until it goes on,
+// whatever a task queue does.
 func (t *test) stopBetweenWrites(c *dbq.Client, p *process) {
 	const tries, enough = 8, 300 * time.Millisecond
 	for range tries {

@@ -127,10 +127,9 @@ func mysqlEngine(scheme, passwordVariable string) engine {
 	}
 }
 
-// oracleEngine is the free edition in a container that is made by somebody else than Oracle, as its own documentation
-// says to use it: its user, who may make tables and views, is made before the scripts are run, which grant what the
-// strategy advisory needs. It has no oddSession: no statement depends on a session's time zone, and a DSN cannot set
-// it.
+// oracleEngine is the free edition in a container that is not made by Oracle, as its own documentation says to use
+// it: its user, who may make tables and views, is made before the scripts are run, which grant what the strategy
+// advisory needs. It has no oddSession: no statement depends on a session's time zone, and a DSN cannot set it.
 var oracleEngine = engine{
 	port: "1521/tcp", driver: "oracle",
 	environment: map[string]string{"ORACLE_PASSWORD": "conformance", "APP_USER": "dbq",

@@ -61,7 +61,7 @@ func insert(
 		}
 	}
 	touched, err := s.ExecBatch(ctx, c, s.Statements.Insert, args, n)
-	if err != nil || touched == 0 || touched == int64(n) { // what is there, somebody else has put there
+	if err != nil || touched == 0 || touched == int64(n) { // the existing rows are from another caller
 		return dialect.Changed{All: touched == int64(n)}, err
 	}
 	return batch.Added(ctx, s, c, s.Statements.Own["inserted"], args, n, before)

@@ -129,8 +129,8 @@ func (c *checkout) readyArgs(priority, limit int) dialect.Args {
 		"since": c.scan.Since[priority], "share": c.budget.Share()}
 }
 
-// skipLocked locks the next tasks that nobody else has locked, and returns those that fit. While the queue's payloads
-// are small they come with what locks them; others are read when it is known which of them fit.
+// skipLocked locks the next tasks that no other transaction has locked, and returns those that fit. While the queue's
+// payloads are small they come with what locks them; others are read when it is known which of them fit.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
 	name, small, whole := "ready sizes", scan.SmallOf(c.s, c.r.Queue), c.r.Budget()
 	if small.Were() {

@@ -72,7 +72,7 @@ SHOW VARIABLES
 
 // Probe reads the server's version and settings. It refuses a server that is too old, that is read-only, or whose
 // binary log would refuse the writes of READ COMMITTED. It also refuses a caller's pool whose sessions lack a setting
-// that dbq needs and Open makes; the error says what to change in the pool's DSN.
+// that dbq needs and Open makes; the error describes what to change in the pool's DSN.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	vars := map[string]string{}
 	rows, err := db.QueryContext(ctx, settings)

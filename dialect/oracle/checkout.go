@@ -123,14 +123,14 @@ func (c *checkout) within(ready part) part {
 	}
 }
 
-// block locks and leases the next tasks that nobody else has locked.
+// block locks and leases the next tasks that no other transaction has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
 	_, err := c.s.Exec(ctx, conn, c.s.Statements.Own["ready"].SQL, c.args(0, c.budget.Rows))
 	return err
 }
 
-// seenReady reads candidates without locks and leases those whose fence is still the same and that nobody has locked:
-// the first ones in the first round, and then, when others took these, a random window.
+// seenReady reads candidates without locks and leases those whose fence is still the same and that no transaction has
+// locked: the first ones in the first round, and then, when others took these, a random window.
 func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {

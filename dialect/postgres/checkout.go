@@ -113,8 +113,8 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 }
 
 // advisory takes the queue's lock first, in a statement of its own: the searches that follow then see what the holder
-// before committed. They skip locked rows all the same: a caller's transaction may hold some, and the queue's lock must
-// not wait for it.
+// before committed. They still skip locked rows: a caller's transaction may hold some, and the queue's lock must not
+// wait for it.
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		lock := dialect.Args{"queue": c.r.Queue}

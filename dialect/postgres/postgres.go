@@ -73,7 +73,8 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	if shared {
 		s.Pooler = poolerName
 	}
-	// What speaks the protocol need not lock like PostgreSQL: these are told by name, since they accept the syntax.
+	// Other servers with the same protocol need not lock like PostgreSQL. They accept the syntax, so they are recognised
+	// by name.
 	switch {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
 		s.Product, s.Strategies, s.Notifies = "CockroachDB", []dialect.Strategy{dialect.CAS}, false

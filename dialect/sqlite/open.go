@@ -47,12 +47,13 @@ const checkpointPages = 4000
 //	                                at least a second
 //	mode=ro                         only read: every change is denied. The default is rw
 //
-// Anything else is refused, so that a misspelled name does not pass silently. A database in memory ("sqlite::memory:")
-// has one connection for everything and lives as long as its client.
+// It refuses anything else, so a misspelled name is not ignored. A database in memory ("sqlite::memory:") has one
+// connection for everything and lives as long as its client.
 //
-// A file that this process can read and not write is opened as with mode=ro, and the pool's Caution says so. A reader
-// needs no right but to read the file and those beside it. It sees all that was committed; when nobody has the file
-// open, it reads without locks, so that a writer that begins meanwhile may spoil a call.
+// If this process can read a file but not write to it, Open opens it as with mode=ro, and sets the pool's Caution. A
+// reader only needs permission to read the file and the files beside it. It sees everything that is committed. If no
+// process has the file open, it reads without locks, so a call can fail or read a mixture if a writer starts
+// meanwhile.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	path, query, busy, err := split(dsn)
 	if err != nil {

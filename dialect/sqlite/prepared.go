@@ -103,7 +103,7 @@ func (c *conn) take(ctx context.Context, text string) (*prepared, error) {
 	return &prepared{driverStmt: stmt.(driverStmt), text: text, short: isShort(text)}, nil
 }
 
-// give keeps a statement for the next one who needs it, and closes those that nobody has needed for longest.
+// give keeps a statement for the next caller, and closes the least recently used ones.
 func (c *conn) give(p *prepared) {
 	if c.idle[p.text] != nil { // two ran at once
 		p.Close()

@@ -46,9 +46,10 @@ func openReadOnly(ctx context.Context, path string, query url.Values, caution st
 	return dialect.Pool{Write: db, Read: db, Caution: caution}, nil
 }
 
-// reader connects to a file that it cannot write. Beside a process that writes it shares that one's WAL and its index.
-// Where nobody has the file open, these are not there and a reader may not be able to make them: then the file itself
-// is all there is, and is read without locks. A process that begins to write meanwhile may spoil such a call.
+// reader connects to a file that it cannot write. While another process writes, the reader shares that process's WAL
+// and its index. If no process has the file open, these files do not exist and the reader may not be able to create
+// them: then it reads the file itself, without locks. Such a call can fail or read a mixture if a process starts to
+// write meanwhile.
 type reader struct {
 	connector
 	alone connector

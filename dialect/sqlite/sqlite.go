@@ -65,8 +65,8 @@ func (Dialect) BindValue(v any) any {
 	return v
 }
 
-// Checkout takes expired and due tasks in one transaction: with a single writer nobody can come in between, and the
-// update still checks its own conditions.
+// Checkout leases expired and due tasks in one transaction. With a single writer, no other change can come in
+// between; the update still checks its own conditions.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	if r.Strategy != dialect.CAS {
 		return nil, fmt.Errorf("sqlite: no strategy %q", r.Strategy)

@@ -1,5 +1,5 @@
-// Package access is the one way from a client to what it is made of, for admin, worker and the suite. A program cannot
-// import it.
+// Package access gives admin, worker and the suite access to the internals of a client. It is the only way to them.
+// Programs cannot import it.
 package access
 
 import (
@@ -25,7 +25,7 @@ var root = core.Root().(interface {
 	MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error)
 })
 
-// Of returns what a client is made of.
+// Of returns the internals of a client.
 func Of(c *dbq.Client) *core.Core { return root.Core(c) }
 
 // Task returns a row as a task.

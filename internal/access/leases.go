@@ -12,14 +12,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// The calls of this file are what package worker does with leases beyond the calls of dbq.Queue. A program that settles
-// tasks by hand does not need them: there each task that was checked out is begun at once, by one caller.
+// The calls in this file are for package worker, in addition to the calls of dbq.Queue. A program that settles tasks
+// itself does not need them: it starts each task immediately after the checkout, in one caller.
 
-// ForWorker returns the queue for the worker of an id, 1 to dbq.MaxWorkerID characters: what it checks out is held in
-// that name, and an attempt that crashes is in the history under it. An id that is not allowed is ErrOption from
-// Checkout.
+// ForWorker returns the queue for the worker with this id, 1 to dbq.MaxWorkerID characters. The worker is the holder
+// of the leases and appears in the history of crashed attempts. If the id is invalid, Checkout returns ErrOption.
 //
-// Such a worker may lease more tasks than it begins at once. So an attempt whose lease expired counts only after
+// Such a worker can lease more tasks than it starts immediately. So an attempt whose lease expired counts only after
 // MarkStarted; otherwise it is one of Task.Lapses.
 func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
 	return root.ForWorker(q, id)
@@ -69,9 +68,9 @@ func MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, los
 	return root.MarkStarted(ctx, q, ls)
 }
 
-// StillHeld returns those of up to dbq.MaxBulk leases whose tasks are leased under their fence: nobody has settled,
-// revoked or taken them over. It reads without locks, so that it has an answer also while renewals have to wait. A
-// lease that has expired may be taken over at any moment.
+// StillHeld returns those of up to dbq.MaxBulk leases whose tasks are still leased under their fence: they have not
+// been settled, revoked or taken over. It reads without locks, so it returns even while renewals have to wait. An
+// expired lease can be taken over at any moment.
 func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Lease, err error) {
 	c := Of(q.Client())
 	if err = limits.Bulk(len(ls)); err == nil && len(ls) > 0 {
@@ -133,16 +132,16 @@ func revokedBy(ctx context.Context, c *dbq.Client, task uuid.UUID, fence int64) 
 	return "", err
 }
 
-// SetResultTx gives a result to a task that this transaction has completed under the lease, for a result that is known
-// only after the completion has locked the task's row. One longer than dbq.MaxResult bytes is cut and says so.
+// SetResultTx sets the result of a task that this transaction has completed under the lease, for a result that is
+// known only after the completion. A result longer than dbq.MaxResult bytes is cut and marked as cut.
 func SetResultTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease, result []byte) error {
 	c := Of(q.Client())
 	return c.Wrap("complete", q.Name(), l.Task, c.Store.SetResultTx(ctx, tx, keyOf(l), result))
 }
 
-// SettledTx reports whether the task is settled, as this transaction sees it: no longer leased under the lease. False
-// after SettleTx means that the server has rolled the transaction back by itself, as MySQL and MariaDB do after a
-// deadlock, and that what followed is not part of it; see dialect.Server.RollsBack.
+// SettledTx reports whether the task is settled, as this transaction sees it: no longer leased under the lease. If it
+// returns false after SettleTx, the server has rolled the transaction back by itself, as MySQL and MariaDB do after a
+// deadlock, and later statements are not part of it; see dialect.Server.RollsBack.
 func SettledTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease) (bool, error) {
 	c := Of(q.Client())
 	leased, err := c.Store.LeasedTx(ctx, tx, keyOf(l))

@@ -19,7 +19,7 @@ const (
 // commandTTL is how long a command waits for its worker.
 const commandTTL = 10 * time.Minute
 
-// commandTaken replaces a command that its worker has taken.
+// commandTaken replaces a command that its worker has read.
 const commandTaken = "taken"
 
 // SendCommand sends a worker a command, which its next heartbeat returns, and wakes it for that. A dead worker is
@@ -44,7 +44,7 @@ func (c *Control) sendCommand(ctx context.Context, id, command string) error {
 		return err
 	}
 	var w Worker
-	if json.Unmarshal([]byte(r.Value), &w) == nil { // otherwise its next regular heartbeat finds the command
+	if json.Unmarshal([]byte(r.Value), &w) == nil { // otherwise the next regular heartbeat finds the command
 		c.Waker.WakeControl(w.Queue)
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package control has what the workers and operators of the same tables share: the registry of workers, commands to
-// them, leadership of roles, and the settings and pauses of queues. All of it is key/value records in the database. No
-// task depends on it: a task belongs to the holder of its lease.
+// Package control manages the records that the workers and operators of the same tables share: the registry of
+// workers, commands to workers, leadership of roles, and the settings and pauses of queues. All of them are key/value
+// records in the database. No task depends on them: a task belongs to the holder of its lease.
 package control
 
 import (
@@ -18,11 +18,11 @@ const (
 	kindPause    = dialect.PauseKind // by queue: it hands out no tasks
 	kindSettings = "queue"           // by queue
 	kindWorker   = "worker"          // by worker: its last heartbeat
-	kindCommand  = "command"         // by worker: what it is to do
+	kindCommand  = "command"         // by worker: its command
 	kindLeader   = "leader"          // by role: the member that leads
 )
 
-// Waker wakes what waits in this process, and in others where the engine notifies.
+// Waker wakes waiting workers in this process, and in other processes if the engine notifies.
 type Waker interface {
 	// WakeControl wakes the queue's workers to read settings and commands.
 	WakeControl(queue string)
@@ -38,7 +38,7 @@ type Options struct {
 	Wrap func(op, queue string, task uuid.UUID, err error) error
 }
 
-// Control is one client's access. It is safe for concurrent use.
+// Control is a client's access to these records. It is safe for concurrent use.
 type Control struct {
 	Options
 	store *store.Store
@@ -50,5 +50,5 @@ type Control struct {
 // New makes a Control.
 func New(s *store.Store, o Options) *Control { return &Control{Options: o, store: s} }
 
-// wrap wraps the error of an operation that is about no single task.
+// wrap wraps the error of an operation that is not about a single task.
 func (c *Control) wrap(op, queue string, err error) error { return c.Wrap(op, queue, uuid.Nil, err) }

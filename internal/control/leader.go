@@ -9,9 +9,9 @@ import (
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
-// TryLead acquires or renews leadership of a role for member, and reports whether it leads. A role has one leader at a
-// time. Leadership ends ttl after the leader last acquired or renewed it, by the database's clock. A leader that is
-// delayed for longer than ttl may overlap with its successor for a moment, so the role's work must tolerate that.
+// TryLead acquires or renews leadership of a role for member, and reports whether it leads. A role has one leader at
+// a time. Leadership ends ttl after the leader last acquired or renewed it, by the database's clock. If a leader is
+// delayed for longer than ttl, it can briefly overlap with its successor, so the role's work must tolerate that.
 func (c *Control) TryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error) {
 	leads, err := c.tryLead(ctx, role, member, ttl)
 	return leads, c.wrap("lead", "", err)

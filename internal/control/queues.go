@@ -27,8 +27,8 @@ type pause struct {
 	By     string `json:"by"`
 }
 
-// PauseQueue makes the queue hand out no tasks: every checkout that begins after it has returned finds none, whichever
-// client makes it. A second pause replaces the first's operator and reason.
+// PauseQueue stops the queue from handing out tasks: every checkout of any client that starts after PauseQueue has
+// returned finds none. A second pause replaces the operator and the reason of the first.
 func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) error {
 	err := limits.QueueName(queue)
 	if err == nil {
@@ -43,7 +43,7 @@ func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) erro
 	return c.wrap("pause", queue, err)
 }
 
-// ResumeQueue ends a pause, and wakes the queue's workers. A queue that is not paused is not an error.
+// ResumeQueue ends a pause and wakes the queue's workers. Resuming a queue that is not paused is not an error.
 func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) error {
 	err := limits.QueueName(queue)
 	if err == nil {
@@ -76,7 +76,7 @@ func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
 	}
 	for _, r := range pauses {
 		var p pause
-		_ = json.Unmarshal([]byte(r.Value), &p) // the record alone pauses the queue, whatever its value
+		_ = json.Unmarshal([]byte(r.Value), &p) // the record pauses the queue, whatever its value
 		q := byName[r.Name]
 		q.Name, q.Paused, q.Since, q.Reason, q.By = r.Name, true, time.UnixMicro(r.Updated).UTC(), p.Reason, p.By
 		byName[r.Name] = q

@@ -13,8 +13,8 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Settings are a queue's settings, which override those of its workers. A zero field overrides nothing. In the database
-// they are JSON that a person can read.
+// Settings are a queue's settings, which override those of its workers. A zero field overrides nothing. They are
+// stored as readable JSON.
 type Settings struct {
 	Concurrency int      `json:"concurrency,omitempty"`
 	Batch       int      `json:"batch,omitempty"`
@@ -62,7 +62,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Settings returns the queue's settings, or the zero value when none are set.
+// Settings returns the queue's settings, or the zero value if none are set.
 func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err error) {
 	if err = limits.QueueName(queue); err == nil {
 		r, exists, readErr := c.store.GetKV(ctx, kindSettings, queue)
@@ -74,8 +74,8 @@ func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err e
 }
 
 // Configure changes the queue's settings atomically, and wakes its workers to read them: concurrent updates to
-// different fields are both applied. change may be called several times. Invalid settings are ErrOption, ErrLeaseTime
-// or ErrMaxAttempts, and change nothing.
+// different fields are both applied. It can call change several times. For invalid settings it returns ErrOption,
+// ErrLeaseTime or ErrMaxAttempts and changes nothing.
 func (c *Control) Configure(ctx context.Context, queue string, change func(*Settings)) error {
 	err := limits.QueueName(queue)
 	if err == nil {
@@ -128,7 +128,7 @@ func (s *Settings) check() error {
 	return s.RetentionJSON.Store().Check()
 }
 
-// Store returns r as package store takes it.
+// Store returns r in the form of package store.
 func (r RetentionJSON) Store() store.CleanPolicy {
 	return store.CleanPolicy{
 		Completed: time.Duration(r.Completed), Poison: time.Duration(r.Poison), Parked: time.Duration(r.Parked),

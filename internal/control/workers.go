@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Worker is a worker's report about itself.
+// Worker is a worker's last heartbeat.
 type Worker struct {
 	ID          string    `json:"id"` // unique among all workers: 1 to limits.MaxReference characters
 	Queue       string    `json:"queue"`
@@ -32,12 +32,12 @@ type Worker struct {
 }
 
 const (
-	deadWorkerAge = 24 * time.Hour // how long the registry keeps a worker that no longer reports
-	purgeInterval = time.Hour      // how often a client that has workers removes older ones
+	deadWorkerAge = 24 * time.Hour // how long the registry keeps a dead worker
+	purgeInterval = time.Hour      // how often a client that has workers removes dead ones
 )
 
 // Heartbeat reports that a worker is alive for the next ttl, and returns the command that an operator has sent it, or
-// "". Each command is returned once. Call it well before ttl is over.
+// "". Each command is returned once. Call Heartbeat again well before ttl has passed.
 func (c *Control) Heartbeat(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
 	command, err := c.heartbeat(ctx, w, ttl)
 	return command, c.wrap("heartbeat", w.Queue, err)
@@ -63,7 +63,7 @@ func (c *Control) heartbeat(ctx context.Context, w Worker, ttl time.Duration) (s
 	return c.takeCommand(ctx, w.ID)
 }
 
-// register writes a worker's record. It does not read the record first, as long as no other client has written it.
+// register writes a worker's record, without reading it first while no other client has written it.
 func (c *Control) register(ctx context.Context, id, value string, ttl time.Duration) error {
 	if v, ok := c.versions.Load(id); ok {
 		last := store.Record{Version: v.(int64)}
@@ -82,7 +82,7 @@ func (c *Control) register(ctx context.Context, id, value string, ttl time.Durat
 	return err
 }
 
-// purgeDead removes workers that have been dead for a day, and expired commands, once in purgeInterval.
+// purgeDead removes expired commands and workers that have been dead for a day, once in purgeInterval.
 func (c *Control) purgeDead(ctx context.Context) error {
 	now, last := time.Now().UnixNano(), c.purged.Load()
 	if now-last < int64(purgeInterval) || !c.purged.CompareAndSwap(last, now) {
@@ -94,7 +94,7 @@ func (c *Control) purgeDead(ctx context.Context) error {
 	return c.store.DeleteExpiredKV(ctx, kindCommand, 0)
 }
 
-// Deregister removes a worker that ends from the registry. One that is not there is not an error.
+// Deregister removes a worker from the registry. It is not an error if the worker is not registered.
 func (c *Control) Deregister(ctx context.Context, id string) error {
 	c.versions.Delete(id)
 	err := c.store.DeleteKV(ctx, kindWorker, id)
@@ -104,7 +104,7 @@ func (c *Control) Deregister(ctx context.Context, id string) error {
 	return c.wrap("deregister", "", err)
 }
 
-// Workers returns the workers that reported within the last day, ordered by id.
+// Workers returns the workers with a heartbeat within the last day, ordered by id.
 func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
 	records, err := c.store.ListKV(ctx, kindWorker)
 	if err != nil {

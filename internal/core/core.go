@@ -1,5 +1,5 @@
-// Package core holds the parts of a client, for the packages beside the root that build on it: admin, worker and the
-// features. They reach it through package access.
+// Package core holds the parts of a client, for the packages that build on it: admin, worker and the features. They
+// reach it through package access.
 package core
 
 import (
@@ -18,18 +18,18 @@ type Core struct {
 	Wake    *wake.Waker
 	Control *control.Control
 	Logger  *slog.Logger
-	// Wrap makes a dbq.Error of an error, unless it is nil or one already.
+	// Wrap returns an error as a dbq.Error, unless it is nil or already one.
 	Wrap func(op, queue string, task uuid.UUID, err error) error
 	// Observe reports a call that began at start to the client's observers.
 	Observe func(op, queue string, tasks int, start time.Time, err error)
 }
 
-// root is the root package's value for package access, which knows its methods: this package is below the root and
+// root is the root package's value for package access, which knows its methods. This package is below the root and
 // cannot name the root's types.
 var root any
 
-// SetRoot is called by the root as it is initialized.
+// SetRoot is called by the root package when it is initialized.
 func SetRoot(r any) { root = r }
 
-// Root returns what SetRoot was given. Only package access calls it.
+// Root returns the value given to SetRoot. Only package access calls it.
 func Root() any { return root }

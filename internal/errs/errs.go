@@ -1,4 +1,5 @@
-// Package errs holds the sentinel errors of package dbq, which documents them, for the packages below the root.
+// Package errs declares the sentinel errors of package dbq, for the packages below the root. Package dbq documents
+// them.
 package errs
 
 import (
@@ -19,10 +20,10 @@ var (
 	ErrSchemaOld     = errors.New(
 		"dbq's tables are of an older version: run `dbq migrate`, or open with dbq.WithMigrate()",
 	)
-	ErrSchemaNew = errors.New("dbq's tables are of a newer version: update this program")
+	ErrSchemaNew = errors.New("dbq's tables have a newer version: update this program")
 )
 
-// Errors that any call may return.
+// Errors that any call can return.
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrUnavailable     = errors.New("the database cannot be reached")
@@ -34,7 +35,7 @@ var (
 
 // Errors about tasks and leases.
 var (
-	ErrDuplicate        = errors.New("a task with this reference is in the queue already")
+	ErrDuplicate        = errors.New("the queue already has a task with this reference")
 	ErrLeaseLost        = errors.New("the lease is lost")
 	ErrLocked     error = lockedError{}
 	ErrNotFound         = errors.New("not found")
@@ -74,7 +75,7 @@ var (
 // InvalidError is an error about input that was refused before any SQL ran.
 type InvalidError struct {
 	Text  string
-	Of    error // the sentinel that it matches beside ErrInvalid, or nil
+	Of    error // the sentinel that it matches in addition to ErrInvalid, or nil
 	Cause error // or nil
 }
 
@@ -100,7 +101,7 @@ var sentinels = map[dialect.Class]error{
 	dialect.Invalid:     ErrInvalid,
 }
 
-// WithSentinel puts the sentinel of a class in front of err, unless err matches it already.
+// WithSentinel wraps err with the sentinel of a class, unless err already matches it.
 func WithSentinel(class dialect.Class, err error) error {
 	if s, ok := sentinels[class]; ok && !errors.Is(err, s) {
 		if errors.Is(err, ErrNoDatabase) || errors.Is(err, ErrWriterBusy) { // its text suffices
@@ -111,7 +112,7 @@ func WithSentinel(class dialect.Class, err error) error {
 	return err
 }
 
-// alsoError is an error that also matches another one, whose text it does not show.
+// alsoError is an error that also matches another error without its text.
 type alsoError struct {
 	error
 	also error

@@ -1,6 +1,6 @@
-// Command gen writes what the documentation takes from the code: the pages on the state machine, the conformance suite
-// and each engine's SQL, and blocks of pages that are otherwise written by hand. Run it with go generate ./... in the
-// module's root folder. TestGenerated fails when a page is out of date.
+// Command gen writes the generated parts of the documentation: the pages about the state machine, the conformance
+// suite and each engine's SQL, and blocks of pages that are otherwise written by hand. Run it with go generate ./...
+// in the module's root directory. TestGenerated fails if a page is out of date.
 package main
 
 import (
@@ -106,8 +106,8 @@ func fillTable(page, name, table string) (string, error) {
 // codeBlock matches a block of Go on a page, after a mark that names a file and the declarations to show.
 var codeBlock = regexp.MustCompile("(?s)(<!-- code: (\\S+)([^>]*) -->\n)```go\n.*?```\n")
 
-// fillCode fills a page's code blocks with the declarations that their marks name, with comments. A mark without names
-// takes the whole file.
+// fillCode fills a page's code blocks with the declarations named by their marks, including comments. A mark without
+// names includes the whole file.
 func fillCode(page, root string) (string, error) {
 	var failed error
 	filled := codeBlock.ReplaceAllStringFunc(page, func(block string) string {
@@ -144,7 +144,7 @@ func declarations(path string, names []string) (string, error) {
 	var out []string
 	for _, name := range names {
 		if texts[name] == "" {
-			return "", fmt.Errorf("%s declares no %s", path, name)
+			return "", fmt.Errorf("%s does not declare %s", path, name)
 		}
 		out = append(out, texts[name])
 	}

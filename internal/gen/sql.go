@@ -223,7 +223,7 @@ var stateDigit = regexp.MustCompile(`\bstate(?: \+ 0)? (?:=|<>) [0-4]\b(?: /\*)?
 // newState is the state in a row of an INSERT, which is sent without its name.
 var newState = regexp.MustCompile(`(:kind, 0)(, :priority)`)
 
-// named writes a state's name beside its number.
+// named writes a state's name after its number.
 func named(comparison string) string {
 	if strings.HasSuffix(comparison, "*") {
 		return comparison

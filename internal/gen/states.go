@@ -75,7 +75,7 @@ var usual = []state.Event{
 }
 
 // diagram draws the transitions of the given events as a Mermaid state diagram, one arrow for each pair of states and
-// event. With detail, each condition on a source state has an arrow of its own, which names the condition.
+// event. With detail, each condition on a source state has its own arrow with the condition.
 func diagram(events []state.Event, detail bool) string {
 	lines := []string{"stateDiagram-v2"}
 	for _, t := range state.Transitions() {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits are the smallest engine's, the same on all of them, and checked before any SQL. Characters are Unicode code
-// points.
+// The limits are the smallest engine's. They are the same on all engines and are checked before any SQL. Characters
+// are Unicode code points.
 const (
 	MaxQueueName   = 100                        // characters in a queue's name
 	MaxReference   = 200                        // characters in a reference
@@ -20,7 +20,7 @@ const (
 	MaxPriority    = 9                          // the last priority; 0 is the first
 	MaxMaxAttempts = 32767                      // attempts of a task
 	MaxHeaders     = 4000                       // bytes of the headers as JSON
-	MaxResult      = 4000                       // bytes of a result or an error text; a longer one is cut and says so
+	MaxResult      = 4000                       // bytes of a result or an error text; longer ones are cut and marked
 	MaxDelay       = 100 * 365 * 24 * time.Hour // of an enqueue, a retry or a release
 	MinLease       = time.Millisecond           // of a checkout or an extension
 	MaxLease       = 24 * time.Hour             // of a checkout or an extension; extend for longer work
@@ -28,33 +28,33 @@ const (
 	MaxBulk        = 100_000                    // tasks in one EnqueueMany, Settle, or operator's bulk call
 )
 
-// MaxWorkerID bounds the characters of a worker's id; the token of a checkout, which is the holder of its leases, is
-// longer by up to 25.
+// MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is the holder of its
+// leases, has up to 25 more.
 const MaxWorkerID = MaxReference - 25
 
-// MaxName bounds the name a client gives itself (WithName); a checkout's token is longer by 24 characters at most.
+// MaxName is the maximum number of characters in a client's name (WithName). A checkout token has up to 24 more.
 const MaxName = 150
 
-// Text refuses a text of fewer than least or more than most characters, and control characters; what names it in the
-// error, which is the sentinel.
+// Text returns sentinel for a text of fewer than least or more than most characters, or with control characters. The
+// error calls the text what.
 func Text(s string, least, most int, sentinel error, what string) error {
 	switch n := utf8.RuneCountInString(s); {
 	case n < least:
 		return fmt.Errorf("%w: the %s is empty", sentinel, what)
 	case n > most:
-		return fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", sentinel, what, n, most)
+		return fmt.Errorf("%w: the %s has %d characters; the maximum is %d", sentinel, what, n, most)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("%w: the %s is not valid UTF-8", sentinel, what)
 	}
 	for _, r := range s {
 		if unicode.IsControl(r) {
-			return fmt.Errorf("%w: the %s holds the control character %U", sentinel, what, r)
+			return fmt.Errorf("%w: the %s contains the control character %U", sentinel, what, r)
 		}
 	}
 	return nil
 }
 
-// QueueName refuses what is no queue's name.
+// QueueName refuses an invalid queue name.
 func QueueName(name string) error {
 	return Text(name, 1, MaxQueueName, errs.ErrQueueName, "queue name")
 }
@@ -83,7 +83,7 @@ func Count(n, most int) error {
 	return nil
 }
 
-// Delay refuses a negative delay and one over MaxDelay.
+// Delay refuses a delay that is negative or longer than MaxDelay.
 func Delay(d time.Duration) error {
 	if d < 0 || d > MaxDelay {
 		return fmt.Errorf("%w: the delay is %v, it must be between 0 and %v", errs.ErrDelay, d, MaxDelay)
@@ -91,7 +91,7 @@ func Delay(d time.Duration) error {
 	return nil
 }
 
-// Time refuses times that no engine's view could show.
+// Time refuses times that the engines' views cannot show.
 func Time(t time.Time) error {
 	if y := t.UTC().Year(); y < 1970 || y > 9999 {
 		return fmt.Errorf("%w: the year %d, it must be between 1970 and 9999", errs.ErrDelay, y)
@@ -99,7 +99,7 @@ func Time(t time.Time) error {
 	return nil
 }
 
-// ID refuses ids that are no UUIDs of version 7.
+// ID refuses ids that are not UUIDs of version 7.
 func ID(id uuid.UUID) error {
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 		return fmt.Errorf(
@@ -111,8 +111,8 @@ func ID(id uuid.UUID) error {
 	return nil
 }
 
-// CutResult brings a result or an error text to at most MaxResult bytes. What is cut ends on a UTF-8 boundary and says
-// so.
+// CutResult cuts a result or an error text to at most MaxResult bytes, on a UTF-8 boundary and with a note about the
+// cut.
 func CutResult(b []byte) []byte {
 	if len(b) <= MaxResult {
 		return b

@@ -18,7 +18,7 @@ const mask = "xxxxx"
 // schemeBefore matches the start of a DSN.
 var schemeBefore = regexp.MustCompile(`(?i)^[a-z0-9+-]*:`)
 
-// secretName matches the names of parameters whose values are secret, however they are spelled.
+// secretName matches the names of parameters with secret values, in any spelling.
 var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential`)
 
 // secretParam finds such parameters in a text that is not a URL, such as host=db password='a b'.
@@ -26,17 +26,17 @@ var secretParam = regexp.MustCompile(
 	`(?i)(?:pass|pwd|secret|token|credential)[a-z_+ -]*=\s*('(?:[^'\\]|\\.|'')*'\S*|[^&\s;]*)`,
 )
 
-// secretsIn lists what is secret in a DSN in the forms in which a message may show it, the longest first.
+// secretsIn lists the secrets of a DSN in every form in which a message can contain them, longest first.
 func secretsIn(dsn string) []string {
 	var out []string
 	add := func(s string) {
-		quoted := strconv.Quote(s) // %q of a URL, as url.Parse has it in its errors
+		quoted := strconv.Quote(s) // %q of a URL, as in the errors of url.Parse
 		_, escaped, _ := strings.Cut(url.UserPassword("", s).String(), ":")
 		forms := []string{
 			s, quoted[1 : len(quoted)-1], strings.TrimSuffix(escaped, "@"), url.QueryEscape(s), url.PathEscape(s),
 		}
 		for _, form := range forms {
-			if len(form) > 2 { // a shorter one would mask half of the message; no driver prints such a password alone
+			if len(form) > 2 { // a shorter form would mask much of the message; no driver prints such a password alone
 				out = append(out, form)
 			}
 		}
@@ -56,7 +56,7 @@ func secretsIn(dsn string) []string {
 	case err == nil:
 		secret(d.Password)
 		if !d.HasPassword && !d.Params.Has("password") {
-			secret(d.User) // which may be a password in the wrong place; a server repeats it when it refuses access
+			secret(d.User) // which may be a misplaced password; servers repeat it when they refuse access
 			d.User = ""
 		}
 		for name, values := range d.Params {
@@ -83,7 +83,7 @@ func secretsIn(dsn string) []string {
 		secret(m[1])
 		secret(strings.Trim(m[1], "'"))
 	}
-	// A password that is also a name, such as postgres:postgres@, cannot be hidden in what names it.
+	// A password that is also a name, as in postgres:postgres@, cannot be hidden where the name is shown.
 	names := append(
 		strings.FieldsFunc(d.Hosts, func(r rune) bool { return r == ',' || r == ':' }),
 		d.Scheme,
@@ -95,7 +95,7 @@ func secretsIn(dsn string) []string {
 	return slices.Compact(out)
 }
 
-// unescaped is a text, and what it is when escapes in it are read.
+// unescaped returns a text, and the same text with its escapes decoded.
 func unescaped(s string) []string {
 	out := []string{s}
 	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
@@ -106,12 +106,12 @@ func unescaped(s string) []string {
 	return out
 }
 
-// isDelimiter reports whether parsers of DSNs may end a piece at r.
+// isDelimiter reports whether a parser of DSNs can end a part at r.
 func isDelimiter(r rune) bool { return strings.ContainsRune("@:/?#[]&=;,()'\" \t\n", r) }
 
-// Scrub hides what is secret in a DSN in the text of err. It is the second line of defence: dbq's dialects keep a DSN's
-// secrets out of their errors, but a driver or a server may repeat one. An error whose text shows a secret is left out
-// of what errors.Is, errors.As and errors.Unwrap reach; the causes that do not show one stay.
+// Scrub hides the secrets of a DSN in the text of err. It is the second line of defence: dbq's dialects keep secrets
+// out of their errors, but a driver or a server can repeat one. errors.Is, errors.As and errors.Unwrap do not reach
+// an error whose text contains a secret; they still reach the causes without one.
 func Scrub(err error, dsn string) error { return NewScrubber(dsn)(err) }
 
 // NewScrubber returns a function that is Scrub for one DSN. The function can be kept where a DSN should not be.
@@ -123,7 +123,7 @@ func NewScrubber(dsn string) func(error) error {
 	target := TargetOf(dsn).String()
 	return func(err error) error {
 		var plain interface{ ShowsNoDSN() }
-		if err == nil || errors.As(err, &plain) { // its example may look like a secret
+		if err == nil || errors.As(err, &plain) { // the example in its text may look like a secret
 			return err
 		}
 		text := strings.ReplaceAll(err.Error(), dsn, target)
@@ -137,14 +137,14 @@ func NewScrubber(dsn string) func(error) error {
 	}
 }
 
-// withoutSecrets lists the outermost errors in the tree of err whose texts show nothing to hide.
+// withoutSecrets lists the outermost errors in the tree of err whose texts contain no secret.
 func withoutSecrets(err error, hide []string) []error {
 	shows := func(s string) bool { return strings.Contains(err.Error(), s) }
 	if !slices.ContainsFunc(hide, shows) {
 		return []error{err}
 	}
 	var out []error
-	switch e := err.(type) { // it walks the tree itself
+	switch e := err.(type) { // this function walks the tree itself
 	case interface{ Unwrap() []error }:
 		for _, cause := range e.Unwrap() {
 			out = append(out, withoutSecrets(cause, hide)...)

@@ -7,8 +7,8 @@ import (
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
-// Open opens the pools for a DSN through the driver of its scheme. When that fails it returns the driver all the same,
-// whose dialect knows what the error means. Errors never show the DSN's password.
+// Open opens the pools for a DSN through the driver of its scheme. If that fails, it still returns the driver, whose
+// dialect knows what the error means. Errors never show the DSN's password.
 func Open(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, error) {
 	d, err := dialect.Lookup(dsn)
 	if err != nil {

@@ -159,7 +159,7 @@ func (k kept) close() {
 	}
 }
 
-// reset runs before a pool hands a connection out again. It is false when the connection is of no more use.
+// reset runs before a pool hands a connection out again. It returns false if the connection can no longer be used.
 func reset(ctx context.Context, conn *sql.Conn) bool {
 	err := conn.Raw(func(c any) error {
 		if resetter, ok := c.(driver.SessionResetter); ok {

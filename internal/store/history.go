@@ -54,7 +54,7 @@ var lastOutcomes = map[state.State]string{
 	state.Completed: "completed", state.Error: "failed", state.Poison: "poisoned",
 }
 
-// lastAttempt is the attempt that a task's row tells of, if it does.
+// lastAttempt returns the attempt that is stored in a task's row, if any.
 func lastAttempt(r dialect.Row) (a sqlrun.AttemptRow, ok bool) {
 	outcome, ok := lastOutcomes[r.State]
 	if !ok || r.Taken == nil {
@@ -120,8 +120,8 @@ func (s *Store) recordRemoved(ctx context.Context, conn dialect.Conn, ids []uuid
 	return s.recordLast(ctx, conn, ids, make([][]byte, len(ids)))
 }
 
-// recordMoved adds the last attempts of tasks that an operation has moved to the history, whatever its settings: the
-// rows do not tell of them any more, and the worker of an attempt that was revoked cannot.
+// recordMoved adds to the history the last attempts of tasks that an operation has changed, whatever the settings:
+// the rows no longer have them, and the worker of a revoked attempt cannot record them.
 func (s *Store) recordMoved(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
 	byQueue := map[string][]sqlrun.AttemptRow{}
 	for _, r := range moved {

@@ -102,8 +102,8 @@ const (
 // RecordsRenewals reports whether renewals are rows of their own, which are to be removed when their leases end.
 func (s *Store) RecordsRenewals() bool { return s.sql.Texts.DropLeases.SQL != "" }
 
-// expireRenewalsAfterTakeover removes what earlier takeovers have left: where tasks are shorter than their leases,
-// nobody else may do it.
+// expireRenewalsAfterTakeover removes what earlier takeovers have left: where tasks are shorter than their leases, no
+// other call may do it.
 func (s *Store) expireRenewalsAfterTakeover(ctx context.Context, lease time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(expireTimeout, lease/6))
 	defer cancel()

@@ -81,7 +81,7 @@ func (l *checkoutLimits) of(queue string, n int) int {
 	return n
 }
 
-// learn takes in what a checkout found that asked for limit of n tasks, and reports whether more may be due that did
+// learn records the result of a checkout with a limit of n tasks, and reports whether more tasks may be due that did
 // not fit.
 func (l *checkoutLimits) learn(queue string, n, limit, rows int, cut bool) (more bool) {
 	if !cut && limit == n {

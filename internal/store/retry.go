@@ -11,8 +11,8 @@ import (
 	"github.com/dbq-go/dbq/internal/errs"
 )
 
-// Bounds of the tries of one call. A conflict means that somebody else got on, so many tries are cheap and end soon; a
-// database that cannot be reached is left alone after a few.
+// Bounds of the tries of one call. A conflict means that another transaction succeeded, so many tries are cheap and
+// end soon. If the database cannot be reached, a call gives up after a few tries.
 const (
 	ConflictTries    = 25
 	conflictPause    = 2 * time.Millisecond

@@ -198,7 +198,7 @@ func (x *SettleRow) resolve(row dialect.Row, exists bool) SettleResult {
 	complete, ours := x.Event == state.Complete, exists && row.Fence == x.Fence
 	switch {
 	case (x.Remove || complete) && !exists && time.Now().Before(x.Until):
-		return SettleResult{State: state.None} // while the lease lasts, nobody but its holder could have removed it
+		return SettleResult{State: state.None} // while the lease is valid, only its holder could have removed it
 	case x.Remove && !exists:
 		return SettleResult{Err: errs.ErrMayHaveHappened}
 	case ours && !x.Remove && (row.State == x.target() || x.Event == state.Fail && row.State == state.Poison):

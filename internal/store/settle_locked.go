@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// A row that another transaction has locked holds up the statement that settles it, and so the whole batch. A batch
-// waits for it a moment only. When that is over, or while this store has met a locked row lately, it first locks the
-// rows that nobody else has locked, and settles these alone.
+// A row that another transaction has locked delays the statement that settles it, and so the whole batch. A batch
+// waits for it only briefly. After that, or if this store has recently found a locked row, it first locks the rows
+// that no other transaction has locked, and settles only these.
 const (
 	// lockWait is how long a batch waits for a locked row, where a statement can say so. It is longer than two batches
 	// that touch the same rows hold each other up, and shorter than anybody notices.

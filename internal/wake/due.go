@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// commitTimes are when a caller's transaction that enqueued may have committed, after the enqueue. The first is at
-// once: a short transaction has its commit on the way while a worker wakes.
+// commitTimes are the times after an enqueue at which the caller's transaction may have committed. The first is
+// immediate: a short transaction commits while a worker wakes up.
 var commitTimes = []time.Duration{
 	0, 5 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second,
 }
 
-// Due is how many tasks a call has made due, and when. The zero value is none.
+// Due is the number of tasks that a call has made due, and when. The zero value means none.
 type Due struct {
-	now      int       // tasks that are due already
-	later    []dueTime // from now, and since the hub's start from startAt on
-	atCommit bool      // tasks are there when a transaction has committed, at one of commitTimes
+	now      int       // tasks that are already due
+	later    []dueTime // from now; after startAt, since the hub's start
+	atCommit bool      // tasks exist when a transaction has committed, at one of commitTimes
 }
 
 // Add adds a task that is due after a time.
@@ -37,7 +37,7 @@ func (d *Due) Add(after time.Duration) {
 
 func (d *Due) none() bool { return d.now == 0 && len(d.later) == 0 && !d.atCommit }
 
-// startAt makes times from now times since the hub's start.
+// startAt converts times from now to times since the hub's start.
 func (d *Due) startAt(h *hub) {
 	if len(d.later) > 0 {
 		now := h.now()
@@ -47,7 +47,7 @@ func (d *Due) startAt(h *hub) {
 	}
 }
 
-// encode writes a part of a message: after how many milliseconds how many tasks are due, or may be due.
+// encode writes a part of a message: the number of tasks that are, or may be, due, and after how many milliseconds.
 func encode(after time.Duration, w Wakeup) string {
 	mark := ""
 	if w.Uncertain {
@@ -56,8 +56,8 @@ func encode(after time.Duration, w Wakeup) string {
 	return fmt.Sprintf("%d:%d%s", wholeMillis(max(after, 0)).Milliseconds(), w.tasks, mark)
 }
 
-// decode reads the parts of a message, as times from now. A part that cannot be read, as of another version, is one
-// uncertain task now.
+// decode reads the parts of a message, as times from now. A part that cannot be read, for example from another
+// version, counts as one uncertain task now.
 func decode(message string) (out []dueTime) {
 	for part := range strings.SplitSeq(message, ",") {
 		d := dueTime{Wakeup: Wakeup{tasks: 1, Uncertain: true}}
@@ -74,20 +74,20 @@ func decode(message string) (out []dueTime) {
 	return out
 }
 
-// message is the notification that is pending for a topic.
+// message is the pending notification of a topic.
 type message struct {
 	Due
-	possible []time.Duration // when tasks may be there, of atCommit; the earliest first
+	possible []time.Duration // when tasks may exist, from atCommit; earliest first
 }
 
-// add adds d, whose times are since the hub's start, as is now.
+// add adds d. Its times, and now, are since the hub's start.
 func (m *message) add(d Due, now time.Duration) {
 	m.now += d.now
 	if m.later = append(m.later, d.later...); len(m.later) > maxSent {
 		slices.SortFunc(m.later, compareDueTimes)
 		m.later = m.later[:maxSent]
 	}
-	if d.atCommit { // the new times do for the old ones as well: one is now, and the last is later
+	if d.atCommit { // the new times also cover the old ones: the first is now, and the last is later
 		m.possible = m.possible[:0]
 		for _, after := range commitTimes {
 			m.possible = append(m.possible, now+after)
@@ -95,7 +95,7 @@ func (m *message) add(d Due, now time.Duration) {
 	}
 }
 
-// take takes out what is to be sent now, or all, as a text; "" is nothing.
+// take removes and returns the parts to send now, or all parts, as a text; "" means none.
 func (m *message) take(now time.Duration, all bool) string {
 	var parts []string
 	if m.now > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Tables identifies a set of tables, as far as this process can tell: a database, as any comparable value, and the
-// name of the table of tasks in it.
+// Tables identifies a set of tables within this process: a database, as any comparable value, and the name of its
+// task table.
 type Tables struct {
 	Database any
 	Table    string
@@ -18,13 +18,13 @@ type Tables struct {
 
 // hub holds the waiters of this process for a set of tables, by topic. All clients of these tables share it.
 type hub struct {
-	id     string // in notifications, so that those of its own clients are ignored
+	id     string // sent in notifications, so that its own clients ignore them
 	start  time.Time
 	mu     sync.RWMutex
-	topics map[string]*topic // those with waiters
+	topics map[string]*topic // topics that have waiters
 }
 
-// hubs are the hubs that a client or a waiter refers to.
+// hubs are the hubs that are referenced by a client or a waiter.
 var hubs = struct {
 	sync.Mutex
 	of map[Tables]weak.Pointer[hub]
@@ -42,17 +42,17 @@ func hubOf(tables Tables) *hub {
 	runtime.AddCleanup(h, func(tables Tables) {
 		hubs.Lock()
 		defer hubs.Unlock()
-		if hubs.of[tables].Value() == nil { // no newer one
+		if hubs.of[tables].Value() == nil { // no newer hub
 			delete(hubs.of, tables)
 		}
 	}, tables)
 	return h
 }
 
-// now is the time since the hub's start. It is never zero, which is no time.
+// now returns the time since the hub's start. It is never zero, because zero means no time.
 func (h *hub) now() time.Duration { return time.Since(h.start) }
 
-// join makes a waiter for a topic.
+// join creates a waiter for a topic.
 func (h *hub) join(name string, broadcast bool) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *hub) join(name string, broadcast bool) *Waiter {
 	return w
 }
 
-// leave ends what join made.
+// leave removes a waiter made by join.
 func (h *hub) leave(w *Waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,15 +77,16 @@ func (h *hub) leave(w *Waiter) {
 	}
 }
 
-// topic returns the topic of this name, or nil when it has no waiters.
+// topic returns the topic with this name, or nil if it has no waiters.
 func (h *hub) topic(name string) *topic {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.topics[name]
 }
 
-// wake wakes waiters, now and when more is due. It returns for how many of the tasks that are due now no waiter waited,
-// and whether any did before. shared reports whether other processes are notified of the tasks that are due later.
+// wake wakes waiters, now and when more tasks are due. It returns the number of tasks due now for which no waiter
+// waited, and whether any waiter waited before. shared reports whether other processes are notified of the tasks that
+// are due later.
 func (h *hub) wake(name string, d Due, shared bool) (rest int, waiting bool) {
 	t := h.topic(name)
 	if t == nil {
@@ -109,7 +110,7 @@ func (h *hub) wake(name string, d Due, shared bool) (rest int, waiting bool) {
 	return rest, waiting
 }
 
-// receive wakes waiters for what another process has sent about a topic.
+// receive wakes waiters for another process's message about a topic.
 func (h *hub) receive(name, message string) {
 	t := h.topic(name)
 	if t == nil {
@@ -133,7 +134,7 @@ func (h *hub) receive(name, message string) {
 	t.setTimer()
 }
 
-// expect wakes a waiter when the database has reported that something is due, after a time.
+// expect wakes a waiter after the time at which, according to the database, a task is due.
 func (h *hub) expect(name string, after time.Duration) {
 	t := h.topic(name)
 	if t == nil {
@@ -154,8 +155,8 @@ func (h *hub) broadcast(name string) {
 	}
 }
 
-// resync wakes waiters for what may have been missed while no notifications arrived: one for each queue's tasks, and
-// all of the broadcast topics.
+// resync wakes waiters for wake-ups that may have been missed while no notifications arrived: one waiter for the
+// tasks of each queue, and all waiters of the broadcast topics.
 func (h *hub) resync() {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

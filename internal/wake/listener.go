@@ -16,18 +16,18 @@ const (
 	listenTimeout  = 10 * time.Second // to connect
 	probeTimeout   = 3 * time.Second  // for a probe to arrive
 	probeEvery     = 30 * time.Second
-	minListenPause = 100 * time.Millisecond // between two connections
+	minListenPause = 100 * time.Millisecond // between two attempts to connect
 	maxListenPause = time.Minute
 )
 
-// A payload is a prefix, the sender's id, and then the text. A probe has a unique text; a wake-up has what is due, and
-// the topic.
+// A payload is a prefix, the sender's id, and the text. The text of a probe is unique; the text of a wake-up has the
+// due tasks and the topic.
 const (
 	probePrefix = "probe "
 	wakePrefix  = "wake "
 )
 
-// errProbeLost is why a connection that listens is not relied on.
+// errProbeLost is the error of a listening connection on which probes do not arrive.
 var errProbeLost = errors.New("notifications do not arrive (a pooler in between?)")
 
 // listener receives other processes' notifications while its client has waiters.
@@ -41,10 +41,10 @@ type listener struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 
-	warned bool // that none arrive; the goroutine's own
+	warned bool // whether it has logged that none arrive; used only by the goroutine
 }
 
-// acquire begins to listen, for the first waiter.
+// acquire starts listening, for the first waiter.
 func (l *listener) acquire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *listener) close() {
 	l.end()
 }
 
-// end stops listening and waits for it. mu is held.
+// end stops listening and waits until it has stopped. The caller holds mu.
 func (l *listener) end() {
 	if l.stop != nil {
 		l.stop()
@@ -85,7 +85,7 @@ func (l *listener) end() {
 	}
 }
 
-// run connects again and again, after pauses that grow while it does not work.
+// run connects repeatedly, after pauses that grow while listening fails.
 func (l *listener) run(ctx context.Context) {
 	for pause := minListenPause; ; pause = min(pause*2, maxListenPause) {
 		received, err := l.listenOnce(ctx)
@@ -100,7 +100,7 @@ func (l *listener) run(ctx context.Context) {
 			l.log.Warn("dbq: notifications do not arrive; workers poll; trying again", "error", l.scrub(err))
 		}
 		if errors.Is(err, errProbeLost) || errors.Is(err, errors.ErrUnsupported) {
-			pause = maxListenPause // it will hardly change
+			pause = maxListenPause // it is unlikely to change
 		}
 		if store.Sleep(ctx, pause) != nil {
 			return
@@ -108,7 +108,7 @@ func (l *listener) run(ctx context.Context) {
 	}
 }
 
-// listenOnce listens on one connection for as long as probes arrive there. received reports whether any did.
+// listenOnce listens on one connection while probes arrive on it. received reports whether any did.
 func (l *listener) listenOnce(ctx context.Context) (received bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready, lost := make(chan struct{}), make(chan error, 1)
@@ -148,14 +148,14 @@ func (l *listener) listenOnce(ctx context.Context) (received bool, err error) {
 	}
 }
 
-// A probe is a notification that a connection which listens recognises as its own client's.
+// A probe is a notification that a listening connection recognises as its own client's.
 type probe struct {
 	id       string
 	received chan string
 }
 
-// probe sends a notification through the pool and waits for it: LISTEN means nothing behind a pooler that gives each
-// transaction another session.
+// probe sends a notification through the pool and waits for it, because LISTEN has no effect behind a pooler that
+// gives each transaction another session.
 func (l *listener) probe(ctx context.Context, p probe, lost <-chan error) error {
 	text := p.id + " " + uuid.NewString()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -182,14 +182,14 @@ func (l *listener) receive(payload string, p probe) {
 	if text, is := strings.CutPrefix(payload, probePrefix); is && strings.HasPrefix(text, p.id) {
 		select {
 		case p.received <- text:
-		default: // left over from a probe that was given up
+		default: // from an earlier probe that timed out
 		}
 		return
 	}
 	if rest, is := strings.CutPrefix(payload, wakePrefix); is {
 		from, rest, _ := strings.Cut(rest, " ")
 		message, topic, is := strings.Cut(rest, " ")
-		if is && from != l.hub.id { // what is from its own hub's clients has woken their waiters already
+		if is && from != l.hub.id { // clients of the same hub have already woken its waiters
 			l.hub.receive(topic, message)
 		}
 	}

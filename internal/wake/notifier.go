@@ -7,17 +7,18 @@ import (
 )
 
 const (
-	// notifyEvery is the least time between two notifications of a client about one topic. Wake-ups in between share the
-	// one that follows.
+	// notifyEvery is the minimum time between two notifications of a client about one topic. Wake-ups in between share
+	// the next one.
 	notifyEvery   = time.Millisecond
 	notifyTimeout = 5 * time.Second
-	// maxSent bounds the later times in one notification. Those beyond are left to be found by polling.
+	// maxSent limits the later times in one notification. Workers find the tasks of further times by polling.
 	maxSent = 100
 )
 
-// notifier notifies other processes after commits, in the background: at once for the first wake-up, and then at most
-// once in each interval. A notification is a transaction of its own that writes nothing. In the enqueue's transaction
-// it would take a lock that all notifying commits of the server share and hold it while the commit is written to disk.
+// notifier notifies other processes after commits, in the background: immediately for the first wake-up, and then at
+// most once in each interval. A notification is a separate transaction that writes nothing. In the enqueue's
+// transaction, it would hold a lock shared by all notifying commits of the server while the commit is written to
+// disk.
 type notifier struct {
 	conn
 	mu      sync.Mutex
@@ -57,8 +58,8 @@ func (n *notifier) signal() {
 	}
 }
 
-// take takes the messages that are to be sent now, by topic, and returns when the next one is. It ends the goroutine
-// when there is nothing more.
+// take takes the messages to send now, by topic, and returns when the next one is due. It ends the goroutine if there
+// are no more.
 func (n *notifier) take() (messages map[string]string, wait time.Duration, more bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,13 +107,13 @@ func (n *notifier) send(messages map[string]string) {
 	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	defer cancel()
 	for topic, text := range messages {
-		if err := n.Notify(ctx, wakePrefix+n.hub.id+" "+text+" "+topic); err != nil { // workers poll, too
+		if err := n.Notify(ctx, wakePrefix+n.hub.id+" "+text+" "+topic); err != nil { // workers also poll
 			n.log.Debug("dbq: cannot notify", "queue", topic, "error", n.scrub(err))
 		}
 	}
 }
 
-// close sends what is to be sent later now, and waits for it.
+// close sends the pending messages now, and waits until they are sent.
 func (n *notifier) close() {
 	n.mu.Lock()
 	n.closing = true

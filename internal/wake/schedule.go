@@ -10,7 +10,7 @@ import (
 type dueTime struct {
 	at time.Duration
 	Wakeup
-	delayed bool // other processes that know of it were to check out first
+	delayed bool // other processes that know of it were given time to check out first
 }
 
 func compareDueTimes(a, b dueTime) int {
@@ -25,23 +25,24 @@ func compareDueTimes(a, b dueTime) int {
 	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(rank(a), rank(b)))
 }
 
-// maxScheduled bounds the times in a schedule. Of those beyond, the earliest is kept as an uncertain one.
+// maxScheduled limits the times in a schedule. Of further times, only the earliest is kept, as an uncertain one.
 const maxScheduled = 4096
 
-// farthest bounds how far ahead a time is kept. The farthest Duration could not be rounded up.
+// farthest limits how far ahead a time can be. The largest Duration could not be rounded up.
 const farthest = 100 * 365 * 24 * time.Hour
 
-// wholeMillis rounds up, so that nothing is woken early.
+// wholeMillis rounds up, so no wake-up is early.
 func wholeMillis(d time.Duration) time.Duration {
 	return (min(d, farthest) + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// schedule holds times when tasks become due, in order, in whole milliseconds since the hub's start. Those of the same
-// millisecond are one, and none is ever postponed: a dense stream of delayed tasks is a time for each millisecond.
+// schedule holds times when tasks become due, in order, in whole milliseconds since the hub's start. Times in the
+// same millisecond are merged, and none is ever postponed: a dense stream of delayed tasks has one time for each
+// millisecond.
 type schedule struct {
 	times []dueTime
-	// overflow is the earliest of those for which there was no room; expected is when the database reported that
-	// something is due. Zero is none.
+	// overflow is the earliest of the times that did not fit; expected is the due time that the database reported. Zero
+	// means none.
 	overflow, expected time.Duration
 }
 
@@ -61,7 +62,7 @@ func (s *schedule) add(d dueTime) {
 	}
 }
 
-// next is the earliest time; zero is none.
+// next returns the earliest time; zero means none.
 func (s *schedule) next() time.Duration {
 	next := time.Duration(0)
 	if len(s.times) > 0 {
@@ -75,7 +76,7 @@ func (s *schedule) next() time.Duration {
 	return next
 }
 
-// take removes and returns what is due by now.
+// take removes and returns the times that have come.
 func (s *schedule) take(now time.Duration) []dueTime {
 	n := 0
 	for n < len(s.times) && s.times[n].at <= now {

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// A process that backs off leaves tasks to others for as long as they have been seen to take, within these bounds.
+// The limits of the time for which a process that backs off leaves tasks to others, depending on their observed
+// speed.
 const (
 	minBackoff = 16 * time.Millisecond
 	maxBackoff = 250 * time.Millisecond
 )
 
-// earlyFor is for how long a wake-up may come after its task, which was found without it.
+// earlyFor is how late a wake-up can come after its task was found without it.
 const earlyFor = 100 * time.Millisecond
 
 // topic is shared by the waiters for one queue's tasks, its control or its revocations. Times are since
@@ -25,28 +26,29 @@ type topic struct {
 
 	mu      sync.Mutex // guards what follows
 	waiters []*Waiter
-	waiting []*Waiter // those that wait, the longest first
+	waiting []*Waiter // waiters that wait, the longest-waiting first
 
-	// missed are tasks for which no waiter waited, the last of them under serial.
+	// missed is the number of tasks for which no waiter waited; serial is that of the last one.
 	missed Wakeup
 	serial uint64
 
-	// early are tasks that were found before their wake-up, which is uncertain then.
+	// early is the number of tasks that were found before their wake-up, which is then uncertain.
 	early      int
 	earlyUntil time.Duration
 
 	schedule schedule
 	timer    *time.Timer
 
-	// Of the processes that know of the same tasks, those that came too late back off the next time, and the one that was
+	// If several processes know of the same tasks, those that came too late back off the next time, and the one that was
 	// first does not.
 	backoff      time.Duration
 	backoffUntil time.Duration
-	late         int // times in a row that it came too late
-	inTime       int // times in a row that it did not
+	late         int // how often in a row it came too late
+	inTime       int // how often in a row it did not
 }
 
-// wakeWaiting wakes waiters that wait, for u.tasks tasks, and returns for how many none waited. mu is held.
+// wakeWaiting wakes waiting waiters for u.tasks tasks, and returns the number of tasks for which none waited. The
+// caller holds mu.
 func (t *topic) wakeWaiting(u Wakeup) (rest int) {
 	rest = u.tasks
 	for rest > 0 && len(t.waiting) > 0 {
@@ -60,8 +62,8 @@ func (t *topic) wakeWaiting(u Wakeup) (rest int) {
 	return rest
 }
 
-// wake wakes waiters for u.tasks tasks, and keeps those that no waiter waited for. It returns how many these are. mu is
-// held.
+// wake wakes waiters for u.tasks tasks, and records the tasks for which no waiter waited. It returns their number.
+// The caller holds mu.
 func (t *topic) wake(u Wakeup) (rest int) {
 	if t.hub.now() > t.earlyUntil {
 		t.early = 0
@@ -84,14 +86,14 @@ func (t *topic) wake(u Wakeup) (rest int) {
 	return rest
 }
 
-// wakeAll wakes every waiter. mu is held.
+// wakeAll wakes every waiter. The caller holds mu.
 func (t *topic) wakeAll() {
 	for _, w := range t.waiters {
 		w.wake(unprompted)
 	}
 }
 
-// setTimer sets the timer for what is due next. mu is held.
+// setTimer sets the timer for the next due time. The caller holds mu.
 func (t *topic) setTimer() {
 	next := t.schedule.next()
 	switch {
@@ -103,7 +105,7 @@ func (t *topic) setTimer() {
 	}
 }
 
-// fire wakes waiters for what is due.
+// fire wakes waiters for due tasks.
 func (t *topic) fire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,15 +115,15 @@ func (t *topic) fire() {
 	t.setTimer()
 }
 
-// wakeDue wakes waiters for tasks that are due. Of those that other processes know of as well, a process that backs off
-// wakes them a little later, and as uncertain. mu is held.
+// wakeDue wakes waiters for due tasks. If other processes also know of the tasks, a process that backs off wakes its
+// waiters a little later, and as uncertain. The caller holds mu.
 func (t *topic) wakeDue(d dueTime) {
 	now := t.hub.now()
 	switch {
 	case !d.Shared || t.backoff == 0:
 		d.Shared = d.Shared || d.delayed
 		t.wake(d.Wakeup)
-	case t.backoffUntil > now: // the waiter that wakes then finds these as well
+	case t.backoffUntil > now: // the waiter that wakes then also finds these
 	default:
 		t.backoffUntil = wholeMillis(now + t.backoff + rand.N(t.backoff))
 		t.schedule.add(dueTime{
@@ -130,10 +132,10 @@ func (t *topic) wakeDue(d dueTime) {
 	}
 }
 
-// learn notes whether this process was the first to check out tasks that others know of as well. Twice first in a row
-// it no longer backs off; twice too late it does: once may be because of a checkout of its own that was under way. One
-// that checked out, for a while that it took, and found what another one was taking backs off for longer the next time.
-// mu is held.
+// learn records whether this process was the first to check out tasks that other processes also know of. If it was
+// first twice in a row, it no longer backs off. If it was too late twice in a row, it does; a single time can be
+// caused by its own checkout under way. If its checkout found tasks that another process was leasing, it backs off
+// longer the next time. The caller holds mu.
 func (t *topic) learn(first, checkedOut bool, took time.Duration) {
 	if first {
 		t.late, t.inTime = 0, t.inTime+1
@@ -148,7 +150,7 @@ func (t *topic) learn(first, checkedOut bool, took time.Duration) {
 	t.late, t.inTime = t.late+1, 0
 }
 
-// remove removes a waiter, hands its wake-up on, and returns how many are left.
+// remove removes a waiter, passes its wake-up to another one, and returns how many are left.
 func (t *topic) remove(w *Waiter) (left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

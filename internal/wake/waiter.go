@@ -8,22 +8,22 @@ import (
 
 // Wakeup is a signal to a Waiter.
 type Wakeup struct {
-	// Uncertain reports whether it is not known that a task is due. Waker.Next finds out, and is cheaper than a checkout
-	// that finds nothing.
+	// Uncertain reports that a task may not be due. Waker.Next determines that, at less cost than a checkout that finds
+	// nothing.
 	Uncertain bool
 
 	// Shared reports whether other processes know of the same tasks.
 	Shared bool
 
-	tasks int // that it is for
+	tasks int // the number of tasks that it is for
 }
 
 // unprompted is for a checkout without a wake-up.
 var unprompted = Wakeup{Uncertain: true}
 
-// Waiter lets a worker wait for wake-ups. Its methods are for one goroutine, except Close.
+// Waiter lets a worker wait for wake-ups. Only one goroutine can use it at a time, except for Close.
 //
-// Of the waiters of a process as many are woken as are needed for the tasks that became due, and only those that wait:
+// The hub wakes as many waiters of a process as are needed for the tasks that became due, and only waiters that wait:
 //
 //	for {
 //		waiter.BeforeCheckout()
@@ -34,32 +34,32 @@ var unprompted = Wakeup{Uncertain: true}
 //		}
 //	}
 //
-// A waiter wakes at once when a task is enqueued by any client of this process on the same tables, when an operator
-// reenqueues, and when another process notifies. Tasks that are due later wake it when they are due, those of other
-// processes too where they notify. A wake-up that comes while no waiter waits is kept for the next one that does,
-// unless that one has checked out since.
+// A waiter wakes immediately when any client of this process enqueues to the same tables, when an operator
+// reenqueues, and when another process notifies. Tasks that are due later wake it when they are due, including those
+// of other processes that notify. If no waiter waits, a wake-up is kept for the next one that does, unless that one
+// has checked out since.
 //
-// Waiters for control and revocations are all woken, whether they wait or not: receive from C.
+// All waiters for control and revocations are woken, whether they wait or not: receive from C.
 type Waiter struct {
 	c        chan Wakeup
 	topic    *topic
-	listener *listener // nil where no notifications are received
+	listener *listener // nil if no notifications are received
 	closed   sync.Once
 
 	// The following are guarded by topic.mu.
-	capacity int           // tasks that the owner can take
+	capacity int           // how many tasks the owner can lease
 	waiting  bool          // in topic.waiting
-	checkout time.Duration // when the owner's checkout began, until AfterCheckout; zero is none
-	seen     uint64        // topic.serial when the owner checked out last
-	woken    bool          // and the owner has not checked out since
-	current  Wakeup        // what it was woken for
+	checkout time.Duration // when the owner's checkout began, until AfterCheckout; zero means none
+	seen     uint64        // topic.serial at the owner's last checkout
+	woken    bool          // woken, and the owner has not checked out since
+	current  Wakeup        // the last wake-up
 }
 
-// C receives wake-ups; those that come while one waits to be received are one.
+// C receives wake-ups. Wake-ups that come before one is received are merged with it.
 func (w *Waiter) C() <-chan Wakeup { return w.c }
 
-// Wait makes the waiter one of those that are woken when tasks are due, until it is or its owner checks out. n is how
-// many tasks the owner can take; the others are for other waiters. It returns C.
+// Wait makes the waiter eligible for wake-ups, until it is woken or its owner checks out. n is how many tasks the
+// owner can lease; the other tasks are for other waiters. It returns C.
 func (w *Waiter) Wait(n int) <-chan Wakeup {
 	t := w.topic
 	t.mu.Lock()
@@ -72,14 +72,14 @@ func (w *Waiter) Wait(n int) <-chan Wakeup {
 		w.waiting = true
 		t.waiting = append(t.waiting, w)
 	}
-	if w.seen >= t.serial { // what was missed was there when it checked out
+	if w.seen >= t.serial { // the missed tasks already existed at its last checkout
 		t.missed.tasks = 0
 	}
 	t.missed.tasks = t.wakeWaiting(t.missed)
 	return w.c
 }
 
-// BeforeCheckout is called before a checkout, which serves the wake-ups until now.
+// BeforeCheckout is called before a checkout, which covers the wake-ups until now.
 func (w *Waiter) BeforeCheckout() {
 	t := w.topic
 	t.mu.Lock()
@@ -89,17 +89,17 @@ func (w *Waiter) BeforeCheckout() {
 	w.drain()
 }
 
-// AfterCheckout is called after a checkout, with how many tasks it found, and whether that was all it could take. It
-// reports whether another checkout at once is worth it: not when just the tasks were found that the wake-up was for.
-// When there may be more than the owner can take, another waiter of this process is woken. After an uncertain wake-up
-// it is also called, without a checkout, when nothing is due.
+// AfterCheckout is called after a checkout, with the number of tasks that it found, and whether that was its limit.
+// It reports whether another checkout should follow immediately: not if the checkout found exactly the tasks of the
+// wake-up. If there may be more tasks than the owner can lease, it wakes another waiter of this process. After an
+// uncertain wake-up, it is also called without a checkout if nothing is due.
 func (w *Waiter) AfterCheckout(n int, full bool) (again bool) {
 	t := w.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, now := w.current, t.hub.now()
 	w.current = unprompted
-	if u.Shared || n > 0 && t.backoffUntil > now { // it found by itself what it was about to be woken for
+	if u.Shared || n > 0 && t.backoffUntil > now { // it found the tasks of a wake-up that had not come yet
 		t.learn(n > 0, w.checkout > 0, now-w.checkout)
 	}
 	w.checkout = 0
@@ -113,7 +113,7 @@ func (w *Waiter) AfterCheckout(n int, full bool) (again bool) {
 	return true
 }
 
-// Pass hands on a wake-up that the owner does not follow, as when it is paused, and stops waiting.
+// Pass passes an unused wake-up to another waiter, for example if the owner is paused, and stops waiting.
 func (w *Waiter) Pass() {
 	w.topic.mu.Lock()
 	defer w.topic.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *Waiter) Pass() {
 	w.handOn()
 }
 
-// Close ends the waiter, and hands a wake-up on that was not followed. C receives nothing more; it is not closed.
+// Close ends the waiter and passes an unused wake-up to another waiter. C receives nothing more, but is not closed.
 func (w *Waiter) Close() {
 	w.closed.Do(func() {
 		w.topic.hub.leave(w)
@@ -131,16 +131,16 @@ func (w *Waiter) Close() {
 	})
 }
 
-// wake wakes the owner. topic.mu is held.
+// wake wakes the owner. The caller holds topic.mu.
 func (w *Waiter) wake(u Wakeup) {
 	w.woken, w.current = true, u
 	select {
 	case w.c <- u:
-	default: // one waits already
+	default: // a wake-up is already pending
 	}
 }
 
-// stop makes the waiter wait no more. topic.mu is held.
+// stop ends waiting. The caller holds topic.mu.
 func (w *Waiter) stop() {
 	if w.waiting {
 		w.waiting = false
@@ -148,7 +148,7 @@ func (w *Waiter) stop() {
 	}
 }
 
-// handOn gives a wake-up that was not followed to another waiter. topic.mu is held.
+// handOn passes an unused wake-up to another waiter. The caller holds topic.mu.
 func (w *Waiter) handOn() {
 	if w.woken {
 		w.woken = false

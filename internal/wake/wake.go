@@ -1,6 +1,6 @@
-// Package wake wakes workers when tasks may be due, and when operators want something from them: those of this process
-// through a hub that all clients of the same tables share, and those of other processes by the database's
-// notifications, where the engine has them.
+// Package wake wakes workers when tasks may be due, and when operators change settings or send commands. It wakes the
+// workers of this process through a hub that all clients of the same tables share, and those of other processes by
+// the database's notifications, if the engine has them.
 //
 // Wake-ups are best effort: they may be spurious or missed, so workers also poll.
 //
@@ -28,7 +28,7 @@ import (
 type Options struct {
 	// Tables tells the clients of this process that use the same tables from others.
 	Tables Tables
-	// NoNotify switches notifications off: the client neither sends nor receives them.
+	// NoNotify turns notifications off: the client neither sends nor receives them.
 	NoNotify bool
 	Logger   *slog.Logger
 	// Scrub hides the secrets of the DSN in an error.
@@ -41,7 +41,7 @@ type Options struct {
 type Waker struct {
 	hub      *hub
 	notifier *notifier // nil without notifications
-	listener *listener // nil where none can be received
+	listener *listener // nil if notifications cannot be received
 	store    *store.Store
 	wrap     func(op, queue string, task uuid.UUID, err error) error
 }
@@ -73,7 +73,7 @@ type database interface {
 	Listen(ctx context.Context, ready func(), received func(payload string)) error
 }
 
-// Close ends notifications: those that were to be sent later are sent now. Waiters stay, and must be closed still.
+// Close ends notifications and sends the pending ones now. Waiters remain, and must be closed separately.
 func (w *Waker) Close() {
 	if w.listener != nil {
 		w.listener.close()
@@ -83,17 +83,17 @@ func (w *Waker) Close() {
 	}
 }
 
-// Listening reports whether notifications of other processes arrive. They are listened for while there are waiters.
+// Listening reports whether notifications of other processes arrive. The client listens while there are waiters.
 func (w *Waker) Listening() bool { return w.listener != nil && w.listener.receiving.Load() }
 
-// The kinds of topics. A topic is a queue's name, behind a control character unless it is about tasks. No queue's name
-// has control characters.
+// The kinds of topics. A topic is a queue's name, preceded by a control character unless it is about tasks. No
+// queue's name has control characters.
 const (
 	controlTopic = "\x01"
 	revokedTopic = "\x02"
 )
 
-// TaskWaiter returns a waiter for tasks of the queue that become due.
+// TaskWaiter returns a waiter that wakes when tasks of the queue become due.
 func (w *Waker) TaskWaiter(queue string) *Waiter { return w.waiter(queue, false) }
 
 // ControlWaiter returns a waiter that wakes when operators change the queue's settings or command one of its workers.
@@ -110,8 +110,8 @@ func (w *Waker) waiter(topic string, broadcast bool) *Waiter {
 	return out
 }
 
-// Wake wakes workers for tasks of the queue: those of this process, and those of others for what none of these waited
-// for.
+// Wake wakes workers for tasks of the queue: workers of this process, and workers of other processes for the
+// remaining tasks.
 func (w *Waker) Wake(queue string, d Due) {
 	if d.none() {
 		return
@@ -121,11 +121,11 @@ func (w *Waker) Wake(queue string, d Due) {
 	w.notify(queue, d)
 }
 
-// WakeTasks is Wake for n tasks that are due already.
+// WakeTasks is Wake for n tasks that are already due.
 func (w *Waker) WakeTasks(queue string, n int) { w.Wake(queue, Due{now: n}) }
 
-// WakeAfterCommit is Wake for tasks that are there when the caller's transaction commits, which dbq does not see: it
-// wakes several times within a second. A worker of this process that waits checks alone.
+// WakeAfterCommit is Wake for tasks that exist once the caller's transaction commits. Because dbq cannot see the
+// commit, it wakes workers several times within a second. If a worker of this process waits, only that worker checks.
 func (w *Waker) WakeAfterCommit(queue string, d Due) {
 	if d.none() {
 		return
@@ -157,9 +157,9 @@ func (w *Waker) notify(topic string, d Due) {
 	}
 }
 
-// Next returns how long it is until a task of the queue may be taken, by the database's clock: 0 when one is due or a
-// lease has expired. Without any task that is due at some time ok is false. It is one cheap query without locks. A task
-// that is due may still be out of reach for a moment, as when another worker is taking it.
+// Next returns the time until a task of the queue can be leased, by the database's clock: 0 if one is due or a lease
+// has expired. If no task has a due time, ok is false. It is one cheap query without locks. A due task can still be
+// briefly unavailable, for example while another worker is leasing it.
 //
 // Waiters of this process are woken at that time, so that one query does for all of them.
 func (w *Waker) Next(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {

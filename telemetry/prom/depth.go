@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	statsEvery   = 15 * time.Second // how old counts may be: there may be several scrapers
+	statsEvery   = 15 * time.Second // the maximum age of counts, because there may be several scrapers
 	statsTimeout = 10 * time.Second
 )
 
@@ -26,16 +26,16 @@ var (
 	pauseDesc = desc("queue_paused", "1 while the queue is paused.", "queue")
 	retryDesc = desc("retries_total", "Writes that were retried after a conflict or a lost connection.")
 
-	conflictDesc  = desc("conflicts_total", "Of the retries in dbq_retries_total, those after a conflict.")
+	conflictDesc  = desc("conflicts_total", "The part of dbq_retries_total that followed a conflict.")
 	listeningDesc = desc("listening", "1 while notifications from other processes arrive.")
 )
 
-// Watch registers metrics that are read from the database on a scrape: tasks by state, the age of the oldest due task
-// and paused queues; and the client's counts of retries. Of the processes that share tables, one is enough. It fails if
-// the metrics watch a client already.
+// Watch registers metrics that are read from the database on a scrape (tasks by state, the lag, and paused queues),
+// and the client's counts of retries. Call it in only one of the processes that share tables. It fails if the metrics
+// already watch a client.
 func (m *Metrics) Watch(c *dbq.Client) error { return m.registerer.Register(&depth{c: c, m: m}) }
 
-// depth is a collector of what Watch promises.
+// depth is the collector of Watch's metrics.
 type depth struct {
 	c *dbq.Client
 	m *Metrics
@@ -43,7 +43,7 @@ type depth struct {
 	mu     sync.Mutex
 	at     time.Time
 	stats  []admin.QueueStats
-	paused map[string]bool // by queue: those with tasks, and those that are paused
+	paused map[string]bool // by queue, for queues that have tasks or are paused
 }
 
 // Describe sends the descriptions of all metrics.
@@ -55,7 +55,7 @@ func (d *depth) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the metrics. If the database does not answer, those that come from it are an error.
+// Collect sends the metrics. If the database does not answer, its metrics are reported as errors.
 func (d *depth) Collect(out chan<- prometheus.Metric) {
 	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
@@ -90,7 +90,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// count returns the statistics and the pauses by label, from the database unless it did a moment ago.
+// count returns the statistics and the pauses by label. It reads the database at most once in statsEvery.
 func (d *depth) count() ([]admin.QueueStats, map[string]bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

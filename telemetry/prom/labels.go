@@ -17,28 +17,29 @@ import (
 const Other = "other"
 
 const (
-	// DefaultMaxQueues is how many queues have series of their own.
+	// DefaultMaxQueues is the default of WithMaxQueues.
 	DefaultMaxQueues = 200
-	// DefaultMaxKinds is how many pairs of queue and kind have series of their own. Each has about two dozen.
+	// DefaultMaxKinds is the default of WithMaxKinds. Each pair of queue and kind has about two dozen series.
 	DefaultMaxKinds = 200
 )
 
-// Option changes the metrics that New makes.
+// Option configures New.
 type Option func(*Metrics) error
 
-// WithMaxQueues limits how many queues have series of their own in this process. The first n have; the others are
-// counted under the label Other. The default is DefaultMaxQueues; n must be at least 1.
+// WithMaxQueues limits the number of queues with their own series in this process. The first n queues have their own;
+// the others are counted under the label Other. The default is DefaultMaxQueues; n must be at least 1.
 func WithMaxQueues(n int) Option {
 	return func(m *Metrics) (err error) { m.queues, err = newBounded("queues", n); return err }
 }
 
-// WithMaxKinds limits how many pairs of queue and kind have series of their own in this process. The other kinds are
-// counted under the label Other of their queue. The default is DefaultMaxKinds; n must be at least 1.
+// WithMaxKinds limits the number of pairs of queue and kind with their own series in this process. The other kinds
+// are counted under the label Other of their queue. The default is DefaultMaxKinds; n must be at least 1.
 func WithMaxKinds(n int) Option {
 	return func(m *Metrics) (err error) { m.kinds, err = newBounded("kinds", n); return err }
 }
 
-// bounded is a set of at most so many names: those of tasks and callers must not fill the memory.
+// bounded is a set of names with a maximum size, because names come from tasks and callers and must not fill the
+// memory.
 type bounded struct {
 	mu   sync.RWMutex
 	most int
@@ -120,7 +121,7 @@ func (m *Metrics) groupStats(stats []admin.QueueStats) []admin.QueueStats {
 	return out
 }
 
-// groupPauses reports by label whether a queue of it is paused.
+// groupPauses reports for each label whether one of its queues is paused.
 func (m *Metrics) groupPauses(paused map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for _, queue := range slices.Sorted(maps.Keys(paused)) {

@@ -5,7 +5,7 @@
 //	err = m.Watch(c)                                                    // depths, pauses, conflicts
 //	w := worker.Worker{Queue: q, Handler: h, Observe: m.Work}
 //
-// The file dashboard.json in this folder is a Grafana dashboard of these metrics.
+// The file dashboard.json in this directory is a Grafana dashboard for these metrics.
 package prom
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of one process. Make them with New. Its methods may be called concurrently.
+// Metrics are the metrics of one process. Create them with New. They are safe for concurrent use.
 type Metrics struct {
 	registerer    prometheus.Registerer
 	queues, kinds *bounded
@@ -28,10 +28,10 @@ type Metrics struct {
 // buckets are upper bounds of times, in seconds: from half a millisecond, a quick pick-up, to an hour.
 var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600}
 
-// New makes the metrics and registers them. It fails if the registerer has metrics of these names, or if an option is
-// invalid.
+// New creates the metrics and registers them. It fails if the registerer already has metrics with these names, or if
+// an option is invalid.
 //
-// The number of series is bounded: see WithMaxQueues and WithMaxKinds. A call with an invalid queue name is counted
+// The number of series is limited: see WithMaxQueues and WithMaxKinds. A call with an invalid queue name is counted
 // under the queue "".
 func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 	var made []prometheus.Collector
@@ -49,18 +49,18 @@ func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 		registerer: r,
 		calls: counter("calls_total",
 			"Calls to the database that change tasks, by operation and outcome.", "op", "queue", "outcome"),
-		callTasks: counter("call_tasks_total", "Tasks that these calls were for.", "op", "queue"),
-		took:      histogram("call_seconds", "How long these calls took, with all retries.", "op", "queue"),
+		callTasks: counter("call_tasks_total", "Tasks in these calls.", "op", "queue"),
+		took:      histogram("call_seconds", "Duration of these calls, including retries.", "op", "queue"),
 		outcomes: counter("outcomes_total",
-			"Attempts that ended, by the event that the handler chose.", "queue", "kind", "event"),
+			"Ended attempts, by the event of the handler's outcome.", "queue", "kind", "event"),
 		states: counter("settled_total",
-			"Attempts whose end was recorded, by the task's new state; lost if it could not be.", "queue", "state"),
-		polls: counter("polls_total", "Polls of workers, by result: tasks, empty, error, or idle for one without a checkout.",
-			"queue", "result"),
-		lost:    counter("leases_lost_total", "Tasks whose lease was lost while a worker had them.", "queue"),
+			"Attempts by the state stored for the task; lost if the outcome could not be stored.", "queue", "state"),
+		polls: counter("polls_total",
+			"Polls of workers by result: tasks, empty, error, or idle for a poll without a checkout.", "queue", "result"),
+		lost:    counter("leases_lost_total", "Tasks whose lease was lost while a worker held them.", "queue"),
 		stuck:   counter("handlers_stuck_total", "Handlers that ignored the end of their context.", "queue"),
 		waited:  histogram("pickup_seconds", "From a task's due time to the start of its handler.", "queue"),
-		handled: histogram("handler_seconds", "How long handlers took.", "queue", "kind"),
+		handled: histogram("handler_seconds", "Duration of handlers.", "queue", "kind"),
 	}
 	for _, opt := range append([]Option{WithMaxQueues(DefaultMaxQueues), WithMaxKinds(DefaultMaxKinds)}, opts...) {
 		if err := opt(m); err != nil {
@@ -93,7 +93,7 @@ func (m *Metrics) Call(e dbq.Call) {
 	}
 }
 
-// Work counts an event of a worker. Set worker.Worker.Observe to it.
+// Work counts an observation of a worker. Set worker.Worker.Observe to it.
 func (m *Metrics) Work(e worker.Observation) {
 	queue := m.queueLabel(e.Queue)
 	switch e.Type {

@@ -60,15 +60,15 @@ func worked(t *testing.T) *prometheus.Registry {
 func TestMetricsCountWhatHappened(t *testing.T) {
 	t.Parallel()
 	err := testutil.GatherAndCompare(worked(t), strings.NewReader(`
-# HELP dbq_outcomes_total Attempts that ended, by the event that the handler chose.
+# HELP dbq_outcomes_total Ended attempts, by the event of the handler's outcome.
 # TYPE dbq_outcomes_total counter
 dbq_outcomes_total{event="complete",kind="good",queue="q"} 1
 dbq_outcomes_total{event="poison",kind="bad",queue="q"} 1
-# HELP dbq_settled_total Attempts whose end was recorded, by the task's new state; lost if it could not be.
+# HELP dbq_settled_total Attempts by the state stored for the task; lost if the outcome could not be stored.
 # TYPE dbq_settled_total counter
 dbq_settled_total{queue="q",state="COMPLETED"} 1
 dbq_settled_total{queue="q",state="POISON"} 1
-# HELP dbq_polls_total Polls of workers, by result: tasks, empty, error, or idle for one without a checkout.
+# HELP dbq_polls_total Polls of workers by result: tasks, empty, error, or idle for a poll without a checkout.
 # TYPE dbq_polls_total counter
 dbq_polls_total{queue="empty",result="empty"} 1
 # HELP dbq_tasks Tasks by state, counted up to 10000, at most 15 seconds old.

@@ -1,5 +1,5 @@
-// Package batch has what several dialects need to run operations on many rows (dialect.BatchRunner): a shorter
-// statement for rows that share most values, and a way to find out what changed where a statement cannot return it.
+// Package batch helps dialects to run operations on many rows (dialect.BatchRunner): with a shorter statement for
+// rows that share most values, and with ways to find the changed rows if a statement cannot return them.
 package batch
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A point of a transaction to go back to; a later one of the same name takes its place.
+// A savepoint of a transaction; a later one with the same name replaces it.
 const (
 	savepoint = "SAVEPOINT dbq_batch"
 	undo      = "ROLLBACK TO SAVEPOINT dbq_batch"
@@ -24,8 +24,8 @@ func Query(
 	return dialect.Changed{Rows: rows}, err
 }
 
-// Locked runs a batch that returns nothing, after lock has locked and returned the rows that it will change, as they
-// will be.
+// Locked runs a batch that returns nothing. Before that, lock locks the rows that the batch will change and returns
+// them with their new values.
 func Locked(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, lock, b dialect.Batch, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -36,8 +36,8 @@ func Locked(
 	return dialect.Changed{Rows: rows}, err
 }
 
-// Counted is Locked for a batch that mostly changes all of its rows: it locks nothing before, and counts. When the
-// count falls short, the change is undone to a savepoint, and done as Locked does it.
+// Counted is Locked for a batch that usually changes all of its rows: it does not lock first, but counts the changed
+// rows. If some are missing, it rolls back to a savepoint and runs Locked.
 func Counted(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, lock, b dialect.Batch, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -54,7 +54,7 @@ func Counted(
 	return Locked(ctx, s, c, lock, b, args, n)
 }
 
-// Then runs a batch that returns nothing, and returns the rows that another one finds afterwards.
+// Then runs a batch that returns nothing, and returns the rows that another batch finds afterwards.
 func Then(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, b, after dialect.Batch, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -72,7 +72,7 @@ func One(
 	return dialect.Changed{All: touched == 1}, err
 }
 
-// Add runs a batch that inserts new rows: all of them, or it fails.
+// Add runs a batch that inserts new rows. It fails unless all rows are inserted.
 func Add(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -83,8 +83,9 @@ func Add(
 	return dialect.Changed{All: err == nil}, err
 }
 
-// Existing returns the caller-supplied ids that are in the table. A dialect whose insert cannot report what it added
-// calls it before the insert. Added returns the rows that are there afterwards and were not before.
+// Existing returns the caller-supplied ids that are in the table. If a dialect's insert cannot report the rows that
+// it added, the dialect calls Existing before the insert. Added returns the rows that exist afterwards and did not
+// exist before.
 func Existing(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
 	ids, reused := args["id"].(dialect.Col[uuid.UUID]), args["reused"].(dialect.Col[int64])
 	var given dialect.Col[uuid.UUID]
@@ -99,7 +100,7 @@ func Existing(ctx context.Context, s *dialect.Session, c dialect.Conn, args dial
 	return s.QueryBatch(ctx, c, s.Statements.Peek, dialect.Args{"id": given}, len(given))
 }
 
-// Added is described at Existing. inserted returns the ids of the rows that are there.
+// Added is described at Existing. inserted returns the ids of the existing rows.
 func Added(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, inserted dialect.Batch, args dialect.Args, n int,
 	before []dialect.Row,

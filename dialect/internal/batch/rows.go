@@ -7,8 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// FillPayloads reads the payloads that a search left out because they are large, by a batch that returns id and payload
-// of each :id.
+// FillPayloads reads the large payloads that a search omitted, by a batch that returns id and payload of each :id.
 func FillPayloads(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, b dialect.Batch, rows []dialect.Row,
 ) error {
@@ -37,7 +36,7 @@ func FillPayloads(
 	return nil
 }
 
-// Among returns those of rows whose ids are among others', in their order.
+// Among returns the rows whose ids are also in others, in their order.
 func Among(rows, others []dialect.Row) (out []dialect.Row) {
 	ids := make(map[uuid.UUID]bool, len(others))
 	for _, r := range others {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Keys returns the :id and :fence of rows. It sorts them by id, so that no two transactions that lock by keys wait for
-// each other in a circle.
+// Keys returns the :id and :fence of rows. It sorts them by id, to prevent deadlocks between transactions that lock
+// by keys.
 func Keys(rows []dialect.Row) dialect.Args {
 	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
@@ -21,9 +21,9 @@ func Keys(rows []dialect.Row) dialect.Args {
 	return dialect.Args{"id": ids, "fence": fences}
 }
 
-// TakeOver decides what happens to locked rows whose leases had expired when they were seen. Rows that a renewal
-// holds after all are left out. Of the rest, exhausted are those whose attempts are exhausted: poison makes them
-// POISON. The others are to be leased again for lease, by the caller. Both say whose lease expired, and when.
+// TakeOver processes locked rows whose leases had expired when they were read. It omits rows that a renewal holds
+// after all. Rows whose attempts are exhausted are returned in exhausted; poison moves them to POISON. The caller
+// must lease the other rows again for lease. Both have the previous holder and the end of its lease.
 func TakeOver(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked, seen []dialect.Row, lease time.Duration,
 	poison func(exhausted []dialect.Row) error,

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// New reports whether the rows of an insert are new for sure: they have no reference, and ids that nobody has used.
+// New reports whether the rows of an insert are certainly new: they have no reference, and newly generated ids.
 func New(args dialect.Args) bool {
 	refs, reused := args["reference"].(dialect.Col[*string]), args["reused"].(dialect.Col[int64])
 	for i := range refs {
@@ -21,8 +21,8 @@ func New(args dialect.Args) bool {
 	return true
 }
 
-// UniformInsert returns the args of an insert of new rows that share all values but :id, :payload and :payload_size:
-// these alone are columns. It returns nil for other rows.
+// UniformInsert returns the args of an insert of new rows that share all values except :id, :payload and
+// :payload_size; only these are columns. It returns nil for other rows.
 func UniformInsert(args dialect.Args) dialect.Args {
 	if !New(args) {
 		return nil
@@ -67,26 +67,26 @@ func allPointEqual[T comparable](values []*T) bool {
 	})
 }
 
-// uniformLeast is how many uniform rows are worth a statement of their own.
+// uniformLeast is the number of uniform rows from which a separate statement pays off.
 const uniformLeast = 16
 
-// Parts are the statements that end attempts: one for each group of rows that complete without a result, or that are
-// removed, under one fence, and one for the rest.
+// Parts are the statements that end attempts: one for each group of rows under one fence that complete without a
+// result or are removed, and one for the other rows.
 type Parts struct {
 	op     dialect.Op
 	args   dialect.Args
 	n      int
-	groups []group // in the order of their fences, so that two batches lock rows in the same order
+	groups []group // ordered by fence, so that two batches lock rows in the same order
 	rest   []int   // indexes
 }
 
-// group is rows under one fence.
+// group is a set of rows under one fence.
 type group struct {
 	fence int64
 	rows  []int // indexes
 }
 
-// Split parts the rows of dialect.Settle or dialect.Remove.
+// Split splits the rows of dialect.Settle or dialect.Remove into parts.
 func Split(op dialect.Op, args dialect.Args, n int) Parts {
 	p := Parts{op: op, args: args, n: n}
 	if n < uniformLeast {
@@ -125,7 +125,7 @@ func Completes(args dialect.Args) bool { return completes(args, 0) }
 // Uniform reports whether there is a group of uniform rows.
 func (p Parts) Uniform() bool { return len(p.groups) > 0 }
 
-// Statements is how many statements the parts take, each of at most most rows.
+// Statements returns the number of statements for the parts, each with at most most rows.
 func (p Parts) Statements(most int) (statements int) {
 	if len(p.groups) == 0 {
 		return (p.n + most - 1) / most
@@ -174,7 +174,7 @@ func (p Parts) Run(plain, uniform RunFunc) (out dialect.Changed, err error) {
 	return out, nil
 }
 
-// given are rows by what identifies them.
+// given returns the rows by the values that identify them.
 func (p Parts) given(index []int) []dialect.Row {
 	ids, fences := p.args["id"].(dialect.Col[uuid.UUID]), p.args["fence"].(dialect.Col[int64])
 	rows := make([]dialect.Row, len(index))

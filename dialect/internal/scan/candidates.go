@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// Windows is how many checkouts' worth of candidates the strategy cas reads, to find some that nobody else is taking.
+	// Windows is the number of candidates that the strategy cas reads, in multiples of the checkout's limit, to find
+	// some that no other checkout is leasing.
 	Windows = 4
-	// Rounds bounds how often a checkout tries again after others took all it tried.
+	// Rounds limits how often a checkout retries after others leased all its candidates.
 	Rounds = 8
 )
 
-// Window returns limit of the candidates that were seen: the first, in order, in round 0, and then a random run, so
-// that workers do not race for the same rows again.
+// Window returns limit of the candidates: in round 0 the first ones, in order, and later a random range, so that
+// workers do not compete for the same rows again.
 func Window(seen []dialect.Row, round, limit int) []dialect.Row {
 	if spare := len(seen) - limit; round > 0 && spare > 0 {
 		seen = seen[rand.IntN(spare+1):]

@@ -1,5 +1,5 @@
-// Package scan remembers where the index scans of a client begin, so that a checkout does not pass the entries of tasks
-// that earlier ones took. It is for the dialects of this repository; nothing but speed depends on it.
+// Package scan remembers where a client's index scans start, so that a checkout does not pass the entries of tasks
+// that earlier checkouts leased. It is for the dialects of this repository. Only speed depends on it.
 package scan
 
 import (
@@ -11,44 +11,45 @@ import (
 )
 
 const (
-	// cursorMin is how large a checkout must be to begin at the cursor although scans from the start are quick.
+	// cursorMin is the size from which a checkout starts at the cursor even if scans from the start are quick.
 	cursorMin = 100
-	// cursorFor is how long a cursor is valid; then a checkout scans from the start again. When that took long, the cursor
-	// is valid for scanShare times as long, but not for longer than cursorMost.
+	// cursorFor is how long a cursor is valid; then a checkout scans from the start again. If that scan took long, the
+	// cursor is valid for scanShare times as long, but at most for cursorMost.
 	cursorFor, cursorMost = time.Second, 30 * time.Second
 	scanShare             = 20
-	// slowScan and slowTask bound the time of a quick scan from the start, and of each task that it finds: about ten times
-	// what they take when nothing is in the way. A longer scan is slow only if there are many dead tuples, too: the
-	// machine may be busy.
+	// slowScan and slowTask limit the time of a quick scan from the start, and of each task that it finds: about ten
+	// times their duration without dead tuples. A longer scan counts as slow only if there are also many dead tuples,
+	// because the machine may be busy.
 	slowScan, slowTask = 10 * time.Millisecond, 200 * time.Microsecond
-	// lateEnqueue is how long after it enqueued tasks a transaction may commit, for them to be found without such a scan,
-	// where scans are slow.
+	// lateEnqueue is how late a transaction can commit after it enqueued tasks, so that checkouts find them without a
+	// scan from the start while scans are slow.
 	lateEnqueue = 5 * time.Second
 )
 
 // priorities is the number of priorities.
 const priorities = 10
 
-// FromStart returns Scan.Since of a scan that begins at the start of the index in each priority.
+// FromStart returns Scan.Since for a scan from the start of the index in each priority.
 func FromStart() []int64 { return make([]int64, priorities) }
 
 // A Query runs a statement that only reads.
 type Query func(text string, args dialect.Args) ([]dialect.Row, error)
 
-// DeadTuples reports whether a scan from the start, which took long, had many dead tuples to pass.
+// DeadTuples reports whether a slow scan from the start had to pass many dead tuples.
 type DeadTuples func() (bool, error)
 
-// A Cursor is where this client's checkouts of a queue begin to search for due tasks, by priority. An index has an
-// entry for each task that was taken until the server removes it, and a scan from the start passes all of them:
-// hundreds of thousands while a transaction is held open anywhere in the database. Large checkouts begin at the cursor.
-// Small ones do when scans from the start are slow, and otherwise find their tasks in strict order each time.
+// A Cursor is the point from which this client's checkouts of a queue search for due tasks, by priority. The index
+// keeps an entry for each leased task until the server removes it, and a scan from the start passes all of these
+// entries: hundreds of thousands while a transaction is held open anywhere in the database. Large checkouts start at
+// the cursor. Small ones do so only if scans from the start are slow; otherwise they find their tasks in strict
+// order.
 //
-// A task that is due before the cursor, because its transaction committed late or another client backdated it, and a
-// lease that expired are found when the cursor has expired, or once a query from the start reports that something is
-// due. Each process has cursors of its own.
+// A task can be due before the cursor, because its transaction committed late or another client backdated it.
+// Checkouts find such tasks, and expired leases, when the cursor has expired, or once a query from the start reports
+// that something is due. Each process has its own cursors.
 type Cursor struct {
 	mu    sync.Mutex
-	since []int64 // nil is the start
+	since []int64 // nil means the start
 	until time.Time
 	slow  bool // the last scan from the start
 	taken int
@@ -59,21 +60,22 @@ func CursorOf(s *dialect.Session, queue string) *Cursor {
 	return s.Remembered("cursor "+queue, &Cursor{}).(*Cursor)
 }
 
-// Reset makes the next scan begin at the start.
+// Reset makes the next scan start at the beginning of the index.
 func (c *Cursor) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = time.Time{}
 }
 
-// Backdated resets the cursor for a task that this client added, if it has been due for longer than scans look back.
+// Backdated resets the cursor for a task that this client added, if the task has been due for longer than scans look
+// back.
 func (c *Cursor) Backdated(by time.Duration) {
 	if by > lateEnqueue {
 		c.Reset()
 	}
 }
 
-// Taken is the number of tasks that this client has taken from the queue.
+// Taken returns the number of tasks that this client has leased from the queue.
 func (c *Cursor) Taken() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,23 +84,23 @@ func (c *Cursor) Taken() int {
 
 // A Scan is one search for due tasks.
 type Scan struct {
-	// Since is, for each priority, when the first task that may be found had become due, in microseconds.
+	// Since is, for each priority, the due time from which the scan finds tasks, in microseconds.
 	Since []int64
-	// FromCursor says that the scan begins at the cursor. Another one begins at the start, and searches for leases that
-	// expired, when the cursor has expired.
+	// FromCursor reports that the scan starts at the cursor. When the cursor has expired, another scan starts at the
+	// beginning of the index and searches for expired leases.
 	FromCursor bool
 
 	cursor *Cursor
 	limit  int
 }
 
-// Begin begins a search for up to limit tasks. Found or Checked ends it, and moves the cursor.
+// Begin starts a search for up to limit tasks. Found or Checked ends it and moves the cursor.
 func (c *Cursor) Begin(limit int) Scan {
 	s := Scan{cursor: c, limit: limit}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); now.After(c.until) {
-		c.until = now.Add(cursorFor) // one of several scans begins at the start
+		c.until = now.Add(cursorFor) // only one of several scans starts at the beginning
 	} else if c.since != nil && (limit >= cursorMin || c.slow) {
 		s.Since, s.FromCursor = c.since, true
 		return s
@@ -107,8 +109,8 @@ func (c *Cursor) Begin(limit int) Scan {
 	return s
 }
 
-// Found ends a scan that took rows, in a time, and moves the cursor to the first of them. dead and now, the time by the
-// database's clock, are called only when they matter. An error is one of theirs; nothing but speed depends on it.
+// Found ends a scan that leased rows in a given time, and moves the cursor to the first of them. It calls dead and
+// now (the time by the database's clock) only if needed. Its error comes from these; only speed depends on it.
 func (s Scan) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, now func() (int64, error)) error {
 	c := s.cursor
 	if !s.FromCursor {
@@ -134,13 +136,13 @@ func (s Scan) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, now
 			c.pass(at)
 		}
 		return err
-	case len(rows) < s.limit: // the backlog is gone
+	case len(rows) < s.limit: // there is no backlog
 		c.set(nil)
 	}
 	return nil
 }
 
-// Checked ends a scan that only found out when something is due, and reports whether it was slow.
+// Checked ends a scan that only determined when something is due, and reports whether it was slow.
 func (s Scan) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (slow bool, err error) {
 	c := s.cursor
 	if s.FromCursor {
@@ -153,7 +155,7 @@ func (s Scan) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (sl
 	slow = c.slow
 	c.mu.Unlock()
 	switch {
-	case next.Due != nil && *next.Due <= next.Now: // perhaps before the cursor: the checkout that follows is to find it
+	case next.Due != nil && *next.Due <= next.Now: // it may be before the cursor: the next checkout must find it
 		c.Reset()
 	case slow: // it passed all that was due
 		c.pass(next.Now)
@@ -174,7 +176,7 @@ func (c *Cursor) scanned(took time.Duration, found int, dead DeadTuples) error {
 	return err
 }
 
-// isSlow reports whether a scan that found some tasks took long for what it had to pass.
+// isSlow reports whether a scan was slow for the number of tasks that it found.
 func isSlow(took time.Duration, found int, dead DeadTuples) (bool, error) {
 	if took <= slowScan+time.Duration(found)*slowTask {
 		return false, nil
@@ -182,8 +184,8 @@ func isSlow(took time.Duration, found int, dead DeadTuples) (bool, error) {
 	return dead()
 }
 
-// moveTo moves the cursor to the first of rows, for each priority that has some. The scan passed the better priorities;
-// when scans are slow it need not do so again. For the others the cursor stays where it was.
+// moveTo moves the cursor to the first of rows, for each priority that has rows. The scan has passed the better
+// priorities; if scans are slow, it need not pass them again. For the other priorities, the cursor does not change.
 func (c *Cursor) moveTo(rows []dialect.Row, was []int64, slow bool) {
 	since, seen, last := slices.Clone(was), [priorities]bool{}, 0
 	for _, r := range rows {
@@ -200,7 +202,7 @@ func (c *Cursor) moveTo(rows []dialect.Row, was []int64, slow bool) {
 	c.set(since)
 }
 
-// pass moves the cursor of all priorities past what was due at a time and is committed already.
+// pass moves the cursor of all priorities past the tasks that were due at a time and are already committed.
 func (c *Cursor) pass(now int64) {
 	c.set(slices.Repeat([]int64{now - lateEnqueue.Microseconds()}, priorities))
 }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// oldestFor is how long the oldest leased task is valid; when it took long to find it, it is valid for scanShare
-	// times as long.
+	// oldestFor is how long the time of the oldest leased task is valid. If finding it took long, it is valid for
+	// scanShare times as long.
 	oldestFor = 30 * time.Second
-	// lateCheckout is how long after it began a checkout may commit, for what it took to be found without a scan from the
+	// lateCheckout is how late a checkout can commit after it began, so that its tasks are found without a scan from the
 	// start.
 	lateCheckout = time.Second
 )
 
-// An ExpiredCursor is how far back this client's scans for expired leases go, in a queue. The index of leased tasks
-// has an entry for each that was leased until the server removes it, in the order in which they were taken. When a
-// scan is slow because of them, the next one first finds out when the oldest that still is leased was taken. What was
-// taken earlier but committed later is found when the cursor has expired.
+// An ExpiredCursor is the point from which this client's scans of a queue search for expired leases. The index of
+// leased tasks keeps an entry for each task that was leased, until the server removes it, in the order in which they
+// were leased. If a scan is slow because of these entries, the next one first determines when the oldest task that is
+// still leased was leased. Tasks that were leased earlier but committed later are found when the cursor has expired.
 type ExpiredCursor struct {
 	mu     sync.Mutex
 	oldest int64     // 0 is the start
@@ -32,9 +32,9 @@ func ExpiredCursorOf(s *dialect.Session, queue string) *ExpiredCursor {
 	return s.Remembered("expired "+queue, &ExpiredCursor{}).(*ExpiredCursor)
 }
 
-// OldestLeased returns since when a queue's leased tasks were taken, in microseconds. When it has to be found out,
-// text returns as updated when the oldest leased task was taken, of those that were taken at :oldest or later, or,
-// when that is earlier, the database's now less :late.
+// OldestLeased returns when the oldest of a queue's leased tasks was leased, in microseconds. If this is not known,
+// it runs text, which returns that time as updated, for tasks leased at :oldest or later, or the database's now less
+// :late if that is earlier.
 func OldestLeased(s *dialect.Session, text, queue string, query Query) (int64, error) {
 	return ExpiredCursorOf(s, queue).find(func(oldest int64) (int64, error) {
 		args := dialect.Args{"queue": queue, "oldest": oldest, "late": lateCheckout.Microseconds()}
@@ -46,7 +46,7 @@ func OldestLeased(s *dialect.Session, text, queue string, query Query) (int64, e
 	})
 }
 
-// find returns the oldest, which query finds from an earlier one on.
+// find returns the oldest time, which query finds from an earlier one on.
 func (c *ExpiredCursor) find(query func(oldest int64) (int64, error)) (int64, error) {
 	oldest, move := c.get()
 	if !move {
@@ -82,7 +82,7 @@ func (c *ExpiredCursor) Reset() {
 	c.until = time.Time{}
 }
 
-// get returns when the oldest leased task was taken, and whether that is to be found out anew from there on.
+// get returns when the oldest leased task was leased, and whether to determine that again from there.
 func (c *ExpiredCursor) get() (oldest int64, move bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// NextFrom runs Statements.Next from the cursor of a queue on, like a small checkout. oldest is the text of
-// OldestLeased. bind gives where to begin the names that the statement has for it, beside :oldest; dead gets how long
-// the query took.
+// NextFrom runs Statements.Next from the cursor of a queue, like a small checkout. oldest is the text of
+// OldestLeased. bind returns the starting point under the statement's own names, in addition to :oldest. dead
+// receives the duration of the query.
 func NextFrom(
 	s *dialect.Session,
 	oldest, queue string,

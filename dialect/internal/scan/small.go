@@ -7,10 +7,10 @@ import (
 )
 
 // Small records whether the payloads of this client's last checkout of a queue were small: each within the budget's
-// share. If so, a dialect may use a cheaper search, but must still keep to the budget.
+// share. If so, a dialect can use a cheaper search, but must still respect the budget.
 type Small struct{ last atomic.Bool }
 
-// SmallOf is the Small of a queue. It begins as false.
+// SmallOf returns the Small of a queue. It is false at first.
 func SmallOf(s *dialect.Session, queue string) *Small {
 	return s.Remembered("small "+queue, &Small{}).(*Small)
 }
@@ -19,7 +19,7 @@ func SmallOf(s *dialect.Session, queue string) *Small {
 // found none.
 func (s *Small) Were() bool { return s.last.Load() }
 
-// Found records what a checkout found, and whether each payload was within share.
+// Found records how many tasks a checkout found, and whether each payload was within share.
 func (s *Small) Found(rows []dialect.Row, share int64) {
 	small := len(rows) > 0
 	for i := range rows {
@@ -30,5 +30,5 @@ func (s *Small) Found(rows []dialect.Row, share int64) {
 	}
 }
 
-// isCut reports whether a checkout left due tasks because of their payloads.
+// isCut reports whether a checkout omitted due tasks because of their payloads.
 func isCut(rows []dialect.Row) bool { return len(rows) > 0 && rows[len(rows)-1].Cut }
