@@ -45,7 +45,7 @@ func (internals) Settlement(l Lease, o Outcome, again, unrecorded bool, cause er
 	return Settlement{Lease: l, Outcome: o, again: again, unrecorded: unrecorded, cause: cause}
 }
 
-// MarkStarted records that attempts are about to begin.
+// MarkStarted records that attempts are about to start.
 func (internals) MarkStarted(ctx context.Context, q *Queue, ls []Lease) (marked, lost []Lease, err error) {
 	marked, lost, err = q.onLeases(ls, func(keys []store.LeaseKey) ([]bool, error) {
 		return q.c.store.MarkStarted(ctx, keys)

@@ -134,7 +134,7 @@ func noteOf(d dialect.Dialect, dsn string) string {
 	return ""
 }
 
-// notes are the notes that this process has logged. Each is logged once.
+// notes are the notes that this process has logged. It logs each once.
 var notes sync.Map
 
 // logNote logs a dialect's note, which users should read before they rely on the dialect.

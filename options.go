@@ -114,9 +114,9 @@ func WithMaxPayload(bytes int) Option {
 // DefaultMaxCheckoutBytes is the default of WithMaxCheckoutBytes.
 const DefaultMaxCheckoutBytes = 32 << 20
 
-// WithMaxCheckoutBytes limits the sum of the payloads of one checkout, in bytes; at least 1. A checkout that reaches
-// the limit leases the first of the due tasks and leaves the others to the next one. A task whose payload alone exceeds
-// the limit is checked out by itself. Headers and results, of at most 4,000 bytes each, do not count. The default is
+// WithMaxCheckoutBytes limits the sum of the payloads of one checkout, in bytes; at least 1. A checkout leases the
+// first due tasks that fit and leaves the others to the next checkout. A task whose payload alone exceeds the limit
+// is checked out by itself. Headers and results, of at most 4,000 bytes each, do not count. The default is
 // DefaultMaxCheckoutBytes.
 func WithMaxCheckoutBytes(bytes int) Option {
 	return setting("WithMaxCheckoutBytes", bytes, bytes >= 1, "at least 1",

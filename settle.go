@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Settlement is how the attempt of one lease ends.
+// Settlement describes how the attempt of one lease ends.
 type Settlement struct {
 	Lease   Lease
 	Outcome Outcome

@@ -20,7 +20,7 @@ type WorkerInfo struct {
 	Holding     int       `json:"holding"`               // leases that it holds
 	OldestSince time.Time `json:"oldest_since,omitzero"` // when its longest running handler started
 	Done        int64     `json:"done"`                  // attempts that have ended since it started
-	Failed      int64     `json:"failed"`                // those of them that failed
+	Failed      int64     `json:"failed"`                // ended attempts that failed
 	Program     string    `json:"program,omitempty"`     // such as the program's version
 	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is Dead.
 	Seen time.Time `json:"seen"`

@@ -1,6 +1,6 @@
 package dialect
 
-// Args are the values of a statement by the names it uses.
+// Args are the values of a statement by name.
 type Args map[string]any
 
 // A Column is an argument of a batch: one value for each of its rows. Col implements it.

@@ -27,8 +27,8 @@ type Native interface {
 	NativeConn(conn *sql.Conn, std Conn) Conn
 }
 
-// Rows are rows being read, as in *sql.Rows, which implements it. Where null and the empty text are the same, Scan
-// reads null into a *string as the empty text; of *sql.Rows the core does so.
+// Rows are the rows of a query, as in *sql.Rows, which implements it. Where null and the empty text are the same,
+// Scan reads null into a *string as the empty text; of *sql.Rows the core does so.
 type Rows interface {
 	Columns() ([]string, error)
 	Next() bool

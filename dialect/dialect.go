@@ -63,31 +63,31 @@ type Dialect interface {
 
 // Server is the result of Probe.
 type Server struct {
-	Product string // as people say it: "PostgreSQL", "SQLite"
+	Product string // such as "PostgreSQL" or "SQLite"
 	Version string // as the server reports it: "18.6"
-	// Strategies that this server can do, best first. The first is the default.
+	// Strategies are the supported strategies, best first. The first is the default.
 	Strategies []Strategy
-	// MaxPayload is the largest payload in bytes that one task may carry on this server.
+	// MaxPayload is the largest payload of a task on this server, in bytes.
 	MaxPayload int
-	// Precision is how coarse the server's clock is. A lease may end that much before it should.
+	// Precision is the resolution of the server's clock. A lease can expire that much too early.
 	Precision time.Duration
 	// NoSchemas makes the core refuse dbq.WithSchema.
 	NoSchemas bool
-	// OneWriter says that one transaction writes at a time, whatever the number of connections.
+	// OneWriter reports that only one transaction writes at a time, whatever the number of connections.
 	OneWriter bool
-	// RollsBack says that the server may roll back a transaction by itself, as after a deadlock, without a later error:
-	// each statement that follows commits by itself, and COMMIT succeeds.
+	// RollsBack reports that the server can roll back a transaction by itself, as after a deadlock, without a later
+	// error: each following statement autocommits, and COMMIT succeeds.
 	RollsBack bool
 	// LongLockWaits says that a statement may wait longer than a second for a row that another transaction has locked,
 	// whatever :lock_wait is: batches that settle then ask for Statements.LockFree first.
 	LongLockWaits bool
-	// Notifies says that Statements.Notify works here. Without it workers find out by polling alone.
+	// Notifies reports that Statements.Notify works here. Without it, workers find tasks only by polling.
 	Notifies bool
-	// Pooler names what stands before the server and shares its sessions among clients, "" for nothing. A client sends
-	// notifications through it, and gets none.
+	// Pooler is the name of a pooler in front of the server that shares its sessions among clients, or "". A client can
+	// send notifications through it, but receives none.
 	Pooler string
 	// ExplicitTx makes the core wrap each write in Statements.Begin and COMMIT, for a server or a pool whose
-	// transactions do not start at READ COMMITTED by themselves.
+	// transactions are not READ COMMITTED by default.
 	ExplicitTx bool
 }
 
@@ -135,15 +135,15 @@ type CheckoutRequest struct {
 	StartsAtOnce bool          // the caller starts each task immediately; see KnownStarted
 }
 
-// A Driver ties DSN schemes to a Dialect. Schemes, Dialect and Open are required.
+// A Driver connects DSN schemes to a Dialect. Schemes, Dialect and Open are required.
 type Driver struct {
 	Schemes []string
 	Dialect Dialect
-	// Products are the schemes that promise a product, a Server.Product: a DSN that leads to another one may be a mistake,
-	// so the core refuses it and names the right scheme.
+	// Products maps schemes to the product that they stand for, a Server.Product. If a DSN leads to another product, it
+	// may be a mistake, so the core refuses it and names the right scheme.
 	Products map[string]string
-	// Open makes the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
-	// options that break dbq's promises, and must not put a password into an error.
+	// Open opens the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN options
+	// that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)
 	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is secret
 	// but the values of parameters such as password.
@@ -151,7 +151,7 @@ type Driver struct {
 	// Target returns what is shown of a DSN whose parameters may name the host or the database. It gets the DSN without
 	// its user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database are shown.
 	Target func(DSN) Target
-	// Note is what a person should know before relying on these databases: a client logs it once, tools show it. It is
-	// empty for most.
+	// Note is information that users need before they rely on these databases. A client logs it once, and tools show it.
+	// It is empty for most dialects.
 	Note string
 }

@@ -44,7 +44,7 @@ func ParseDSN(dsn string) (DSN, error) {
 		return DSN{}, &dsnError{"scheme", "it does not begin with a scheme"}
 	}
 	refuse := func(why string) (DSN, error) {
-		if _, err := Lookup(scheme); err != nil { // of app:password@tcp(host) it is the user
+		if _, err := Lookup(scheme); err != nil { // in app:password@tcp(host) it is the user
 			return DSN{}, &dsnError{"scheme", why}
 		}
 		return DSN{}, &dsnError{scheme, why}

@@ -12,11 +12,11 @@ type Pool struct {
 	// Write and Read are for the client's own statements. They are the same pool except on SQLite, which has one writing
 	// connection and several readers.
 	Write, Read *sql.DB
-	// Caller is returned by Client.DB, for the program's own transactions. Nil is Write. As a separate pool it keeps these
+	// Caller is returned by Client.DB, for the program's own transactions. Nil means Write. A separate pool keeps these
 	// transactions from using up the client's connections, which renew leases.
 	Caller *sql.DB
-	// Caution warns the operator about how the DSN connects; the client logs it when it opens. It is empty
-	// for most.
+	// Caution is a warning for the operator about the connection, which the client logs when it opens. It is empty for
+	// most DSNs.
 	Caution string
 	// Patience limits how long the client's statements wait for the connection of a pool that has only one; then they
 	// fail. Zero means that they wait until their contexts end.
@@ -33,7 +33,7 @@ type Pool struct {
 // A Writer returns a connection of Pool.Write, for which it waits no longer than Pool.Patience. The caller closes it.
 type Writer func(ctx context.Context) (*sql.Conn, error)
 
-// idleTime is how long a connection waits to be used again.
+// idleTime is how long an idle connection stays open.
 const idleTime = 5 * time.Minute
 
 // NewPool returns the pools for a server with many connections: up to conns for the client, and as many for the

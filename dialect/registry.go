@@ -12,10 +12,11 @@ var (
 	// ErrUnknownScheme is returned by Lookup for a DSN whose scheme no imported dialect has. Its text names the schemes
 	// that are there.
 	ErrUnknownScheme = errors.New("unknown DSN scheme")
-	// ErrDSN is returned by Open for a DSN that is malformed or that the dialect refuses. Its text says what to change.
+	// ErrDSN is returned by Open for a DSN that is malformed or that the dialect refuses. Its text describes what to
+	// change.
 	ErrDSN = errors.New("unusable DSN")
 	// ErrServer is returned by Probe for a server that cannot be used as it is configured: it is too old, read-only, or
-	// has a setting that the dialect cannot work with. Its text says what to change.
+	// has a setting that the dialect cannot work with. Its text describes what to change.
 	ErrServer = errors.New("unusable server")
 )
 
@@ -67,7 +68,7 @@ func Lookup(dsn string) (Driver, error) {
 		return d, nil
 	}
 	if !isScheme(scheme) || !strings.HasPrefix(rest, "//") {
-		// What stands before the colon may be a user name, a password or a path: do not print it.
+		// The text before the colon may be a user name, a password or a path: do not print it.
 		return Driver{}, fmt.Errorf("%w: the DSN does not begin with one; use one of %s, followed by a colon",
 			ErrUnknownScheme, strings.Join(Schemes(), ", "))
 	}

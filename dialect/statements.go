@@ -15,8 +15,8 @@ import (
 //
 // A field may be empty if its comment says so. Archive, Count, CountUpTo, ExpireAttempts, Held, IDBehind, Move, Next,
 // NextQueue, Peek and SetResult have defaults: the core writes them in plain SQL from the columns of Row. A dialect
-// supplies its own if its columns have other names, or if the engine needs other words to use an index. The defaults of
-// CountUpTo and Next cost more the more tasks a queue has.
+// supplies its own if its columns have other names, or if the engine needs a different form to use an index. The
+// defaults of CountUpTo and Next cost more the more tasks a queue has.
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
@@ -54,10 +54,10 @@ type Statements struct {
 	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount
 	// is subtracted from the attempts. A null :result keeps the old result if :state is CREATED, and clears it otherwise.
 	//
-	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then fail
-	// with class Conflict, if the statement can bound its own wait. If :lock_wait is null, as in a caller's transaction,
-	// the session's bound applies. A dialect that cannot do so sets a bound of about a second for the sessions that its
-	// Open makes, or sets Server.LongLockWaits.
+	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then
+	// fail with class Conflict, if the statement can limit its own wait. If :lock_wait is null, as in a caller's
+	// transaction, the session's limit applies. A dialect whose statements cannot limit their wait sets a limit of about
+	// a second for the sessions that its Open makes, or sets Server.LongLockWaits.
 	Settle Batch
 	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
 	// transaction does not lock single rows.

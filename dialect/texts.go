@@ -198,7 +198,7 @@ func (r *textReader) add(path, block string) {
 // filledHole is a line of comment that fills a hole.
 var filledHole = regexp.MustCompile(`^with (\w+) = ?(.*)$`)
 
-// hole is a fragment, a state or something for fill: {name}, or {each: name}.
+// hole matches a fragment, a state or a placeholder of fill: {name}, or {each: name}.
 var hole = regexp.MustCompile(`\{(each: )?([A-Za-z_]+)\}`)
 
 // expand returns a text with its fragments and states. bare leaves out the names of states, for what is sent often.

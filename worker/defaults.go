@@ -64,7 +64,7 @@ func (w Worker) withDefaults() (Worker, error) {
 	w.Retention.Completed = cmp.Or(w.Retention.Completed, defaultCompleted)
 	w.Retention.Attempts = cmp.Or(w.Retention.Attempts, defaultAttempts)
 	if w.Paused && w.Unlisted {
-		return w, fmt.Errorf("%w: an Unlisted worker that begins Paused could not be resumed; use a Switch", ErrConfig)
+		return w, fmt.Errorf("%w: an Unlisted worker that starts Paused cannot be resumed; use a Switch", ErrConfig)
 	}
 	if w.Backoff == nil {
 		w.Backoff = dbq.Exponential(time.Second, time.Hour)

@@ -149,16 +149,16 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 	return found, out.More, err
 }
 
-// accept takes in what a checkout returned.
+// accept processes the result of a checkout.
 func (f *fetcher) accept(out access.CheckoutResult) []leased {
 	f.results.takenOver(out.Tasks)
 	f.results.exhausted(out.Exhausted)
 	return f.leases.add(out.Tasks)
 }
 
-// lease checks tasks out. On an engine with one writer, such as SQLite, a renewal may wait past the end of its lease.
-// A checkout must not run then, or it would take over this worker's own tasks: its deadline is the end of the first
-// lease, and it finds nothing while a lease is overdue.
+// lease checks tasks out. On an engine with one writer, such as SQLite, a renewal can wait past the end of its lease.
+// A checkout must not run then, because it would take over this worker's own tasks. So its deadline is the end of the
+// first lease, and it returns nothing while a renewal is overdue.
 func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out access.CheckoutResult, err error) {
 	q := access.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false

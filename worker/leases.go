@@ -14,11 +14,11 @@ type leased struct {
 	task     dbq.Task
 	received time.Time // when its checkout returned
 
-	// The following are set before the handler is called, and then stay.
-	began   time.Time     // when the handler was called; zero if it was not
-	unblock func()        // of a suspect: lets another one run; nil for other tasks
+	// The following are set before the handler is called and do not change afterwards.
+	began   time.Time     // when the handler was called; zero if it has not been
+	unblock func()        // for a suspect: lets another suspect run; nil for other tasks
 	slot    func()        // gives back the slot of a Group; nil for a worker without one
-	backIn  time.Duration // the task is released for so long, and UntilEmpty waits for it
+	backIn  time.Duration // the task is released for this long, and UntilEmpty waits for it
 
 	// The following are guarded by leases.mu.
 	in         *leases

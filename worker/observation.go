@@ -28,7 +28,7 @@ const (
 	// Recorded: the database has stored the end of Task's attempt, and the task is in State; or Err says why it
 	// has not.
 	Recorded ObservationType = "recorded"
-	// Commanded: the worker obeys an operator's Command.
+	// Commanded: the worker executes an operator's Command.
 	Commanded ObservationType = "commanded"
 )
 

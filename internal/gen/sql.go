@@ -156,7 +156,7 @@ func statements(d dialect.Dialect) ([]statement, error) {
 	return c.all, c.err
 }
 
-// parts are the fields of Statements that are no statements but stand in others.
+// parts are the fields of Statements that are not statements but parts of others.
 var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropView", "Assignments", "Purge",
 	"Purgeable"}
 

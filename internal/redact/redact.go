@@ -67,7 +67,7 @@ func secretsIn(dsn string) []string {
 			}
 		}
 	case !drv.File || TargetOf(dsn).Database == "":
-		// Nobody knows which piece of it is the secret one, or what a parser makes of it.
+		// It is not known which part of it is secret, or how a parser reads it.
 		before, _, isDescription := strings.Cut(rest, "@(") // Oracle's user:password@(DESCRIPTION=...)
 		if !isDescription {
 			before = rest

@@ -139,7 +139,7 @@ func (p Parts) Statements(most int) (statements int) {
 // RunFunc changes n rows.
 type RunFunc func(args dialect.Args, n int) (dialect.Changed, error)
 
-// Run runs plain for the rest and then uniform for each group, whose :fence is a value and not a column.
+// Run runs plain for the other rows, and then uniform for each group; there :fence is a value and not a column.
 func (p Parts) Run(plain, uniform RunFunc) (out dialect.Changed, err error) {
 	if len(p.groups) == 0 {
 		return plain(p.args, p.n)
