@@ -17,17 +17,18 @@ const (
 	AttemptFailed    AttemptOutcome = "failed"
 	AttemptPoisoned  AttemptOutcome = "poisoned"
 	AttemptReleased  AttemptOutcome = "released"
-	AttemptCrashed   AttemptOutcome = "crashed" // its lease expired, and the task was taken over
-	AttemptLapsed    AttemptOutcome = "lapsed"  // its lease expired before it was marked as started; it does not count
-	AttemptRevoked   AttemptOutcome = "revoked" // by an operator
+	AttemptCrashed   AttemptOutcome = "crashed"   // its lease expired, and the task was taken over
+	AttemptLapsed    AttemptOutcome = "lapsed"    // its lease expired before it was marked as started; it does not count
+	AttemptRevoked   AttemptOutcome = "revoked"   // by an operator
+	AttemptCancelled AttemptOutcome = "cancelled" // by an operator
 )
 
 // History selects which attempts are recorded. The last attempt of an existing task is always stored in its row.
 // History applies to earlier attempts and, once the task is removed, to the last one too. An attempt that completes
 // and deletes its task is not recorded.
 //
-// An attempt that its worker did not end, because its lease expired or an operator revoked it, is always recorded. So
-// is the last one of a task that an operator changes or purges.
+// An attempt that its worker did not end, because its lease expired or an operator revoked or cancelled it, is always
+// recorded. So is the last one of a task that an operator changes or purges.
 type History string
 
 // The values of History.

@@ -62,10 +62,12 @@ type Task struct {
 	MaxAttempts int       `json:"max_attempts"`
 	// Lapses is how many leases expired before the attempt was marked as started. Such an attempt does not count, except
 	// every hundredth, which resets Lapses.
-	Lapses  int               `json:"lapses,omitempty"`
-	Fence   int64             `json:"fence"` // grows with every change of owner
-	Payload []byte            `json:"payload,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
+	Lapses int `json:"lapses,omitempty"`
+	// Cancelled says that an operator has cancelled the task. It is in POISON then.
+	Cancelled bool              `json:"cancelled,omitempty"`
+	Fence     int64             `json:"fence"` // grows with every change of owner
+	Payload   []byte            `json:"payload,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
 	// Result is the result of a completion, or the text of the last error.
 	Result []byte `json:"result,omitempty"`
 	// Due is when the task is due. It is zero while the task is leased, ended or parked.
@@ -145,7 +147,8 @@ func text(s *string) string {
 func taskOf(r dialect.Row) Task {
 	t := Task{
 		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses, Fence: r.Fence,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses,
+		Cancelled: r.Cancelled != 0, Fence: r.Fence,
 		Payload: r.Payload, Result: r.Result,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),

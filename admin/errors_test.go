@@ -81,8 +81,8 @@ func TestClosedClientRefusesEachCall(t *testing.T) {
 
 func TestEventsAreThoseOfOperators(t *testing.T) {
 	t.Parallel()
-	named := map[state.Event]bool{admin.Reenqueue: true, admin.Reject: true, admin.Revoke: true, admin.Quarantine: true,
-		admin.Restore: true, admin.Purge: true}
+	named := map[state.Event]bool{admin.Reenqueue: true, admin.Reject: true, admin.Revoke: true, admin.Cancel: true,
+		admin.Quarantine: true, admin.Restore: true, admin.Purge: true}
 	for _, tr := range state.ByOperator() {
 		if !named[tr.Event] {
 			t.Errorf("the operators' event %q has no name here", tr.Event)

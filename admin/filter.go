@@ -20,6 +20,8 @@ type Filter struct {
 	Reference string      // "" is every reference; with Queue it is at most one task
 	// ParkedOnly selects only parked tasks: in ERROR, and not retried by themselves.
 	ParkedOnly bool
+	// CancelledOnly selects only cancelled tasks, which are in POISON.
+	CancelledOnly bool
 	// OlderThan selects only tasks that came into their state at least this long ago, by the database's clock.
 	OlderThan time.Duration
 	// After selects only tasks with a higher id, and Before those with a lower id. Ids are ordered by creation.

@@ -24,6 +24,10 @@ const (
 	// its next call. The context of its handler ends immediately in this process, and on PostgreSQL also in other
 	// processes that listen. Otherwise it ends within 2 seconds.
 	Revoke = state.Revoke
+	// Cancel ends a task that is no longer wanted: from CREATED, PROCESSING or ERROR to POISON, marked as cancelled. Its
+	// worker's handler ends as by Revoke, with the cause worker.ErrCancelled. Reenqueue lets a cancelled task run after
+	// all.
+	Cancel = state.Cancel
 	// Quarantine moves a task from ERROR to POISON.
 	Quarantine = state.Quarantine
 	// Restore moves a task from POISON to ERROR, parked, for inspection.
@@ -37,9 +41,9 @@ const (
 // operator's. If the answer is lost, Operate checks the outcome. It returns dbq.ErrMayHaveHappened only if another
 // call has changed the task in between, or if the answer to a Purge was lost and the task no longer exists.
 //
-// A revoked or rejected task has "revoked by ann: reason" as its Result. Of the other events only a reason is kept, in
-// a line before the Result that was there. The attempt that Revoke ends is recorded in the history in the same
-// transaction, whatever the queue's dbq.History.
+// A revoked, rejected or cancelled task has "revoked by ann: reason" as its Result. Of the other events only a reason
+// is kept, in a line before the Result that was there. The attempt that Revoke or Cancel ends is recorded in the
+// history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
 	op, err := a.operation(event, opts)
@@ -55,8 +59,8 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 }
 
 // OperateTx is Operate in the caller's transaction: the event happens when it commits, together with the caller's own
-// changes. After an error roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a revoked task
-// ends within 2 seconds of the commit.
+// changes. After an error roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a revoked or
+// cancelled task ends within 2 seconds of the commit.
 func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
@@ -120,20 +124,21 @@ func (a *Admin) operation(event state.Event, opts []Option) (store.Operation, er
 	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
 }
 
-// wake wakes the workers of queues whose tasks are due now, and those whose leases were revoked.
+// wake wakes the workers of queues whose tasks are due now, and those whose leases were taken away.
 func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
-	if t.To != dbq.StateCreated && t.Event != Revoke {
-		return
-	}
-	byQueue := map[string]int{}
+	due, revoked := map[string]int{}, map[string]bool{}
 	for _, r := range moved {
-		byQueue[r.Queue]++
-	}
-	for queue, n := range byQueue {
-		if t.Event == Revoke {
-			a.core.Wake.WakeRevoked(queue)
-		} else {
-			a.core.Wake.WakeTasks(queue, n)
+		switch {
+		case t.To == dbq.StateCreated:
+			due[r.Queue]++
+		case t.Fence && r.State == dbq.StateProcessing:
+			revoked[r.Queue] = true
 		}
+	}
+	for queue, n := range due {
+		a.core.Wake.WakeTasks(queue, n)
+	}
+	for queue := range revoked {
+		a.core.Wake.WakeRevoked(queue)
 	}
 }

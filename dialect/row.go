@@ -22,6 +22,7 @@ type Row struct {
 	MaxAttempts  int         `db:"max_attempts"`
 	Lapses       int         `db:"lapses"`        // leases that ended with an attempt not known to have started
 	KnownStarted int         `db:"known_started"` // a takeover: 1 when the attempt is known to have started
+	Cancelled    int         `db:"cancelled"`     // 1 when the task is POISON because it was cancelled
 	Fence        int64       `db:"fence"`
 	Due          *int64      `db:"due"`
 	LeaseUntil   *int64      `db:"lease_until"`

@@ -45,6 +45,7 @@ func TestGuard(t *testing.T) {
 	want := map[state.Event]string{
 		state.Reject:     "(state = 0)",
 		state.Revoke:     "(state = 1)",
+		state.Cancel:     "(state = 0 OR state = 1 OR state = 3)",
 		state.Reenqueue:  "(state = 3 OR state = 4)",
 		state.Quarantine: "(state = 3)",
 		state.Restore:    "(state = 4)",

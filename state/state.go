@@ -26,8 +26,8 @@ const (
 	// Error failed, or was rejected or revoked. With a due time it is retried at that time. Without one it is parked:
 	// it waits for an operator.
 	Error State = 3
-	// Poison is not handed out again: its attempts are exhausted, or a handler or an operator decided so. It waits for
-	// an operator.
+	// Poison is not handed out again: its attempts are exhausted, a handler or an operator decided so, or it was
+	// cancelled. It waits for an operator.
 	Poison State = 4
 )
 

@@ -13,6 +13,7 @@ const (
 	PoisonIt   Event = "poison"
 	Reject     Event = "reject"
 	Revoke     Event = "revoke"
+	Cancel     Event = "cancel"
 	Release    Event = "release"
 	Reenqueue  Event = "reenqueue"
 	Quarantine Event = "quarantine"
@@ -91,7 +92,7 @@ type Transition struct {
 	To       State
 	Who      Who
 	Attempts Attempts // what happens to the attempt counter
-	Fence    bool     // whether the fence grows: on every change of owner, never on a heartbeat
+	Fence    bool     // whether the fence grows: on every change of owner, never on a heartbeat; see GrowsFence
 	Due      Due      // what happens to the due time
 	Result   bool     // whether the result is replaced: by the holder's, or by a text with the operator's reason
 	Past     string   // the participle of an operator's event, such as "rejected", for results, the history and messages
@@ -121,6 +122,9 @@ var table = []Transition{
 		Doc: "A task is parked before it runs."},
 	{Event: Revoke, From: always(Processing), To: Error, Who: Operator, Fence: true, Result: true, Past: "revoked",
 		Doc: "The lease is taken away, the handler's context ends, and the task is parked."},
+	{Event: Cancel, From: always(Created, Processing, Error), To: Poison, Who: Operator, Fence: true, Result: true,
+		Past: "cancelled", Doc: "A task that is not wanted is marked as cancelled and not handed out again; " +
+			"the context of its handler ends."},
 	{Event: Release, From: always(Processing), To: Created, Who: Holder, Attempts: Uncount, Due: DueGiven,
 		Doc: "The task is handed back, for now or for later. The attempt does not count."},
 	{Event: Reenqueue, From: always(Error, Poison), To: Created, Who: Operator, Attempts: Reset, Due: DueNow,
@@ -182,6 +186,12 @@ func (t Transition) Allows(s State, parked bool) bool {
 		}
 	}
 	return false
+}
+
+// GrowsFence reports whether the fence grows when the event starts from state s: the task then gets an owner, or loses
+// the one that it had.
+func (t Transition) GrowsFence(s State) bool {
+	return t.Fence && (t.To == Processing || s == Processing)
 }
 
 // FromStates returns the transition's source states.

@@ -10,7 +10,7 @@ import (
 
 var events = []state.Event{
 	state.Enqueue, state.Checkout, state.Extend, state.Complete, state.Fail, state.PoisonIt, state.Reject, state.Revoke,
-	state.Release, state.Reenqueue, state.Quarantine, state.Restore, state.Purge,
+	state.Cancel, state.Release, state.Reenqueue, state.Quarantine, state.Restore, state.Purge,
 }
 
 func TestEveryEventHasARow(t *testing.T) {
@@ -91,7 +91,7 @@ func TestEveryRowSaysWhoAndWhat(t *testing.T) {
 func TestTheTableKeepsThePromises(t *testing.T) {
 	t.Parallel()
 	for _, row := range state.Transitions() {
-		changesOwner := row.Event == state.Checkout || row.Event == state.Revoke ||
+		changesOwner := row.Event == state.Checkout || row.Event == state.Revoke || row.Event == state.Cancel ||
 			row.Event == state.PoisonIt && row.Who == state.Worker
 		if row.Fence != changesOwner {
 			t.Errorf("%s by %s: the fence grows: %v, want %v", row.Event, row.Who, row.Fence, changesOwner)
@@ -159,7 +159,8 @@ func TestByOperatorNeedsNoLease(t *testing.T) {
 			t.Errorf("%s is for %s", row.Event, row.Who)
 		}
 	}
-	want := []state.Event{state.Reject, state.Revoke, state.Reenqueue, state.Quarantine, state.Restore, state.Purge}
+	want := []state.Event{state.Reject, state.Revoke, state.Cancel, state.Reenqueue, state.Quarantine, state.Restore,
+		state.Purge}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

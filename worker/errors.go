@@ -20,7 +20,8 @@ var (
 	// ErrShutdown is the cause of a handler's context when DrainTimeout has passed.
 	ErrShutdown = errors.New("worker: shutting down")
 
-	// ErrRevoked is the cause of a handler's context when an operator has revoked its task. The cause also wraps
-	// dbq.ErrLeaseLost, and its text names the operator.
-	ErrRevoked = errors.New("worker: the task was revoked")
+	// ErrRevoked is the cause of a handler's context when an operator has revoked its task, and ErrCancelled when one
+	// has cancelled it. The cause also wraps dbq.ErrLeaseLost, and its text names the operator and the reason.
+	ErrRevoked   = errors.New("worker: the task was revoked")
+	ErrCancelled = errors.New("worker: the task was cancelled")
 )

@@ -123,8 +123,8 @@ func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[dbq.L
 	}
 }
 
-// watchRevoked ends the handlers whose tasks are revoked, until ctx ends: at once where the database notifies, and
-// otherwise by a cheap query about those that take long.
+// watchRevoked ends the handlers whose tasks are revoked or cancelled, until ctx ends: at once where the database
+// notifies, and otherwise by a cheap query about those that take long.
 func (k *leaseKeeper) watchRevoked(ctx context.Context) {
 	var revoked <-chan wake.Wakeup
 	if !k.cfg.UntilEmpty {
@@ -162,7 +162,11 @@ func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 	for _, l := range lost {
 		var cause error
 		if l.Revoked != "" {
-			cause = fmt.Errorf("%w: %s (%w)", ErrRevoked, l.Revoked, dbq.ErrLeaseLost)
+			reason := ErrRevoked
+			if l.Cancelled {
+				reason = ErrCancelled
+			}
+			cause = fmt.Errorf("%w: %s (%w)", reason, l.Revoked, dbq.ErrLeaseLost)
 		}
 		k.leases.lose(byKey[key(l.Lease)], cause)
 	}

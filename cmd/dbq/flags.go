@@ -141,6 +141,9 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 	if slices.Contains(states, state.Error) {
 		l.BoolVar(&f.ParkedOnly, "parked", false, "only parked tasks: in ERROR and not retried automatically")
 	}
+	if slices.Contains(states, state.Poison) {
+		l.BoolVar(&f.CancelledOnly, "cancelled", false, "only cancelled tasks, which are in POISON")
+	}
 	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
 	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
 	durationVar(l, &f.OlderThan, "older-than", 0,
@@ -149,7 +152,8 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 
 // narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
-	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly || f.OlderThan != 0
+	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly ||
+		f.CancelledOnly || f.OlderThan != 0
 }
 
 // filter is the filter that the flags describe.

@@ -77,6 +77,8 @@ func when(t dbq.Task, now time.Time) string {
 		return "lease expired " + span(now.Sub(t.LeaseUntil)) + " ago"
 	case t.Parked():
 		return "parked " + span(now.Sub(t.Updated)) + " ago"
+	case t.Cancelled:
+		return "cancelled " + span(now.Sub(t.Updated)) + " ago"
 	case t.Due.IsZero():
 		return span(now.Sub(t.Updated)) + " ago"
 	case t.Due.After(now):

@@ -31,6 +31,9 @@ var operatorVerbs = map[state.Event]operatorVerb{
 	state.Revoke: {does: "Take leases away and park the tasks", example: "dbq revoke --queue mail --older-than 1h",
 		note: "The worker's program is killed within 2 seconds, on PostgreSQL at once. " +
 			"`dbq reenqueue` lets the task run again."},
+	state.Cancel: {does: "Stop tasks for good", example: "dbq cancel --queue mail --kind newsletter",
+		note: "The worker's program is killed as by `dbq revoke`. `dbq list --cancelled` shows what was cancelled, and " +
+			"`dbq reenqueue` lets it run after all."},
 	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts",
 		example: "dbq reenqueue --queue mail --state poison", note: "Use it once the cause of a failure is gone."},
 	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --older-than 24h",

@@ -42,7 +42,7 @@ type statsView struct {
 
 var statsListing = listing[admin.QueueStats]{
 	none:      "no tasks",
-	columns:   slices.Concat([]string{"QUEUE"}, stateNames(), []string{"DUE", "PARKED", "LAG"}),
+	columns:   slices.Concat([]string{"QUEUE"}, stateNames(), []string{"DUE", "PARKED", "CANCELLED", "LAG"}),
 	rightFrom: 1,
 	row: func(q admin.QueueStats, _ time.Time) []string {
 		row := []string{q.Queue}
@@ -53,7 +53,8 @@ var statsListing = listing[admin.QueueStats]{
 		if q.Due > 0 {
 			lag = span(q.OldestDue)
 		}
-		return append(row, atLeast(q.Due, q, state.Created), atLeast(q.Parked, q, state.Error), lag)
+		return append(row, atLeast(q.Due, q, state.Created), atLeast(q.Parked, q, state.Error),
+			atLeast(q.Cancelled, q, state.Poison), lag)
 	},
 	json: func(q admin.QueueStats) any {
 		return statsView{QueueStats: q, OldestDueSeconds: q.OldestDue.Seconds()}

@@ -32,8 +32,8 @@ func contentionCases() []Case {
 			Law: "When a lease expires while its holder extends it, either the extension or the takeover succeeds, never " +
 				"both."},
 		Case{Name: "OperatorsWhileWorking", Alone: true, run: operatorsWhileWorking,
-			Law: "Operators that revoke, reenqueue, reject, quarantine, restore and purge at random never make workers share " +
-				"or lose a task."},
+			Law: "Operators that cancel, revoke, reenqueue, reject, quarantine, restore and purge at random never make " +
+				"workers share or lose a task."},
 		Case{Name: "DuplicateEnqueueRace", run: duplicateEnqueueRace,
 			Law: "Of many concurrent enqueues of one reference, exactly one adds a task, the others get its id, and none " +
 				"fails, whatever the order within their batches."},

@@ -113,7 +113,7 @@ func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
 		}
 		next = a.Fence + 1
 		exhausted := a.Outcome == dbq.AttemptCrashed && a.Attempt >= task.MaxAttempts
-		if a.Outcome == dbq.AttemptRevoked || exhausted {
+		if a.Outcome == dbq.AttemptRevoked || a.Outcome == dbq.AttemptCancelled || exhausted {
 			next++
 		}
 	}

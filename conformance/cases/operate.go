@@ -6,6 +6,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
 )
 
 func operateCases() []Case {
@@ -38,9 +39,14 @@ func operateCases() []Case {
 			Law: "Counting up to a limit reports which states may have more tasks, and the exact lag."},
 		{Name: "RevokeIsRecorded", run: operateRevoked,
 			Law: "A revoked task records who revoked it and why, and its history has the revoked attempt."},
-		{Name: "RevokeEndsTheHandler", run: operateRevokeEnds,
+		{Name: "RevokeEndsTheHandler", run: func(t *test) { operateEnds(t, admin.Revoke, worker.ErrRevoked) },
 			Law: "Revoking a task ends its handler's context with the operator and the reason as the cause: at once in the " +
 				"same process and on engines that notify, otherwise within seconds."},
+		{Name: "CancelEndsTheHandler", run: func(t *test) { operateEnds(t, admin.Cancel, worker.ErrCancelled) },
+			Law: "Cancelling a task ends its handler's context as revoking it does, with a cause of its own."},
+		{Name: "CancelledIsToldApart", run: operateCancelled,
+			Law: "A cancelled task is not handed out, and differs from other POISON tasks in listings, statistics and " +
+				"the history, until it is reenqueued."},
 		{Name: "ReasonIsKept", run: operateReason,
 			Law: "An operator's reason is stored with the task, before the error that was there."},
 		{Name: "InTransaction", run: operateTx,
@@ -81,7 +87,8 @@ func operateByName(t *test) {
 		to    dbq.State
 	}{
 		{admin.Reject, dbq.StateError}, {admin.Quarantine, dbq.StatePoison}, {admin.Restore, dbq.StateError},
-		{admin.Reenqueue, dbq.StateCreated}, {admin.Revoke, dbq.StateError},
+		{admin.Reenqueue, dbq.StateCreated}, {admin.Revoke, dbq.StateError}, {admin.Cancel, dbq.StatePoison},
+		{admin.Restore, dbq.StateError},
 	}
 	for _, e := range chain {
 		if e.event == admin.Revoke {

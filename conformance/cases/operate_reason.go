@@ -52,7 +52,8 @@ func operateRevoked(t *test) {
 	}
 }
 
-func operateRevokeEnds(t *test) {
+// operateEnds lets an operator's event take the leases of running handlers away.
+func operateEnds(t *test, event state.Event, want error) {
 	c := t.open()
 	started, ended := make(chan dbq.Task), make(chan error)
 	t.runWorker(worker.Worker{Queue: c.Queue("q"), Lease: time.Hour, // no heartbeat tells it
@@ -80,12 +81,12 @@ func operateRevokeEnds(t *test) {
 				t.Fatalf("the task is not started")
 			}
 			begin := time.Now()
-			t.must(admin.New(operator).Operate(t.ctx, admin.Revoke, task.ID, admin.By("ops"), admin.Reason("enough")))
+			t.must(admin.New(operator).Operate(t.ctx, event, task.ID, admin.By("ops"), admin.Reason("enough")))
 			select {
 			case cause := <-ended:
-				if !errors.Is(cause, worker.ErrRevoked) || !errors.Is(cause, dbq.ErrLeaseLost) ||
+				if !errors.Is(cause, want) || !errors.Is(cause, dbq.ErrLeaseLost) ||
 					!strings.Contains(cause.Error(), "by ops: enough") {
-					t.Errorf("%s: the cause is %v, want who revoked the task and why", name, cause)
+					t.Errorf("%s: the cause is %v, want %v, who did it and why", name, cause, want)
 				}
 			case <-time.After(patience):
 				t.Fatalf("%s: the handler's context did not end", name)
@@ -94,9 +95,9 @@ func operateRevokeEnds(t *test) {
 				break
 			}
 		}
-		t.Logf("revoked by %s: the handler's context ended after %v", name, best)
+		t.Logf("%s by %s: the handler's context ended after %v", event, name, best)
 		if best > most {
-			t.Errorf("%s: the handler's context ended %v after the revoke, want at most %v", name, best, most)
+			t.Errorf("%s: the handler's context ended %v after the %s, want at most %v", name, best, event, most)
 		}
 	}
 }

@@ -296,7 +296,7 @@ func wantMoved(t *test, c *dbq.Client, a action, tr state.Transition, to state.S
 	if after.Attempt != attempt {
 		t.Errorf("attempt is %d after %d, want %d", after.Attempt, before.Attempt, attempt)
 	}
-	if tr.Fence {
+	if tr.GrowsFence(before.State) {
 		fence++
 	}
 	// the id was used before: the fence begins where it has not been

@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   max_attempts SMALLINT NOT NULL DEFAULT 10,
   lapses TINYINT NOT NULL DEFAULT 0,
   known_started TINYINT NOT NULL DEFAULT 0,
+  cancelled TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -86,7 +87,7 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
   '1970-01-01' + INTERVAL due MICROSECOND AS due,
   '1970-01-01' + INTERVAL (CASE WHEN state = 1 THEN
     COALESCE((SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence),
@@ -180,6 +181,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   max_attempts SMALLINT NOT NULL,
   lapses TINYINT NOT NULL DEFAULT 0,
   known_started TINYINT NOT NULL DEFAULT 0,
+  cancelled TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -370,7 +372,8 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 -- advisory). Index: task_lane, one ordered range. One search ordered by priority and due time would lock the rows
 -- that it passes.
 -- The row is locked, so only the row itself is read, no renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, {now} AS now
@@ -389,7 +392,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Runs instead of "ready" while the queue's payloads are large. Index: task_lane, one ordered range. The server reads
 -- every column that a statement names, even one that CASE leaves out, so the payload is not named.
 -- The row is locked, so only the row itself is read, no renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload_size, t.due_at AS was_due, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -422,7 +426,8 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
@@ -436,7 +441,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
@@ -504,7 +510,8 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
@@ -518,7 +525,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
@@ -798,6 +806,20 @@ SELECT id
 
 -- ======== Operators' events ========
 
+-- ==== Movable cancel ====
+-- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
+-- cancelled and not handed out again; the context of its handler ends.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY id
+   FOR UPDATE;
+
 -- ==== Movable purge ====
 -- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
 -- Runs before Purge, which cannot return what it removes. Index: the primary key.
@@ -877,6 +899,23 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
  ORDER BY id
    FOR UPDATE;
 
+-- ==== Move cancel ====
+-- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
+-- context of its handler ends.
+-- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET fence = fence + CASE WHEN (state = 1 /* PROCESSING */) THEN 1 ELSE 0 END,
+       state = 4 /* POISON */,
+       due_at = -1,
+       cancelled = 1,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
+
 -- ==== Move purge ====
 -- Carries out an operator's event. A finished or parked task is removed.
 -- Runs after Purgeable. Index: the primary key.
@@ -895,6 +934,7 @@ DELETE t
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 4 /* POISON */,
        due_at = -1,
+       cancelled = 0,
        lease_end = -1,
        taken_at = -1,
        updated = {now}
@@ -909,6 +949,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 0 /* CREATED */,
        due_at = {now},
+       cancelled = 0,
        attempt = 0,
        lapses = 0,
        lease_end = -1,
@@ -925,6 +966,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 3 /* ERROR */,
        due_at = -1,
+       cancelled = 0,
        lease_end = -1,
        taken_at = -1,
        updated = {now}
@@ -939,6 +981,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET state = 3 /* ERROR */,
        due_at = -1,
+       cancelled = 0,
        lease_end = -1,
        taken_at = -1,
        updated = {now}
@@ -951,9 +994,10 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_task FORCE INDEX (PRIMARY)
-   SET state = 3 /* ERROR */,
+   SET fence = fence + 1,
+       state = 3 /* ERROR */,
        due_at = -1,
-       fence = fence + 1,
+       cancelled = 0,
        lease_end = -1,
        taken_at = -1,
        updated = {now}
@@ -974,7 +1018,8 @@ UPDATE ({rows}) AS d
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -996,7 +1041,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1085,7 +1131,7 @@ SELECT min(x.due) AS due, {now} AS now
 -- Counts all tasks of each queue by state, for statistics that are to be exact.
 SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
        count(CASE WHEN due <= {now} THEN 1 END) AS due,
-       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
+       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest, sum(cancelled) AS cancelled
   FROM dbq_task
  GROUP BY queue, state;
 
@@ -1093,18 +1139,18 @@ SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
 -- Counts the tasks of a queue by state, up to a limit for each.
 -- Runs for statistics and metrics, once for each queue. Index: task_lane; each part stops at the limit.
 SELECT 0 /* CREATED */ AS state, count(CASE WHEN state = 0 /* CREATED */ THEN 1 END) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut, 0 AS cancelled
   FROM (
          SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane)
           WHERE queue = :queue AND lane = 0 /* waiting */ LIMIT :limit) AS w
 UNION ALL
 SELECT 3 /* ERROR */, count(CASE WHEN state = 3 /* ERROR */ THEN 1 END), 0, 0,
-       NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+       NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
   FROM (
          SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane)
           WHERE queue = :queue AND lane = 0 /* waiting */ LIMIT :limit) AS w
 UNION ALL
-SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due_at), 0
+SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due_at), 0, 0
   FROM (
     (SELECT due_at FROM dbq_task FORCE INDEX (dbq_task_lane)
       WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 0 AND due_at <= {now}
@@ -1117,24 +1163,24 @@ SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due_at), 0
       WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9 AND due_at <= {now}
       ORDER BY due_at LIMIT :limit)) AS w
 UNION ALL
-SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
   FROM (
     SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane)
      WHERE queue = :queue AND lane = 9 /* PROCESSING */ LIMIT :limit) AS w
 UNION ALL
-SELECT 2 /* COMPLETED */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 2 /* COMPLETED */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
   FROM (
     SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane)
      WHERE queue = :queue AND lane = 2 /* COMPLETED */ LIMIT :limit) AS w
 UNION ALL
-SELECT 3 /* ERROR */, count(*), count(*), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 3 /* ERROR */, count(*), count(*), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
   FROM (
     SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane)
      WHERE queue = :queue AND lane = 3 /* ERROR */ LIMIT :limit) AS w
 UNION ALL
-SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, coalesce(sum(cancelled), 0)
   FROM (
-    SELECT 1 FROM dbq_task FORCE INDEX (dbq_task_lane)
+    SELECT cancelled FROM dbq_task FORCE INDEX (dbq_task_lane)
      WHERE queue = :queue AND lane = 4 /* POISON */ LIMIT :limit) AS w;
 
 -- ==== NextQueue ====
@@ -1169,7 +1215,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1189,7 +1236,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1269,10 +1317,10 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 INSERT IGNORE INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due_at,
-  lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due_at,
-       lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, {now}
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+  fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+       fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, {now}
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE t.id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1280,7 +1328,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(

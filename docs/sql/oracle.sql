@@ -45,6 +45,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
   known_started NUMBER(1) DEFAULT 0 NOT NULL,
+  cancelled NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -109,7 +110,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS
 SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR''
     WHEN 4 THEN ''POISON'' END AS state,
-  priority, attempt, max_attempts, lapses, fence,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, ''SECOND'') AS due,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN
     COALESCE((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END
@@ -200,6 +201,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
   known_started NUMBER(1) DEFAULT 0 NOT NULL,
+  cancelled NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -587,7 +589,8 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */
-       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        t.known_started, t.payload_size, {now} AS now
   FROM dbq_task t
@@ -675,7 +678,8 @@ UPDATE dbq_task
 -- Runs at the end of the transaction of a checkout. Index: task_busy. Each statement that leases tasks marks
 -- them with the checkout's own token, so a block need not return them.
 -- The row is locked, so only the row itself is read, no renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.was_due, {now} AS now
@@ -849,6 +853,21 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id
 
 -- ======== Operators' events ========
 
+-- ==== Movable cancel ====
+-- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
+-- cancelled and not handed out again; the context of its handler ends.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, queue, state, attempt, fence, holder, taken, updated,
+       result, result_size, {now} AS now
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY id
+   FOR UPDATE;
+
 -- ==== Movable purge ====
 -- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
 -- Runs before Purge, whose arrays return nothing. Index: the primary key.
@@ -933,6 +952,22 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
  ORDER BY id
    FOR UPDATE;
 
+-- ==== Move cancel ====
+-- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
+-- context of its handler ends.
+-- Runs after Movable, with arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET fence = fence + CASE WHEN (state = 1 /* PROCESSING */) THEN 1 ELSE 0 END,
+       state = 4 /* POISON */,
+       due = NULL,
+       cancelled = 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
+
 -- ==== Move purge ====
 -- Carries out an operator's event. A finished or parked task is removed.
 -- Runs after Purgeable, with arrays. Index: the primary key.
@@ -948,6 +983,7 @@ DELETE FROM dbq_task
 UPDATE dbq_task
    SET state = 4 /* POISON */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -961,6 +997,7 @@ UPDATE dbq_task
 UPDATE dbq_task
    SET state = 0 /* CREATED */,
        due = {now},
+       cancelled = 0,
        attempt = 0,
        lapses = 0,
        lease_until = NULL,
@@ -976,6 +1013,7 @@ UPDATE dbq_task
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -989,6 +1027,7 @@ UPDATE dbq_task
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -1000,9 +1039,10 @@ UPDATE dbq_task
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
-   SET state = 3 /* ERROR */,
+   SET fence = fence + 1,
+       state = 3 /* ERROR */,
        due = NULL,
-       fence = fence + 1,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -1022,7 +1062,8 @@ UPDATE dbq_task
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1043,7 +1084,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1088,7 +1130,8 @@ SELECT MIN(due) AS due, {now} AS now
 -- Runs if exact statistics are requested. Index: none; it scans the table.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
        COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
-       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
+       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest,
+       COUNT(CASE WHEN cancelled = 1 THEN 1 END) AS cancelled
   FROM dbq_task
  GROUP BY queue, state;
 
@@ -1134,13 +1177,14 @@ SELECT 1 /* PROCESSING */, COUNT(*), NULL, 0,
 -- Counts the newest tasks in the states that no index finds by queue.
 -- Runs for statistics and metrics, once for all queues. Index: the primary key, from its end.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS parked,
+       COUNT(CASE WHEN cancelled = 1 THEN 1 END) AS cancelled,
        CASE
          WHEN (SELECT COUNT(*) FROM (SELECT id FROM dbq_task FETCH FIRST :limit ROWS ONLY)) >= :limit
          THEN 1
          ELSE 0
        END AS cut
   FROM (
-    SELECT queue, state, due FROM dbq_task
+    SELECT queue, state, due, cancelled FROM dbq_task
      ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
  WHERE due IS NULL
    AND state <> 1 /* PROCESSING */
@@ -1180,7 +1224,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
 -- Runs after a lost connection. Index: task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1264,10 +1309,12 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-  was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-       was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size, payload, result, {now}
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+  fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
+  payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+       fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
+       payload, result, {now}
   FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1275,7 +1322,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(

@@ -164,8 +164,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.ctid = claimed.place
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-            t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
@@ -324,8 +324,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.id = claimed.id AND t.fence = claimed.fence
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-            t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (

@@ -53,6 +53,7 @@ CREATE TABLE dbq_task (
   max_attempts smallint NOT NULL DEFAULT 10,
   lapses smallint NOT NULL DEFAULT 0,
   known_started smallint NOT NULL DEFAULT 0,
+  cancelled smallint NOT NULL DEFAULT 0,
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,
@@ -89,7 +90,8 @@ CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS 
 CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON.
-CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state IN (3 /* ERROR */, 4 /* POISON */);
+CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) INCLUDE (cancelled)
+ WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
 -- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain.
@@ -97,7 +99,7 @@ CREATE VIEW dbq_tasks AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
+  cancelled, priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
   to_timestamp(CASE WHEN state = 1 THEN
     coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)
     END / 1e6) AS lease_until, holder, to_timestamp(taken / 1e6) AS taken,
@@ -532,8 +534,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.ctid = claimed.place
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-            t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
@@ -657,8 +659,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.id = claimed.id AND t.fence = claimed.fence
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-            t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
@@ -874,6 +876,20 @@ SELECT t.id
 
 -- ======== Operators' events ========
 
+-- ==== Movable cancel ====
+-- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
+-- cancelled and not handed out again; the context of its handler ends.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
+-- At most 5000 rows.
+SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY t.id
+   FOR UPDATE;
+
 -- ==== Movable quarantine ====
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
@@ -941,6 +957,22 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
  ORDER BY t.id
    FOR UPDATE;
 
+-- ==== Move cancel ====
+-- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
+-- context of its handler ends.
+-- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET fence = fence + CASE WHEN (state = 1 /* PROCESSING */) THEN 1 ELSE 0 END,
+       state = 4 /* POISON */,
+       due = NULL,
+       cancelled = 1,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
+
 -- ==== Move purge ====
 -- Carries out an operator's event. A finished or parked task is removed.
 -- Runs after Archive and RecordLast, if they run. Index: the primary key.
@@ -957,6 +989,7 @@ RETURNING t.id;
 UPDATE dbq_task t
    SET state = 4 /* POISON */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -970,6 +1003,7 @@ UPDATE dbq_task t
 UPDATE dbq_task t
    SET state = 0 /* CREATED */,
        due = {now},
+       cancelled = 0,
        attempt = 0,
        lapses = 0,
        lease_until = NULL,
@@ -985,6 +1019,7 @@ UPDATE dbq_task t
 UPDATE dbq_task t
    SET state = 3 /* ERROR */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -998,6 +1033,7 @@ UPDATE dbq_task t
 UPDATE dbq_task t
    SET state = 3 /* ERROR */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -1009,9 +1045,10 @@ UPDATE dbq_task t
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
-   SET state = 3 /* ERROR */,
+   SET fence = fence + 1,
+       state = 3 /* ERROR */,
        due = NULL,
-       fence = fence + 1,
+       cancelled = 0,
        lease_until = NULL,
        taken = NULL,
        updated = {now}
@@ -1032,8 +1069,8 @@ UPDATE dbq_task t
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
@@ -1050,8 +1087,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
@@ -1107,23 +1144,23 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n
 -- COMPLETED tasks take a scan of the table, which is slow if there are many.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
-       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
+       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest, CAST(0 AS bigint) AS cancelled
   FROM dbq_task, clock
  WHERE due IS NOT NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL
+SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL, 0
   FROM dbq_task
  WHERE state = 1 /* PROCESSING */
  GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*), count(*), 0, NULL
+SELECT queue, state, count(*), count(*), 0, NULL, sum(cancelled)
   FROM dbq_task
  WHERE state IN (3 /* ERROR */, 4 /* POISON */)
    AND due IS NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
+SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL, 0
   FROM dbq_task
  WHERE state = 2 /* COMPLETED */
  GROUP BY queue;
@@ -1135,7 +1172,7 @@ SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
 -- believes to be frequent, or read all entries of an index at once.
 SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE x.state = 0 /* CREATED */) AS tasks,
        CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due, CAST(NULL AS bigint) AS oldest,
-       CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+       CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut, CAST(0 AS bigint) AS cancelled
   FROM (SELECT x.state
           FROM generate_series(0, 9) AS p (priority)
          CROSS JOIN LATERAL (
@@ -1148,7 +1185,7 @@ SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE x.state = 0 /* CREATED *
             LIMIT CAST(:limit AS bigint)) AS x
          LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL
-SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(x.due), 0
+SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(x.due), 0, 0
   FROM generate_series(0, 9) AS p (priority)
  CROSS JOIN LATERAL (
    SELECT t.due
@@ -1159,7 +1196,7 @@ SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(x.due), 0
     ORDER BY t.due, t.id
     LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL
-SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END, 0
   FROM (SELECT 1
           FROM dbq_task t
          WHERE t.queue = :queue
@@ -1168,11 +1205,11 @@ SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:lim
          LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL
 SELECT f.state, x.tasks, CASE f.state WHEN 3 /* ERROR */ THEN x.tasks - x.due ELSE 0 END, 0, NULL,
-       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END, x.cancelled
   FROM (VALUES (3 /* ERROR */), (4 /* POISON */)) AS f (state)
  CROSS JOIN LATERAL (
-   SELECT count(*) AS tasks, count(x.due) AS due
-     FROM (SELECT t.due
+   SELECT count(*) AS tasks, count(x.due) AS due, coalesce(sum(x.cancelled), 0) AS cancelled
+     FROM (SELECT t.due, t.cancelled
              FROM dbq_task t
             WHERE t.queue = :queue
               AND t.state = f.state
@@ -1240,8 +1277,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 
 -- ==== Held ====
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-       t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
             THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                           t.lease_until) END AS lease_until,
@@ -1256,8 +1293,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Runs after Held. Index: task_failed.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-       t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+       t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
             THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                           t.lease_until) END AS lease_until,
@@ -1342,10 +1379,12 @@ DELETE FROM dbq_attempt
 -- The columns are named because a later version may add some.
 -- At most 5000 rows.
 INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-                       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
+                       max_attempts, lapses, known_started, cancelled, queue, reference, kind,
+                       holder, headers, payload, result,
                        archived)
 SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-       max_attempts, lapses, known_started, queue, reference, kind, holder, headers, payload, result,
+       max_attempts, lapses, known_started, cancelled, queue, reference, kind,
+       holder, headers, payload, result,
        {now}
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
@@ -1355,8 +1394,8 @@ ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,

@@ -153,8 +153,8 @@ UPDATE dbq_task
    AND dbq_task.fence = +d.column2
    AND +dbq_task.state = 1 /* PROCESSING */
    AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-          created, updated, headers, result, length(result) AS result_size,
+RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+          lease_until, holder, created, updated, headers, result, length(result) AS result_size,
           payload, length(payload) AS payload_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
 
 -- ==== Extend ====

@@ -44,6 +44,7 @@ CREATE TABLE dbq_task (
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
   known_started INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -70,14 +71,15 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
 -- equalities, or both in this form.
-CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
+CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id, cancelled)
+ WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
   strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
   strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
   strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
@@ -205,6 +207,7 @@ CREATE TABLE dbq_archive (
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
   known_started INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -439,8 +442,8 @@ UPDATE dbq_task
    AND dbq_task.fence = +d.column2
    AND +dbq_task.state = 1 /* PROCESSING */
    AND lease_until <= {now}
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-          created, updated, headers, result, length(result) AS result_size,
+RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+          lease_until, holder, created, updated, headers, result, length(result) AS result_size,
           payload, length(payload) AS payload_size, {now} AS now;
 
 -- ======== Leases ========
@@ -590,6 +593,22 @@ SELECT id
 
 -- ======== Operators' events ========
 
+-- ==== Movable cancel ====
+-- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
+-- cancelled and not handed out again; the context of its handler ends.
+-- Runs first in the transaction of an operator's event. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY id;
+
 -- ==== Movable quarantine ====
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: task_id.
@@ -667,6 +686,26 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    AND (state = 1 /* PROCESSING */)
  ORDER BY id;
 
+-- ==== Move cancel ====
+-- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
+-- context of its handler ends.
+-- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+UPDATE dbq_task
+   SET fence = fence + CASE WHEN (state = 1 /* PROCESSING */) THEN 1 ELSE 0 END,
+       state = 4 /* POISON */,
+       due = NULL,
+       cancelled = 1,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
+
 -- ==== Move purge ====
 -- Carries out an operator's event. A finished or parked task is removed.
 -- Runs after Archive and RecordLast, if they run. Index: task_id.
@@ -688,6 +727,7 @@ RETURNING id;
 UPDATE dbq_task
    SET state = 4 /* POISON */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken_at = -1,
        updated = {now}
@@ -705,6 +745,7 @@ UPDATE dbq_task
 UPDATE dbq_task
    SET state = 0 /* CREATED */,
        due = {now},
+       cancelled = 0,
        attempt = 0,
        lapses = 0,
        lease_until = NULL,
@@ -724,6 +765,7 @@ UPDATE dbq_task
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken_at = -1,
        updated = {now}
@@ -741,6 +783,7 @@ UPDATE dbq_task
 UPDATE dbq_task
    SET state = 3 /* ERROR */,
        due = NULL,
+       cancelled = 0,
        lease_until = NULL,
        taken_at = -1,
        updated = {now}
@@ -756,9 +799,10 @@ UPDATE dbq_task
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 UPDATE dbq_task
-   SET state = 3 /* ERROR */,
+   SET fence = fence + 1,
+       state = 3 /* ERROR */,
        due = NULL,
-       fence = fence + 1,
+       cancelled = 0,
        lease_until = NULL,
        taken_at = -1,
        updated = {now}
@@ -782,8 +826,8 @@ UPDATE dbq_task
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-created, updated, headers, result, length(result) AS result_size,
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
@@ -797,8 +841,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-created, updated, headers, result, length(result) AS result_size,
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -833,23 +877,23 @@ SELECT min(due) AS due, {now} AS now
 -- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, each read once. The
 -- COMPLETED tasks take a scan of the table.
 SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
-       {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
+       {now} - min(due) FILTER (WHERE due <= {now}) AS oldest, 0 AS cancelled
   FROM dbq_task
  WHERE due IS NOT NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL
+SELECT queue, 1 /* PROCESSING */, count(*), 0, 0, NULL, 0
   FROM dbq_task
  WHERE state = 1 /* PROCESSING */
  GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*), count(*), 0, NULL
+SELECT queue, state, count(*), count(*), 0, NULL, sum(cancelled)
   FROM dbq_task
  WHERE (state = 3 /* ERROR */ OR state = 4 /* POISON */)
    AND due IS NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
+SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL, 0
   FROM dbq_task
  WHERE state = 2 /* COMPLETED */
  GROUP BY queue;
@@ -859,11 +903,11 @@ SELECT queue, 2 /* COMPLETED */, count(*), 0, 0, NULL
 -- Runs for statistics and metrics, once for each queue. Indexes: task_ready, task_busy and task_failed; each part
 -- stops at the limit.
 SELECT 0 /* CREATED */ AS state, count(*) FILTER (WHERE state = 0 /* CREATED */) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut, 0 AS cancelled
   FROM (
     SELECT state FROM dbq_task WHERE queue = :queue AND due IS NOT NULL LIMIT +:limit)
 UNION ALL
-SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due), 0
+SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due), 0, 0
   FROM (
     SELECT * FROM (
       SELECT due FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now} ORDER BY due, id LIMIT +:limit)
@@ -873,17 +917,17 @@ SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due), 0
     UNION ALL SELECT * FROM (
       SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now} ORDER BY due, id LIMIT +:limit))
 UNION ALL
-SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 1 /* PROCESSING */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
   FROM (
     SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ LIMIT +:limit)
 UNION ALL
-SELECT 3 /* ERROR */, count(*), count(*) - count(due), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 3 /* ERROR */, count(*), count(*) - count(due), 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
   FROM (
     SELECT due FROM dbq_task WHERE queue = :queue AND state = 3 /* ERROR */ LIMIT +:limit)
 UNION ALL
-SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END
+SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, coalesce(sum(cancelled), 0)
   FROM (
-    SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 4 /* POISON */ LIMIT +:limit);
+    SELECT cancelled FROM dbq_task WHERE queue = :queue AND state = 4 /* POISON */ LIMIT +:limit);
 
 -- ==== CountNewest ====
 -- Counts the newest tasks in the states that no index finds by queue.
@@ -933,8 +977,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 
 -- ==== Held ====
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-       created, updated, headers, result, length(result) AS result_size,
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -945,8 +989,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 -- Reads what a checkout moved to POISON whose connection was lost before the answer.
 -- Runs after a lost connection. Index: task_failed.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-       created, updated, headers, result, length(result) AS result_size,
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task
  WHERE queue = :queue
@@ -1022,10 +1066,10 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-  lease_until, taken_by, taken_at, created, updated, headers, payload, result, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-       lease_until, taken_by, taken_at, created, updated, headers, payload, result, {now}
+  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+  fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, archived)
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+       fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, {now}
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1
  WHERE (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1033,8 +1077,8 @@ ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-created, updated, headers, result, length(result) AS result_size,
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}

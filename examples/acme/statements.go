@@ -18,8 +18,8 @@ const (
 	// now is the database's clock in microseconds since 1970, the same for a whole statement.
 	now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 	// listed and payload are a row as it is read. The sizes tell an empty value from none, which the driver reads alike.
-	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, " +
-		"holder, taken, created, updated, headers, result, length(result) AS result_size"
+	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due, " +
+		"lease_until, holder, taken, created, updated, headers, result, length(result) AS result_size"
 	payload = "payload, length(payload) AS payload_size"
 )
 

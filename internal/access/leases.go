@@ -88,14 +88,15 @@ func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Le
 // LostLease is a lease that is no longer valid.
 type LostLease struct {
 	Lease dbq.Lease
-	// Revoked is who revoked the task and why, as the task has it: "revoked by ...". It is empty for a lease that was
-	// lost in another way, and when the task has gone on since.
-	Revoked string
+	// Revoked is who took the lease away and why, as the task has it: "revoked by ..." or "cancelled by ...". It is empty
+	// for a lease that was lost in another way, and when the task has gone on since. Cancelled says that it is the latter.
+	Revoked   string
+	Cancelled bool
 }
 
 // Lost returns those of up to dbq.MaxBulk leases that are lost, since others took the tasks over or an operator revoked
-// them. A lease whose holder has ended the attempt is not among them, but that of a task that was removed is. It locks
-// and changes nothing.
+// or cancelled them. A lease whose holder has ended the attempt is not among them, but that of a task that was removed
+// is. It locks and changes nothing.
 func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, err error) {
 	if len(ls) == 0 {
 		return nil, nil
@@ -112,24 +113,24 @@ func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, 
 			continue
 		}
 		gone := LostLease{Lease: l}
-		if exists && row.State == dbq.StateError && row.Fence == l.Fence+1 {
-			gone.Revoked, err = revokedBy(ctx, q.Client(), l.Task, row.Fence)
+		if exists && row.Fence == l.Fence+1 && (row.State == dbq.StateError || row.State == dbq.StatePoison) {
+			err = gone.revoked(ctx, q.Client(), row.Fence)
 		}
 		lost = append(lost, gone)
 	}
 	return lost, c.Wrap("lost", q.Name(), uuid.Nil, err)
 }
 
-// revokedBy returns the reason of a task that was revoked under a fence, and "" if it has gone on since.
-func revokedBy(ctx context.Context, c *dbq.Client, task uuid.UUID, fence int64) (string, error) {
-	t, err := c.Get(ctx, task)
+// revoked reads whether an operator took the lease away, which left the task under a fence.
+func (l *LostLease) revoked(ctx context.Context, c *dbq.Client, fence int64) error {
+	t, err := c.Get(ctx, l.Lease.Task)
 	switch {
 	case errors.Is(err, dbq.ErrNotFound):
-		return "", nil
-	case err == nil && t.Fence == fence && bytes.HasPrefix(t.Result, []byte("revoked by ")):
-		return string(t.Result), nil
+		return nil
+	case err == nil && t.Fence == fence && (t.Cancelled || bytes.HasPrefix(t.Result, []byte("revoked by "))):
+		l.Revoked, l.Cancelled = string(t.Result), t.Cancelled
 	}
-	return "", err
+	return err
 }
 
 // SetResultTx sets the result of a task that this transaction has completed under the lease, for a result that is

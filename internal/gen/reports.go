@@ -68,6 +68,20 @@ func numbers(version string) (out []int) {
 	return out
 }
 
+// addedSince returns the names of the suite's cases that the report does not have, because they are newer.
+func (r report) addedSince() (names []string) {
+	ran := map[string]bool{}
+	for _, result := range r.Results {
+		ran[result.Case.FullName()] = true
+	}
+	for _, c := range conformance.Cases() {
+		if name := c.FullName(); !ran[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // reportTable returns the table of reports for docs/engines.md. Its links are relative to docs.
 func reportTable(reports []report) string {
 	var b strings.Builder
@@ -75,7 +89,8 @@ func reportTable(reports []report) string {
 	for _, s := range strategies {
 		fmt.Fprintf(&b, " `%s` |", s)
 	}
-	b.WriteString(" skipped | report |\n|---|---|" + strings.Repeat("---|", len(strategies)) + "---|---|\n")
+	b.WriteString(" skipped | added since | report |\n|---|---|" +
+		strings.Repeat("---|", len(strategies)) + "---|---|---|\n")
 	seen := map[string]bool{}
 	for _, r := range reports {
 		seen[r.Product] = true
@@ -83,12 +98,12 @@ func reportTable(reports []report) string {
 		for _, s := range strategies {
 			fmt.Fprintf(&b, " %s |", sum(r.Report, s))
 		}
-		fmt.Fprintf(&b, " %d | [%s](reports/%s.md) |\n",
-			r.Count(conformance.Skipped), r.Started.Format("2006-01-02"), r.name)
+		fmt.Fprintf(&b, " %d | %d | [%s](reports/%s.md) |\n",
+			r.Count(conformance.Skipped), len(r.addedSince()), r.Started.Format("2006-01-02"), r.name)
 	}
 	for _, product := range withoutReport {
 		if !seen[product] {
-			fmt.Fprintf(&b, "| %s | not yet run against a server |%s |  |\n", product, strings.Repeat("  |", len(strategies)))
+			fmt.Fprintf(&b, "| %s | not yet run against a server |%s |  |  |\n", product, strings.Repeat("  |", len(strategies)))
 		}
 	}
 	return b.String()

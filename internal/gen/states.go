@@ -123,6 +123,9 @@ func transitionTable() string {
 		fence, result := "", ""
 		if t.Fence {
 			fence = "+1"
+			if slices.ContainsFunc(t.From, func(src state.Source) bool { return !t.GrowsFence(src.State) }) {
+				fence = "+1 from PROCESSING"
+			}
 		}
 		if t.Result {
 			result = "new"

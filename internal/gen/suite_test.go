@@ -8,7 +8,8 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 )
 
-// TestReportsAreOfThisSuite: every published report has run each case of the suite as it is now, and no other.
+// TestReportsAreOfThisSuite: no published report names a case that the suite does not have any more, and none was made
+// by an older suite than the others. The table of docs/engines.md counts the cases that were added since.
 func TestReportsAreOfThisSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a new law is in the reports once the suite has run on every engine")
@@ -32,10 +33,8 @@ func TestReportsAreOfThisSuite(t *testing.T) {
 				t.Errorf("%s.json: the suite has no case %s any more: renew the report (ci/README.md)", r.name, name)
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(suite)) {
-			if !ran[name] {
-				t.Errorf("%s.json: case %s is newer than the report: renew it (ci/README.md)", r.name, name)
-			}
+		if got, want := r.addedSince(), reports[0].addedSince(); !slices.Equal(got, want) {
+			t.Errorf("%s.json has not run %v, and %s.json %v: renew the older one", r.name, got, reports[0].name, want)
 		}
 	}
 }

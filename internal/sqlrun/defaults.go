@@ -18,8 +18,8 @@ var optional = []string{
 func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // stored are the columns of a task that the archive has, too.
-const stored = `id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, fence, due,
-       lease_until, holder, taken, created, updated, headers, payload, result`
+const stored = `id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+       fence, due, lease_until, holder, taken, created, updated, headers, payload, result`
 
 // withDefaults fills the texts that a dialect has left to the core. They use columns by the names of dialect.Row and
 // plain SQL. An engine that would run one badly has its own.
@@ -51,18 +51,19 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
  LIMIT 1`)
 	text(&st.Count, `SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
        count(CASE WHEN due <= {now} THEN 1 END) AS due,
-       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
+       {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest, sum(cancelled) AS cancelled
   FROM {task}
  GROUP BY queue, state`)
 	atMost := func(n string) string { return "CASE WHEN " + n + " < :limit THEN " + n + " ELSE :limit END AS " + n }
 	text(&st.CountUpTo, `SELECT state, oldest, CASE WHEN tasks < :limit THEN 0 ELSE 1 END AS cut,
        `+atMost("tasks")+`,
        `+atMost("parked")+`,
-       `+atMost("due")+`
+       `+atMost("due")+`,
+       `+atMost("cancelled")+`
   FROM (
     SELECT state, count(*) AS tasks, count(*) - count(due) AS parked,
            count(CASE WHEN due <= {now} THEN 1 END) AS due,
-           {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest
+           {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest, sum(cancelled) AS cancelled
       FROM {task}
      WHERE queue = :queue
      GROUP BY state) c`)

@@ -1,6 +1,7 @@
 package sqlrun
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -28,19 +29,33 @@ func (t *Texts) setMoves(fill func(string) string) {
 
 // assigned returns the assignments of a transition, one column in a line.
 func assigned(row state.Transition, st dialect.Statements) string {
-	due := "due = NULL"
+	var set []string
+	if row.Fence { // before the state is set: MySQL assigns in the order that is written
+		set = append(set, grown(row))
+	}
+	due, cancelled := "due = NULL", "cancelled = 0"
 	if row.Due == state.DueNow {
 		due = "due = {now}"
 	}
-	set := []string{"state = " + state.Literals(row.To), due}
-	if row.Fence {
-		set = append(set, "fence = fence + 1")
+	if row.Event == state.Cancel {
+		cancelled = "cancelled = 1"
 	}
+	set = append(set, "state = "+state.Literals(row.To), due, cancelled)
 	if row.Attempts == state.Reset {
 		set = append(set, "attempt = 0", "lapses = 0")
 	}
 	set = append(set, "lease_until = NULL", "taken = NULL", "updated = {now}")
 	return strings.NewReplacer(st.Assignments...).Replace(strings.Join(set, ",\n"))
+}
+
+// grown returns the assignment that makes the fence grow.
+func grown(row state.Transition) string {
+	from := row.FromStates()
+	owned := slices.DeleteFunc(slices.Clone(from), func(s state.State) bool { return !row.GrowsFence(s) })
+	if len(owned) == len(from) {
+		return "fence = fence + 1"
+	}
+	return "fence = fence + CASE WHEN " + state.Condition(owned...) + " THEN 1 ELSE 0 END"
 }
 
 // fillHole replaces a hole of a text by lines, which begin in the column of the hole.

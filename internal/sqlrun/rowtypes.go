@@ -16,6 +16,8 @@ type CountRow struct {
 	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
 	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
 	Cut    int64       `db:"cut"`    // 1 when the count stopped at its limit
+	// Cancelled counts those of Tasks that were cancelled.
+	Cancelled int64 `db:"cancelled"`
 }
 
 // KVRow is a key/value record, which all clients of the same tables share.

@@ -12,16 +12,17 @@ import (
 
 // Filter selects tasks. The zero value selects all; each field narrows it.
 type Filter struct {
-	Queue       string
-	States      []state.State
-	Kind        string
-	Reference   string
-	ParkedOnly  bool
-	OlderThan   time.Duration // how long a task must have been in its state, by the database's clock
-	After       uuid.UUID     // only tasks with a higher id
-	Before      uuid.UUID     // only tasks with a lower id
-	NewestFirst bool          // by descending ids
-	Limit       int
+	Queue         string
+	States        []state.State
+	Kind          string
+	Reference     string
+	ParkedOnly    bool
+	CancelledOnly bool          // cancelled tasks are in POISON
+	OlderThan     time.Duration // how long a task must have been in its state, by the database's clock
+	After         uuid.UUID     // only tasks with a higher id
+	Before        uuid.UUID     // only tasks with a lower id
+	NewestFirst   bool          // by descending ids
+	Limit         int
 }
 
 // condition returns the filter as a condition over plain columns, with states as literals, and its arguments. An event
@@ -40,6 +41,12 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dia
 	compare(f.Kind != "", "kind = :kind", "kind", f.Kind)
 	if f.ParkedOnly {
 		add("due IS NULL AND state = " + state.Literals(state.Error))
+	}
+	if f.CancelledOnly {
+		add("cancelled = 1")
+		if len(f.States) == 0 { // the states have an index
+			f.States = []state.State{state.Poison}
+		}
 	}
 	compare(f.OlderThan > 0, "updated <= "+st.Now+" - :age", "age", f.OlderThan.Microseconds())
 	compare(f.After != uuid.Nil, "id > :after", "after", f.After)

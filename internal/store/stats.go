@@ -20,6 +20,7 @@ type QueueStats struct {
 	Count       map[state.State]int64 // of every state
 	AtLeast     []state.State         // the states that may have more tasks than Count says
 	Due, Parked int64
+	Cancelled   int64 // of those in POISON
 	OldestDue   time.Duration
 }
 
@@ -115,6 +116,9 @@ func (c *counter) count(ctx context.Context, text string, args dialect.Args) (cu
 		q := c.queue(r.Queue)
 		q.Count[r.State] += r.Tasks
 		q.Due += r.Due
+		if r.State == state.Poison {
+			q.Cancelled += r.Cancelled
+		}
 		if r.State == state.Error {
 			q.Parked += r.Parked
 		}

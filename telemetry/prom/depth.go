@@ -22,6 +22,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	tasksDesc = desc("tasks", "Tasks by state, counted up to 10000, at most 15 seconds old.", "queue", "state")
 	dueDesc   = desc("due_tasks", "Tasks that are due and wait for a worker, counted like dbq_tasks.", "queue")
+	stopDesc  = desc("cancelled_tasks", "Tasks in POISON that were cancelled, counted like dbq_tasks.", "queue")
 	ageDesc   = desc("oldest_due_seconds", "How long the oldest due task has been due.", "queue")
 	pauseDesc = desc("queue_paused", "1 while the queue is paused.", "queue")
 	retryDesc = desc("retries_total", "Writes that were retried after a conflict or a lost connection.")
@@ -49,7 +50,7 @@ type depth struct {
 // Describe sends the descriptions of all metrics.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		tasksDesc, dueDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, listeningDesc,
+		tasksDesc, dueDesc, stopDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, listeningDesc,
 	} {
 		out <- desc
 	}
@@ -76,6 +77,7 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 			gauge(tasksDesc, float64(n), q.Queue, state.String())
 		}
 		gauge(dueDesc, float64(q.Due), q.Queue)
+		gauge(stopDesc, float64(q.Cancelled), q.Queue)
 		gauge(ageDesc, q.OldestDue.Seconds(), q.Queue)
 	}
 	for queue, is := range paused {

@@ -117,6 +117,7 @@ func (m *Metrics) groupStats(stats []admin.QueueStats) []admin.QueueStats {
 			sum.Count[state] += n
 		}
 		sum.Due, sum.Parked, sum.OldestDue = sum.Due+q.Due, sum.Parked+q.Parked, max(sum.OldestDue, q.OldestDue)
+		sum.Cancelled += q.Cancelled
 	}
 	return out
 }

@@ -162,6 +162,9 @@ func (s *taskCalls) spans() []span {
 	return out
 }
 
+// takesAway reports whether an operator's event takes a lease away.
+func takesAway(e state.Event) bool { return e == state.Revoke || e == state.Cancel }
+
 // certainEnd returns the first moment after a checkout at which a call was sent that may have ended the lease.
 func (s *taskCalls) certainEnd(c Record) int64 {
 	const never = int64(1<<63 - 1)
@@ -172,7 +175,7 @@ func (s *taskCalls) certainEnd(c Record) int64 {
 		}
 	}
 	for _, r := range slices.Concat(s.operators, s.anyTask) {
-		if r.Event == state.Revoke && (r.Answered == 0 || r.Answered >= c.Sent) {
+		if takesAway(r.Event) && (r.Answered == 0 || r.Answered >= c.Sent) {
 			end = min(end, max(r.Sent, c.Answered))
 		}
 	}
@@ -218,7 +221,7 @@ func (s *taskCalls) checkSettles() {
 			}
 		}
 		for _, op := range s.operators {
-			if op.Event == state.Revoke && op.Answer == Happened && op.Answered < r.Sent && s.sentAfter(op, r.Fence) {
+			if takesAway(op.Event) && op.Answer == Happened && op.Answered < r.Sent && s.sentAfter(op, r.Fence) {
 				s.violated("was settled (%s) under fence %d after that lease was revoked", r.Event, r.Fence)
 			}
 		}

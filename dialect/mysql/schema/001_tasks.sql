@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS {task} (
   max_attempts SMALLINT NOT NULL DEFAULT 10,
   lapses TINYINT NOT NULL DEFAULT 0,
   known_started TINYINT NOT NULL DEFAULT 0,
+  cancelled TINYINT NOT NULL DEFAULT 0,
   fence BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL DEFAULT -1,
   lease_end BIGINT NOT NULL DEFAULT -1,
@@ -63,7 +64,7 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
   '1970-01-01' + INTERVAL due MICROSECOND AS due,
   '1970-01-01' + INTERVAL (CASE WHEN state = 1 THEN
     COALESCE((SELECT l.lease_until FROM {lease} AS l FORCE INDEX (PRIMARY) WHERE l.id = t.id AND l.fence = t.fence),

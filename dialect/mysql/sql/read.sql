@@ -37,35 +37,35 @@ SELECT t.id
 -- CountUpTo
 -- Runs for statistics and metrics, once for each queue. Index: task_lane; each part stops at the limit.
 SELECT {CREATED} AS state, count(CASE WHEN state = {CREATED} THEN 1 END) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, {cut} AS cut
+       NULL AS oldest, {cut} AS cut, 0 AS cancelled
   FROM {waiting_tasks}
 UNION ALL
 SELECT {ERROR}, count(CASE WHEN state = {ERROR} THEN 1 END), 0, 0,
-       NULL, {cut}
+       NULL, {cut}, 0
   FROM {waiting_tasks}
 UNION ALL
-SELECT {CREATED}, 0, 0, count(*), {now} - min(due_at), 0
+SELECT {CREATED}, 0, 0, count(*), {now} - min(due_at), 0, 0
   FROM (
     {each: due_at_priority}) AS w
 UNION ALL
-SELECT {PROCESSING}, count(*), 0, 0, NULL, {cut}
+SELECT {PROCESSING}, count(*), 0, 0, NULL, {cut}, 0
   FROM (
     SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane)
      WHERE queue = :queue AND lane = {working} LIMIT :limit) AS w
 UNION ALL
-SELECT {COMPLETED}, count(*), 0, 0, NULL, {cut}
+SELECT {COMPLETED}, count(*), 0, 0, NULL, {cut}, 0
   FROM (
     SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane)
      WHERE queue = :queue AND lane = {COMPLETED} LIMIT :limit) AS w
 UNION ALL
-SELECT {ERROR}, count(*), count(*), 0, NULL, {cut}
+SELECT {ERROR}, count(*), count(*), 0, NULL, {cut}, 0
   FROM (
     SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane)
      WHERE queue = :queue AND lane = {ERROR} LIMIT :limit) AS w
 UNION ALL
-SELECT {POISON}, count(*), 0, 0, NULL, {cut}
+SELECT {POISON}, count(*), 0, 0, NULL, {cut}, coalesce(sum(cancelled), 0)
   FROM (
-    SELECT 1 FROM {task} FORCE INDEX ({prefix}task_lane)
+    SELECT cancelled FROM {task} FORCE INDEX ({prefix}task_lane)
      WHERE queue = :queue AND lane = {POISON} LIMIT :limit) AS w;
 
 -- waiting_tasks

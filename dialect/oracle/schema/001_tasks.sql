@@ -16,6 +16,7 @@ CREATE TABLE {task} (
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
   known_started NUMBER(1) DEFAULT 0 NOT NULL,
+  cancelled NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),
@@ -65,7 +66,7 @@ CREATE OR REPLACE VIEW {tasks} AS
 SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, 'SECOND') AS due,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(CASE WHEN t.state = 1 THEN
     COALESCE((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until) END

@@ -55,6 +55,7 @@ CREATE TABLE {archive} (
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
   known_started NUMBER(1) DEFAULT 0 NOT NULL,
+  cancelled NUMBER(1) DEFAULT 0 NOT NULL,
   fence NUMBER(19) DEFAULT 0 NOT NULL,
   due NUMBER(19),
   was_due NUMBER(19),

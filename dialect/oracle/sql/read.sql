@@ -28,7 +28,8 @@ SELECT t.id
 -- Runs if exact statistics are requested. Index: none; it scans the table.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
        COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
-       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest
+       {now} - MIN(CASE WHEN due <= {now} THEN due END) AS oldest,
+       COUNT(CASE WHEN cancelled = 1 THEN 1 END) AS cancelled
   FROM {task}
  GROUP BY queue, state;
 
@@ -67,13 +68,14 @@ CASE WHEN COUNT(*) >= :limit THEN 1 ELSE 0 END;
 -- CountNewest
 -- Runs for statistics and metrics, once for all queues. Index: the primary key, from its end.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = {ERROR} THEN 1 END) AS parked,
+       COUNT(CASE WHEN cancelled = 1 THEN 1 END) AS cancelled,
        CASE
          WHEN (SELECT COUNT(*) FROM (SELECT id FROM {task} FETCH FIRST :limit ROWS ONLY)) >= :limit
          THEN 1
          ELSE 0
        END AS cut
   FROM (
-    SELECT queue, state, due FROM {task}
+    SELECT queue, state, due, cancelled FROM {task}
      ORDER BY id DESC FETCH FIRST :limit ROWS ONLY)
  WHERE due IS NULL
    AND state <> {PROCESSING}

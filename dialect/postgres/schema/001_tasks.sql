@@ -31,6 +31,7 @@ CREATE TABLE {task} (
   max_attempts smallint NOT NULL DEFAULT 10,
   lapses smallint NOT NULL DEFAULT 0,
   known_started smallint NOT NULL DEFAULT 0,
+  cancelled smallint NOT NULL DEFAULT 0,
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,
@@ -67,7 +68,8 @@ CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due I
 CREATE INDEX {prefix}task_busy ON {task} (queue, updated) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON.
-CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) WHERE state IN (3 /* ERROR */, 4 /* POISON */);
+CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) INCLUDE (cancelled)
+ WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
 -- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain.
@@ -75,7 +77,7 @@ CREATE VIEW {tasks} AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
+  cancelled, priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
   to_timestamp(CASE WHEN state = 1 THEN
     coalesce((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence), t.lease_until)
     END / 1e6) AS lease_until, holder, to_timestamp(taken / 1e6) AS taken,

@@ -29,23 +29,23 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- COMPLETED tasks take a scan of the table, which is slow if there are many.
 WITH {clock}
 SELECT queue, state, count(*) AS tasks, CAST(0 AS bigint) AS parked, count(*) FILTER (WHERE due <= clock.now) AS due,
-       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest
+       max(clock.now - due) FILTER (WHERE due <= clock.now) AS oldest, CAST(0 AS bigint) AS cancelled
   FROM {task}, clock
  WHERE due IS NOT NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, {PROCESSING}, count(*), 0, 0, NULL
+SELECT queue, {PROCESSING}, count(*), 0, 0, NULL, 0
   FROM {task}
  WHERE state = {PROCESSING}
  GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*), count(*), 0, NULL
+SELECT queue, state, count(*), count(*), 0, NULL, sum(cancelled)
   FROM {task}
  WHERE state IN ({ERROR}, {POISON})
    AND due IS NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, {COMPLETED}, count(*), 0, 0, NULL
+SELECT queue, {COMPLETED}, count(*), 0, 0, NULL, 0
   FROM {task}
  WHERE state = {COMPLETED}
  GROUP BY queue;
@@ -56,7 +56,7 @@ SELECT queue, {COMPLETED}, count(*), 0, 0, NULL
 -- believes to be frequent, or read all entries of an index at once.
 SELECT {CREATED} AS state, count(*) FILTER (WHERE x.state = {CREATED}) AS tasks,
        CAST(0 AS bigint) AS parked, CAST(0 AS bigint) AS due, CAST(NULL AS bigint) AS oldest,
-       CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
+       CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut, CAST(0 AS bigint) AS cancelled
   FROM (SELECT x.state
           FROM generate_series(0, 9) AS p (priority)
          CROSS JOIN LATERAL (
@@ -69,7 +69,7 @@ SELECT {CREATED} AS state, count(*) FILTER (WHERE x.state = {CREATED}) AS tasks,
             LIMIT CAST(:limit AS bigint)) AS x
          LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL
-SELECT {CREATED}, 0, 0, count(*), {now} - min(x.due), 0
+SELECT {CREATED}, 0, 0, count(*), {now} - min(x.due), 0, 0
   FROM generate_series(0, 9) AS p (priority)
  CROSS JOIN LATERAL (
    SELECT t.due
@@ -80,7 +80,7 @@ SELECT {CREATED}, 0, 0, count(*), {now} - min(x.due), 0
     ORDER BY t.due, t.id
     LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL
-SELECT {PROCESSING}, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+SELECT {PROCESSING}, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS bigint) THEN 1 ELSE 0 END, 0
   FROM (SELECT 1
           FROM {task} t
          WHERE t.queue = :queue
@@ -89,11 +89,11 @@ SELECT {PROCESSING}, count(*), 0, 0, NULL, CASE WHEN count(*) >= CAST(:limit AS 
          LIMIT CAST(:limit AS bigint)) AS x
 UNION ALL
 SELECT f.state, x.tasks, CASE f.state WHEN {ERROR} THEN x.tasks - x.due ELSE 0 END, 0, NULL,
-       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END
+       CASE WHEN x.tasks >= CAST(:limit AS bigint) THEN 1 ELSE 0 END, x.cancelled
   FROM (VALUES ({ERROR}), ({POISON})) AS f (state)
  CROSS JOIN LATERAL (
-   SELECT count(*) AS tasks, count(x.due) AS due
-     FROM (SELECT t.due
+   SELECT count(*) AS tasks, count(x.due) AS due, coalesce(sum(x.cancelled), 0) AS cancelled
+     FROM (SELECT t.due, t.cancelled
              FROM {task} t
             WHERE t.queue = :queue
               AND t.state = f.state

@@ -16,8 +16,8 @@ CASE WHEN t.state = {PROCESSING}
      THEN {renewed} END AS lease_until;
 
 -- columns
-t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence,
-t.due, t.holder, t.created, t.updated, t.headers, t.result;
+t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result;
 
 -- Payload
 t.payload;

@@ -22,6 +22,7 @@ CREATE TABLE {task} (
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
   known_started INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,
@@ -48,14 +49,15 @@ CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1 /* PROCESSING *
 
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
 -- equalities, or both in this form.
-CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
+CREATE INDEX {prefix}task_failed ON {task} (queue, state, id, cancelled)
+ WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
-  priority, attempt, max_attempts, lapses, fence,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
   strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due,
   strftime('%Y-%m-%d %H:%M:%f', lease_until / 1e6, 'unixepoch') AS lease_until, holder,
   strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,

@@ -54,6 +54,7 @@ CREATE TABLE {archive} (
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
   known_started INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
   due INTEGER,
   lease_until INTEGER,

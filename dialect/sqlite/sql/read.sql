@@ -19,23 +19,23 @@ SELECT {columns}
 -- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, each read once. The
 -- COMPLETED tasks take a scan of the table.
 SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
-       {now} - min(due) FILTER (WHERE due <= {now}) AS oldest
+       {now} - min(due) FILTER (WHERE due <= {now}) AS oldest, 0 AS cancelled
   FROM {task}
  WHERE due IS NOT NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, {PROCESSING}, count(*), 0, 0, NULL
+SELECT queue, {PROCESSING}, count(*), 0, 0, NULL, 0
   FROM {task}
  WHERE state = {PROCESSING}
  GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*), count(*), 0, NULL
+SELECT queue, state, count(*), count(*), 0, NULL, sum(cancelled)
   FROM {task}
  WHERE (state = {ERROR} OR state = {POISON})
    AND due IS NULL
  GROUP BY queue, state
 UNION ALL
-SELECT queue, {COMPLETED}, count(*), 0, 0, NULL
+SELECT queue, {COMPLETED}, count(*), 0, 0, NULL, 0
   FROM {task}
  WHERE state = {COMPLETED}
  GROUP BY queue;
@@ -44,25 +44,25 @@ SELECT queue, {COMPLETED}, count(*), 0, 0, NULL
 -- Runs for statistics and metrics, once for each queue. Indexes: task_ready, task_busy and task_failed; each part
 -- stops at the limit.
 SELECT {CREATED} AS state, count(*) FILTER (WHERE state = {CREATED}) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, {cut} AS cut
+       NULL AS oldest, {cut} AS cut, 0 AS cancelled
   FROM (
     SELECT state FROM {task} WHERE queue = :queue AND due IS NOT NULL LIMIT +:limit)
 UNION ALL
-SELECT {CREATED}, 0, 0, count(*), {now} - min(due), 0
+SELECT {CREATED}, 0, 0, count(*), {now} - min(due), 0, 0
   FROM (
     {each: earliest_at_priority})
 UNION ALL
-SELECT {PROCESSING}, count(*), 0, 0, NULL, {cut}
+SELECT {PROCESSING}, count(*), 0, 0, NULL, {cut}, 0
   FROM (
     SELECT 1 FROM {task} WHERE queue = :queue AND state = {PROCESSING} LIMIT +:limit)
 UNION ALL
-SELECT {ERROR}, count(*), count(*) - count(due), 0, NULL, {cut}
+SELECT {ERROR}, count(*), count(*) - count(due), 0, NULL, {cut}, 0
   FROM (
     SELECT due FROM {task} WHERE queue = :queue AND state = {ERROR} LIMIT +:limit)
 UNION ALL
-SELECT {POISON}, count(*), 0, 0, NULL, {cut}
+SELECT {POISON}, count(*), 0, 0, NULL, {cut}, coalesce(sum(cancelled), 0)
   FROM (
-    SELECT 1 FROM {task} WHERE queue = :queue AND state = {POISON} LIMIT +:limit);
+    SELECT cancelled FROM {task} WHERE queue = :queue AND state = {POISON} LIMIT +:limit);
 
 -- earliest_at_priority
 SELECT * FROM (

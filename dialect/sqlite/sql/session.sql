@@ -8,8 +8,8 @@ CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 LIMIT :limit;
 
 -- Columns
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, fence, due, lease_until, holder,
-created, updated, headers, result, length(result) AS result_size;
+id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size;
 
 -- Payload
 payload, length(payload) AS payload_size;

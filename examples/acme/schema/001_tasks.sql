@@ -4,6 +4,7 @@ CREATE TABLE {task} (
   state INTEGER NOT NULL CHECK (state IN (0, 1, 2, 3, 4)), priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0, max_attempts INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0,
   lapses INTEGER NOT NULL DEFAULT 0, known_started INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
   due INTEGER, lease_until INTEGER, holder TEXT, taken INTEGER, created INTEGER NOT NULL, updated INTEGER NOT NULL,
   headers TEXT, payload BLOB, result BLOB, UNIQUE (reference, queue)) STRICT;
 
