@@ -77,7 +77,7 @@ func (g *Group) newRuns(ctx context.Context) ([]*run, error) {
 		}
 		w.Concurrency = min(cmp.Or(w.Concurrency, n), n)
 		if _, err := w.withDefaults(); err != nil {
-			return nil, fmt.Errorf("Workers[%d]: %w", i, err)
+			return nil, fmt.Errorf("of Workers[%d]: %w", i, err)
 		}
 		if w.Queue.Client() != g.Workers[0].Queue.Client() {
 			return nil, fmt.Errorf("%w: Workers[%d] and Workers[0] have different clients", ErrConfig, i)
