@@ -25,7 +25,7 @@ const (
 	MinLease       = limits.MinLease       // of a checkout or an extension
 	MaxLease       = limits.MaxLease       // of a checkout or an extension; extend for longer work
 	MaxCheckout    = limits.MaxCheckout    // tasks in one checkout
-	MaxBulk        = limits.MaxBulk        // tasks in one EnqueueMany, Settle, or operator's bulk call
+	MaxBulk        = limits.MaxBulk        // tasks in one EnqueueMany, SettleMany, or operator's bulk call
 )
 
 // MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is stored as the holder

@@ -42,15 +42,21 @@ func (q *Queue) Settle(ctx context.Context, l Lease, o Outcome) error {
 // SettleTx is Settle in the caller's transaction; see CompleteTx.
 func (q *Queue) SettleTx(ctx context.Context, tx Tx, l Lease, o Outcome) error {
 	s := Settlement{Lease: l, Outcome: o}
-	var out []Settled
-	ss, err := q.settlements([]Settlement{s})
-	if err == nil {
-		var outcomes []store.SettleResult
-		if outcomes, err = q.c.store.SettleTx(ctx, tx, ss); err == nil {
-			out = []Settled{Settled(outcomes[0])}
-		}
-	}
+	out, err := q.settleTx(ctx, tx, s)
 	return q.settledOne(s, out, err)
+}
+
+func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settled, err error) {
+	defer q.end("settle", 1, time.Now(), &err)
+	ss, err := q.settlements([]Settlement{s})
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := q.c.store.SettleTx(ctx, tx, ss)
+	if err != nil {
+		return nil, err
+	}
+	return []Settled{Settled(outcomes[0])}, nil
 }
 
 // Complete is Settle with Completed(result): the task becomes COMPLETED and stores the result unless it is nil. If

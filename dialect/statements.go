@@ -103,8 +103,9 @@ type Statements struct {
 	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
 	Peek Batch
 	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (those without a due time), due
-	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null) and cut
-	// (1 if it stopped at its limit; otherwise it can be omitted).
+	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null),
+	// cancelled (those that are marked as cancelled) and cut (1 if it stopped at its limit; otherwise it can be
+	// omitted). Several rows of one queue and state are added up.
 	//
 	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
 	// cost that does not grow with the table; oldest is exact. NextQueue returns the first queue after :queue, by name,

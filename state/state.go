@@ -16,12 +16,13 @@ type State int16
 const (
 	// None is the absence of a task: before enqueue and after purge. It is never stored.
 	None State = -1
-	// Created waits for its due time. It moves to Processing by a checkout, or to Error when an operator rejects it.
+	// Created waits for its due time. It moves to Processing by a checkout, or to Error or Poison when an operator
+	// rejects or cancels it.
 	Created State = 0
-	// Processing is leased to one worker. It ends when the worker settles it or an operator revokes it. Once the lease
-	// expires, a checkout takes the task over.
+	// Processing is leased to one worker. It ends when the worker settles it or an operator revokes or cancels it. Once
+	// the lease expires, a checkout takes the task over.
 	Processing State = 1
-	// Completed ended successfully, with an optional result. Only a purge removes it.
+	// Completed ended successfully, with an optional result. An operator or cleaning removes it.
 	Completed State = 2
 	// Error failed, or was rejected or revoked. With a due time it is retried at that time. Without one it is parked:
 	// it waits for an operator.

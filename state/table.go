@@ -123,10 +123,10 @@ var table = []Transition{
 	{Event: Revoke, From: always(Processing), To: Error, Who: Operator, Fence: true, Result: true, Past: "revoked",
 		Doc: "The lease is taken away, the handler's context ends, and the task is parked."},
 	{Event: Cancel, From: always(Created, Processing, Error), To: Poison, Who: Operator, Fence: true, Result: true,
-		Past: "cancelled", Doc: "A task that is not wanted is marked as cancelled and not handed out again; " +
-			"the context of its handler ends."},
+		Past: "cancelled", Doc: "A task that is no longer needed goes to POISON, marked as cancelled. " +
+			"If it is running, its handler's context ends."},
 	{Event: Release, From: always(Processing), To: Created, Who: Holder, Attempts: Uncount, Due: DueGiven,
-		Doc: "The task is handed back, for now or for later. The attempt does not count."},
+		Doc: "The task returns to the queue, due now or later. The attempt does not count."},
 	{Event: Reenqueue, From: always(Error, Poison), To: Created, Who: Operator, Attempts: Reset, Due: DueNow,
 		Past: "reenqueued", Doc: "A failed task becomes due again, and its attempts start over."},
 	{Event: Quarantine, From: always(Error), To: Poison, Who: Operator, Past: "quarantined",

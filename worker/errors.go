@@ -15,7 +15,7 @@ var (
 	ErrAbandoned = errors.New("worker: handlers did not return")
 
 	// ErrTimeout is the cause of a handler's context when Timeout has passed. The attempt's error wraps it.
-	ErrTimeout = errors.New("worker: the processing timeout is over")
+	ErrTimeout = errors.New("worker: the handler exceeded Timeout")
 
 	// ErrShutdown is the cause of a handler's context when DrainTimeout has passed.
 	ErrShutdown = errors.New("worker: shutting down")

@@ -25,6 +25,7 @@ type executors struct {
 
 	mu       sync.Mutex
 	n        atomic.Int64 // executors that count as running; written under mu
+	started  atomic.Bool
 	stopping bool
 	drained  chan struct{} // closed when stopping and none is left
 
@@ -37,6 +38,7 @@ func (x *executors) start() {
 	for x.enter() {
 		x.spawn()
 	}
+	x.started.Store(true)
 }
 
 // resize applies a change of the current concurrency.
@@ -48,6 +50,7 @@ func (x *executors) resize(from, to int) {
 		default: // the others check when they are done
 		}
 	}
+	x.share.nudge()
 }
 
 // stop ends the executors that run no handler.
@@ -81,7 +84,17 @@ func (x *executors) enter() bool {
 // room is how many tasks the executors can handle at once: those of Concurrency, less those that are not replaced.
 func (x *executors) room() int {
 	n := x.settings().concurrency
-	return max(n-max(int(x.abandoned.Load())-n, 0), 0) * x.perCall()
+	if x.started.Load() {
+		n = min(n, int(x.n.Load()))
+	}
+	return n
+}
+
+// enterAgain is enter for an executor that may have been replaced.
+func (x *executors) enterAgain() bool {
+	entered := x.enter()
+	x.share.nudge()
+	return entered
 }
 
 func (x *executors) leave() { x.change(func() { x.n.Add(-1) }) }
@@ -140,6 +153,7 @@ func (x *executors) abandonOne(f *invocation, stack string) {
 	} else {
 		x.leave()
 	}
+	x.share.nudge()
 }
 
 // executor is one of the goroutines that call the handler.
@@ -187,7 +201,7 @@ func (x *executor) next() bool {
 	x.tasks = tasks
 	x.buffer.took(tasks...)
 	x.buffer.signal()
-	return x.handle(tasks) || x.enter() // it may not have been replaced
+	return x.handle(tasks) || x.enterAgain()
 }
 
 // handle calls the handler for the tasks that can start, and ends their attempts. It returns false if the worker has
@@ -218,7 +232,7 @@ func (x *executor) call(tasks []*leased) bool {
 	returned := false
 	defer func() {
 		if !returned { // the goroutine is ending
-			x.left = !x.ended(f, failures(len(f.tasks), errGoexit)) && !x.enter()
+			x.left = !x.ended(f, failures(len(f.tasks), errGoexit)) && !x.enterAgain()
 		}
 	}()
 	out := x.invoke(f)

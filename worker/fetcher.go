@@ -62,7 +62,10 @@ func (f *fetcher) run(ctx context.Context) error {
 		}
 		w.BeforeCheckout()
 		found, cut, err := f.checkOut(ctx, want)
-		more := w.AfterCheckout(found, err == nil && found == want) || cut
+		full := err == nil && found == want
+		// A worker of a Group keeps its turn while it finds as many tasks as it has slots, also if the wake-up announced no
+		// more: a turn that it gives up may come back only after long handlers of others.
+		more := w.AfterCheckout(found, full) || cut || full && f.share != nil
 		if found > 0 {
 			f.recheck = 0
 		}

@@ -21,8 +21,8 @@ import (
 // Unlike a Worker, a Group leases no tasks ahead of its handlers. With handlers that take less than a few milliseconds,
 // several workers without a Group have more throughput.
 type Group struct {
-	// Workers are the group's workers, all on queues of one client. The Concurrency of each bounds its own handlers; zero
-	// means the group's.
+	// Workers are the group's workers, all on queues of one client, without a BatchHandler. The Concurrency of each
+	// bounds its own handlers; zero means the group's.
 	Workers []Worker
 	// Concurrency is the number of tasks that are in handlers at once, of all workers together. The default is 10.
 	Concurrency int
@@ -74,6 +74,10 @@ func (g *Group) newRuns(ctx context.Context) ([]*run, error) {
 	for i, w := range g.Workers {
 		if g.Strict && w.Weight != 0 {
 			return nil, fmt.Errorf("%w: Workers[%d] has a Weight, and the Group is Strict; set one of them", ErrConfig, i)
+		}
+		if w.BatchHandler != nil {
+			return nil, fmt.Errorf("%w: Workers[%d] has a BatchHandler, which a Group does not support; run that Worker alone",
+				ErrConfig, i)
 		}
 		w.Concurrency = min(cmp.Or(w.Concurrency, n), n)
 		if _, err := w.withDefaults(); err != nil {

@@ -67,12 +67,14 @@ func TestMisconfiguredGroupDoesNotRun(t *testing.T) {
 	q := open(t)
 	other := openAt(t, filepath.Join(t.TempDir(), "other.db"))
 	h := worker.Func(func(context.Context, dbq.Task) error { return nil })
+	batch := worker.BatchFunc(nil)
 	for want, g := range map[string]worker.Group{
 		"needs Workers":           {},
 		"Group.Concurrency is -1": {Concurrency: -1, Workers: []worker.Worker{{Queue: q, Handler: h}}},
 		"Workers[1]: ":            {Workers: []worker.Worker{{Queue: q, Handler: h}, {Queue: q}}},
 		"different clients":       {Workers: []worker.Worker{{Queue: q, Handler: h}, {Queue: other, Handler: h}}},
 		"Weight is -1":            {Workers: []worker.Worker{{Queue: q, Handler: h, Weight: -1}}},
+		"has a BatchHandler":      {Workers: []worker.Worker{{Queue: q, BatchHandler: batch}}},
 		"Workers[0] has a Weight": {Strict: true, Workers: []worker.Worker{{Queue: q, Handler: h, Weight: 2}}},
 	} {
 		err := g.Run(t.Context())

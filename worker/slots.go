@@ -21,7 +21,7 @@ type slots struct {
 type share struct {
 	*slots
 	weight int
-	limit  func() int    // how many slots the worker can use
+	limit  func() int    // how many slots the worker can use; it takes no lock
 	ready  chan struct{} // receives after slots were given
 
 	// The following are guarded by slots.mu.
@@ -104,8 +104,25 @@ func (h *share) refund(n int) {
 	h.deal()
 }
 
-// deal gives the free slots away; s.mu is held.
+// nudge deals the slots anew after the number of executors has changed.
+func (h *share) nudge() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deal()
+}
+
+// deal takes back the slots that shares cannot use any more, and gives the free slots away; s.mu is held.
 func (s *slots) deal() {
+	for _, h := range s.shares {
+		if n := min(h.given, h.given+h.used-h.limit()); n > 0 {
+			h.given -= n
+			h.pass -= float64(n) / float64(h.weight)
+			s.free += n
+		}
+	}
 	for s.free > 0 {
 		h := s.next()
 		if h == nil {

@@ -58,6 +58,22 @@ func TestSlotsOfARestingWorkerGoToTheOthersAndAreNotOwed(t *testing.T) {
 	}
 }
 
+func TestSlotsThatAWorkerCannotUseAnyMoreGoToTheOthers(t *testing.T) {
+	t.Parallel()
+	s := newSlots(3, 1, 1)
+	few, other := s.shares[0], s.shares[1]
+	other.leave()
+	few.tryTake(0) // it is given all
+	few.limit = func() int { return 1 }
+	few.nudge()
+	if few.given != 1 || s.free != 2 {
+		t.Errorf("after its limit fell to 1 it has %d slots and %d are free, want 1 and 2", few.given, s.free)
+	}
+	if got := other.tryTake(3); got != 2 {
+		t.Errorf("the other worker got %d slots, want 2", got)
+	}
+}
+
 func TestSlotsInStrictOrder(t *testing.T) {
 	t.Parallel()
 	s := newSlots(2, 1, 1)

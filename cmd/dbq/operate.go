@@ -135,7 +135,7 @@ func (a *app) confirm(question string) error {
 	fmt.Fprint(a.err, visible(question)+" [y/N] ")
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return failedf("cancelled: nothing was changed")
+		return failedf("not confirmed: nothing was changed")
 	}
 	return nil
 }

@@ -179,7 +179,8 @@ func settingFlags(s *admin.QueueSettings) *pflag.FlagSet {
 	f.IntVar(&s.Batch, "batch", s.Batch, "check out at most `N` tasks at once (0: the worker's own setting)")
 	durationVar(f, &s.Poll, "poll", s.Poll, "poll for tasks at least once in this `TIME` (0: the worker's own setting)")
 	durationVar(f, &s.Lease, "lease", s.Lease, "lease tasks for this `TIME` (0: the worker's own setting)")
-	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts, "cap each task's maximum of attempts at `N` (0: no cap)")
+	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts,
+		"cap each task's maximum of attempts at `N` (0: the worker's own setting)")
 	f.StringVar((*string)(&s.History), "history", string(s.History), "record these `ATTEMPTS`: all, failures or none")
 	f.AddFlagSet(retentionFlags(&s.Retention))
 	return f

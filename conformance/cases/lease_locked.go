@@ -24,10 +24,10 @@ func lockedCases() []Case {
 			Law: "A task that another transaction has locked before its last attempt starts does not delay its batch until " +
 				"the lease ends, costs no other task its lease, and is handled when that transaction has ended."},
 		Case{Name: "SettleSkipsLocked", run: lockedSettle,
-			Law: "Settle skips a task that another transaction has locked, reports ErrLocked for it, and settles all others; " +
-				"the task can be settled when that transaction has ended."},
+			Law: "SettleMany skips a task that another transaction has locked, reports ErrLocked for it, and settles all " +
+				"others; the task can be settled when that transaction has ended."},
 		Case{Name: "CompleteWaitsForLocked", run: lockedComplete,
-			Law: "Complete and Fail wait for a transaction that has locked the task, as long as their context allows."},
+			Law: "Settle and Complete wait for a transaction that has locked the task, as long as their context allows."},
 	)
 }
 

@@ -216,6 +216,7 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { return ops.Operate(ctx, admin.Quarantine, ts[1].ID) },
 		func() error { return ops.Operate(ctx, admin.Restore, ts[1].ID) },
 		func() error { return ops.Operate(ctx, admin.Reenqueue, ts[1].ID) },
+		func() error { return ops.Operate(ctx, admin.Cancel, ts[2].ID) },
 		func() error { _, err := ops.OperateMany(ctx, admin.Reject, one); return err },
 		func() error { _, err := ops.OperateMany(ctx, admin.Purge, one); return err },
 		func() error { return ops.PauseQueue(ctx, "q", admin.Reason("why")) },

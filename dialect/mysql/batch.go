@@ -10,9 +10,9 @@ import (
 // timedLeast is the smallest insert that is worth a separate query for the database's time.
 const timedLeast = 50
 
-// NeedsTx reports whether rows take several statements. An insert into which of the rows not all may go does, to find
-// out which: later nobody would know if it failed, and a row that was completed and removed by then would look like one
-// that was not added.
+// NeedsTx reports whether rows need several statements. An insert that may skip rows needs a second one, to read which
+// rows were added: later nobody could tell if it failed, and a row that was completed and removed by then would look
+// like one that was not added.
 func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
 	return op != dialect.Insert || n > maxRows || n > 1 && !batch.New(args)
 }

@@ -20,10 +20,10 @@ const (
 // maxRows in one statement; a list of this many rows is still read fast.
 const maxRows = 500
 
-// lockName is the name of a lock of the session, which :name names within the tables' database. It is hashed, since
-// MySQL takes 64 characters at most, by a function that MySQL 9 has still. {home} is the database, so that clients that
-// name it and clients whose DSN does have the same locks. Servers on which the case of names means nothing may show it
-// in either.
+// lockName is the name of a lock of the session, which :name names within the tables' database. It is hashed,
+// since MySQL accepts at most 64 characters; every supported version has SHA2. {home} is the database, so that clients
+// that name it and clients whose DSN does have the same locks. It is in lower case, because some servers report names
+// of databases in either case.
 const lockName = "LEFT(SHA2(CONCAT(LOWER({home}), ' ', :name), 256), 60)"
 
 // filler writes names, and what is computed in Go, into a text.
@@ -38,8 +38,8 @@ func filler(n dialect.Names) func(text string) string {
 // Statements are MySQL's and MariaDB's texts, which are in the folder sql with comments on each. What a batch changes
 // is found by primary key alone, so that nothing else is locked: by a list of ids, or, where more than ids matters, by
 // a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is forced, since both products scan a table that
-// seems small. A list of pairs, (id, fence) IN (...), is no way: MariaDB scans the whole table for a single one, and
-// makes a join of its own choice of many.
+// seems small. A list of pairs, (id, fence) IN (...), is not an option: MariaDB scans the whole table for
+// a single pair, and chooses its own join order for many.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := filler(n)
 	st := dialect.ReadStatements(sqlFiles, maxRows, fill)

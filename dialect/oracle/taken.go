@@ -27,8 +27,8 @@ func (c *checkout) take(ctx context.Context, due []int, ready part, by func(read
 	return err
 }
 
-// taken are the tasks under the checkout's token, in the order in which they are handed out: those of leases that ran
-// out by the order asked for. Unless their sizes are known to fit it is errLarge when one is larger than an equal
+// taken are the tasks under the checkout's token, in the order in which they are handed out: those whose leases had
+// expired by the requested order. Unless their sizes are known to fit it is errLarge when one is larger than an equal
 // share, and no such payload is read.
 func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
 	whole := c.r.Budget()

@@ -35,8 +35,8 @@ type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
 	budget dialect.Budget
-	// pastStart says that it began at the queue's cursor: another checkout scans from the start, and for leases that ran
-	// out, when the cursor has expired.
+	// pastStart reports that the scan began at the queue's cursor. Once the cursor has expired, a checkout scans from the
+	// start, and for expired leases.
 	pastStart bool
 }
 

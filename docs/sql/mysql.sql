@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ that completes the
 -- task, on MariaDB, and would wait for a transaction that has locked it. A takeover writes the next fence here before
--- it takes the task, so that of a renewal and a takeover one sees the other.
+-- it takes the task, so a concurrent renewal and takeover conflict on this row, and only one of them succeeds.
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
@@ -125,7 +125,7 @@ SELECT 1, 'tasks', 1, {now}
 -- 2: kv history archive
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
--- schedules. Each write checks version. A record is void after expires; a schedule is due then.
+-- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE IF NOT EXISTS dbq_kv (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
@@ -555,7 +555,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
 
 -- ==== claimed ====
 -- Reads which tasks can be taken over, because no renewal came first.
--- Runs after the statement above. Index: the primary key of lease.
+-- Runs after claim. Index: the primary key of lease.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT l.id
@@ -645,8 +645,8 @@ SELECT t.id, t.fence
 
 -- ==== Extend ====
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. Each
--- assignment is right whether or not it sees what the one before it has set.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. The
+-- assignments give the same result in either order of evaluation.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
@@ -807,8 +807,8 @@ SELECT id
 -- ======== Operators' events ========
 
 -- ==== Movable cancel ====
--- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
--- cancelled and not handed out again; the context of its handler ends.
+-- Locks and returns the tasks that Move of the same event will change. A task that is no longer needed goes to
+-- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -900,8 +900,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
    FOR UPDATE;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
--- context of its handler ends.
+-- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
+-- running, its handler's context ends.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id

@@ -72,7 +72,7 @@ END;
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's SERIALIZABLE transaction that completes the task
 -- (ORA-08177), and would wait for a transaction that has locked it. A takeover writes the next fence here before it
--- takes the task, so that of a renewal and a takeover one sees the other.
+-- takes the task, so a concurrent renewal and takeover conflict on this row, and only one of them succeeds.
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
@@ -133,7 +133,7 @@ SELECT 1, 'tasks', 1, {now}
 -- 2: kv history archive
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
--- schedules. Each write checks version. A record is void after expires; a schedule is due then.
+-- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
@@ -629,7 +629,7 @@ END;
 
 -- ==== claimed ====
 -- Reads which tasks can be taken over, because no renewal came first.
--- Runs after the statement above. Index: the primary key of lease.
+-- Runs after claim. Index: the primary key of lease.
 -- At most 100 rows.
 SELECT l.id
   FROM dbq_lease l
@@ -854,8 +854,8 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id
 -- ======== Operators' events ========
 
 -- ==== Movable cancel ====
--- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
--- cancelled and not handed out again; the context of its handler ends.
+-- Locks and returns the tasks that Move of the same event will change. A task that is no longer needed goes to
+-- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -953,8 +953,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
--- context of its handler ends.
+-- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
+-- running, its handler's context ends.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 -- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
--- are inserted through the view {enqueue}. dbq sets these columns itself.
+-- are inserted through the view for that. dbq sets these columns itself.
 CREATE TABLE dbq_task (
   id uuid PRIMARY KEY DEFAULT CAST(
     lpad(to_hex(CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)), 12, '0')
@@ -67,7 +67,7 @@ CREATE TABLE dbq_task (
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ or SERIALIZABLE
 -- that completes the task, and would wait for a transaction that has locked it. A takeover writes the next fence here
--- before it takes the task, so that of a renewal and a takeover one sees the other.
+-- before it takes the task, so a concurrent renewal and takeover conflict on this row, and only one of them succeeds.
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each
@@ -133,7 +133,7 @@ SELECT 1, 'tasks', 1, {now}
 -- 2: kv history archive
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
--- schedules. Each write checks version. A record is void after expires; a schedule is due then.
+-- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE dbq_kv (
   kind varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
@@ -456,7 +456,7 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
 -- for each, whatever the planner believes of its size.
--- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
+-- claim writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
 -- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
 -- by a nested loop.
 -- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
@@ -595,7 +595,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
 -- than look up each row.
--- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
+-- claim writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
 -- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
 -- by a nested loop.
 -- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
@@ -877,8 +877,8 @@ SELECT t.id
 -- ======== Operators' events ========
 
 -- ==== Movable cancel ====
--- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
--- cancelled and not handed out again; the context of its handler ends.
+-- Locks and returns the tasks that Move of the same event will change. A task that is no longer needed goes to
+-- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
 -- At most 5000 rows.
@@ -958,8 +958,8 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
--- context of its handler ends.
+-- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
+-- running, its handler's context ends.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t

@@ -106,6 +106,7 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
     THEN RAISE(ABORT, 'dbq: the reference must be null or have 1 to 200 characters')
     WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '')
          GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+      OR instr(NEW.queue || NEW.kind || coalesce(NEW.reference, ''), char(0)) > 0
     THEN RAISE(ABORT, 'dbq: the queue, kind or reference has a control character')
     WHEN length(CAST(NEW.payload AS BLOB)) > 104857600
     THEN RAISE(ABORT, 'dbq: the payload must have at most 100 MiB')
@@ -152,7 +153,7 @@ SELECT 1, 'tasks', 1, {now}
 -- 2: kv history archive
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
--- schedules. Each write checks version. A record is void after expires; a schedule is due then.
+-- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE dbq_kv (
   kind TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -594,8 +595,8 @@ SELECT id
 -- ======== Operators' events ========
 
 -- ==== Movable cancel ====
--- Locks and returns the tasks that Move of the same event will change. A task that is not wanted is marked as
--- cancelled and not handed out again; the context of its handler ends.
+-- Locks and returns the tasks that Move of the same event will change. A task that is no longer needed goes to
+-- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -687,8 +688,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is not wanted is marked as cancelled and not handed out again; the
--- context of its handler ends.
+-- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
+-- running, its handler's context ends.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)

@@ -74,7 +74,7 @@ ON CONFLICT DO NOTHING`, `(:id, :error)`),
 		Own: map[string]dialect.Batch{
 			"find ready": {SQL: t(`SELECT id, due AS was_due, length(payload) AS payload_size FROM {task}
  WHERE queue = :queue AND due <= {now} AND {unpaused} ORDER BY priority, due, id LIMIT :limit`)},
-			// What this very call took in an earlier try is not up for a second time.
+			// It skips rows that an earlier try of this call leased.
 			"find expired": {SQL: t(`SELECT id, lease_until AS was_due, length(payload) AS payload_size, holder AS was_holder,
   updated AS was_taken, attempt AS was_attempt, lease_until AS was_until FROM {task} WHERE queue = :queue AND state = 1
   AND lease_until <= {now} AND holder <> :holder AND {unpaused} ORDER BY lease_until, id LIMIT :limit`)},

@@ -88,10 +88,10 @@ func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Le
 // LostLease is a lease that is no longer valid.
 type LostLease struct {
 	Lease dbq.Lease
-	// Revoked is who took the lease away and why, as the task has it: "revoked by ..." or "cancelled by ...". It is empty
-	// for a lease that was lost in another way, and when the task has gone on since. Cancelled says that it is the latter.
+	// Revoked says who took the lease away and why: "revoked by ..." or "cancelled by ...", as in the task's result. It
+	// is empty for a lease that was lost in another way, or if the task has changed since.
 	Revoked   string
-	Cancelled bool
+	Cancelled bool // the operator has cancelled the task
 }
 
 // Lost returns those of up to dbq.MaxBulk leases that are lost, since others took the tasks over or an operator revoked

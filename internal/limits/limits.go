@@ -25,7 +25,7 @@ const (
 	MinLease       = time.Millisecond           // of a checkout or an extension
 	MaxLease       = 24 * time.Hour             // of a checkout or an extension; extend for longer work
 	MaxCheckout    = 10_000                     // tasks in one checkout
-	MaxBulk        = 100_000                    // tasks in one EnqueueMany, Settle, or operator's bulk call
+	MaxBulk        = 100_000                    // tasks in one EnqueueMany, SettleMany, or operator's bulk call
 )
 
 // MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is the holder of its

@@ -31,7 +31,7 @@ const maxAttemptsRead = 1000
 func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []sqlrun.AttemptRow, err error) {
 	args := dialect.Args{"id": task, "limit": maxAttemptsRead}
 	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		// The rows first: what they say no more by the time of the second query, the history has.
+		// Read the rows first: an attempt that leaves its row before the second query is then in the history.
 		last, err := s.sql.Query(ctx, conn, s.sql.Texts.LastAttempt, args)
 		if err != nil {
 			return err

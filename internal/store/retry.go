@@ -65,8 +65,8 @@ func (s *Store) read(ctx context.Context, query func(ctx context.Context, conn d
 	})
 }
 
-// repeat tries while the class of the error says that another try may help. try reports whether any try so far may have
-// happened; then the error it ends with says so.
+// repeat retries while the class of the error permits it. try reports whether any attempt so far may have committed;
+// the final error then says so.
 func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) error {
 	conflicts, losses, maybe := 0, 0, false
 	for {

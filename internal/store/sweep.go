@@ -32,8 +32,8 @@ type sweepKey struct {
 	state state.State
 }
 
-// sweeps are the cursors of a store. What was passed and stayed is kept for longer, or belongs to another queue; only
-// the next round passes it again. To forget a cursor costs a pass over all old tasks.
+// sweeps holds the cursors of a store. A task that was passed but not removed has a longer retention or is in another
+// queue; the next round visits it again. Forgetting a cursor costs a pass over all old tasks.
 type sweeps struct{ at memory[sweepKey, sweep] }
 
 // begin returns where to continue, or the start of a new round when the last one began long ago.

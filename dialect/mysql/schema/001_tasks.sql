@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS {task} (
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ that completes the
 -- task, on MariaDB, and would wait for a transaction that has locked it. A takeover writes the next fence here before
--- it takes the task, so that of a renewal and a takeover one sees the other.
+-- it takes the task, so a concurrent renewal and takeover conflict on this row, and only one of them succeeds.
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.

@@ -198,7 +198,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
 {lease}.fence < d.fence OR {lease}.lease_until <= :now;
 
 -- Batch claimed
--- Runs after the statement above. Index: the primary key of lease.
+-- Runs after claim. Index: the primary key of lease.
 SELECT l.id
   FROM ({rows}) AS d
        STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)

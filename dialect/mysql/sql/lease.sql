@@ -1,6 +1,6 @@
 -- Extend
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. Each
--- assignment is right whether or not it sees what the one before it has set.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. The
+-- assignments give the same result in either order of evaluation.
 INSERT INTO {lease} (id, fence, lease_until, keep_until)
 SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
   FROM {held}

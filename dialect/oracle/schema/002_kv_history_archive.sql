@@ -1,5 +1,5 @@
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
--- schedules. Each write checks version. A record is void after expires; a schedule is due then.
+-- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE {kv} (
   kind VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,

@@ -211,7 +211,7 @@ END;
 /
 
 -- Batch claimed
--- Runs after the statement above. Index: the primary key of lease.
+-- Runs after claim. Index: the primary key of lease.
 SELECT l.id
   FROM {lease} l
  WHERE 1 = 0

@@ -13,7 +13,7 @@
 -- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
--- are inserted through the view {enqueue}. dbq sets these columns itself.
+-- are inserted through the view for that. dbq sets these columns itself.
 CREATE TABLE {task} (
   id uuid PRIMARY KEY DEFAULT CAST(
     lpad(to_hex(CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)), 12, '0')
@@ -45,7 +45,7 @@ CREATE TABLE {task} (
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ or SERIALIZABLE
 -- that completes the task, and would wait for a transaction that has locked it. A takeover writes the next fence here
--- before it takes the task, so that of a renewal and a takeover one sees the other.
+-- before it takes the task, so a concurrent renewal and takeover conflict on this row, and only one of them succeeds.
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each

@@ -194,7 +194,7 @@ t.ctid = ANY (ARRAY(
    WHERE {keep}));
 
 -- claimed
--- free writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
+-- claim writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
 -- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
 -- by a nested loop.
 claim AS (

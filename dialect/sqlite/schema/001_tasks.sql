@@ -84,6 +84,7 @@ CREATE TRIGGER {prefix}enqueue_insert INSTEAD OF INSERT ON {enqueue} BEGIN
     THEN RAISE(ABORT, 'dbq: the reference must be null or have 1 to 200 characters')
     WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '')
          GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+      OR instr(NEW.queue || NEW.kind || coalesce(NEW.reference, ''), char(0)) > 0
     THEN RAISE(ABORT, 'dbq: the queue, kind or reference has a control character')
     WHEN length(CAST(NEW.payload AS BLOB)) > 104857600
     THEN RAISE(ABORT, 'dbq: the payload must have at most 100 MiB')
