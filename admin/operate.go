@@ -131,7 +131,7 @@ func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
 		switch {
 		case t.To == dbq.StateCreated:
 			due[r.Queue]++
-		case t.Fence && r.State == dbq.StateProcessing:
+		case t.GrowsFence(r.State):
 			revoked[r.Queue] = true
 		}
 	}

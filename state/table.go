@@ -1,5 +1,7 @@
 package state
 
+import "strings"
+
 // Event is a change of a task. Its text is the verb of the command line and the metric label.
 type Event string
 
@@ -59,6 +61,9 @@ type Source struct {
 	When  When
 }
 
+// String returns the state and its condition, such as "parked ERROR".
+func (s Source) String() string { return strings.TrimSpace(string(s.When) + " " + s.State.String()) }
+
 // Attempts is the effect of an event on a task's attempt counter.
 type Attempts string
 
@@ -95,6 +100,7 @@ type Transition struct {
 	Fence    bool     // whether the fence grows: on every change of owner, never on a heartbeat; see GrowsFence
 	Due      Due      // what happens to the due time
 	Result   bool     // whether the result is replaced: by the holder's, or by a text with the operator's reason
+	Cancels  bool     // whether an operator's event marks the task as cancelled; the others remove the mark
 	Past     string   // the participle of an operator's event, such as "rejected", for results, the history and messages
 	Doc      string   // one sentence, for documentation, the command line and failing tests
 }
@@ -123,7 +129,7 @@ var table = []Transition{
 	{Event: Revoke, From: always(Processing), To: Error, Who: Operator, Fence: true, Result: true, Past: "revoked",
 		Doc: "The lease is taken away, the handler's context ends, and the task is parked."},
 	{Event: Cancel, From: always(Created, Processing, Error), To: Poison, Who: Operator, Fence: true, Result: true,
-		Past: "cancelled", Doc: "A task that is no longer needed goes to POISON, marked as cancelled. " +
+		Cancels: true, Past: "cancelled", Doc: "A task that is no longer needed goes to POISON, marked as cancelled. " +
 			"If it is running, its handler's context ends."},
 	{Event: Release, From: always(Processing), To: Created, Who: Holder, Attempts: Uncount, Due: DueGiven,
 		Doc: "The task returns to the queue, due now or later. The attempt does not count."},
@@ -194,11 +200,25 @@ func (t Transition) GrowsFence(s State) bool {
 	return t.Fence && (t.To == Processing || s == Processing)
 }
 
+// TakesLease reports whether the event is an operator's that takes a lease away from its holder.
+func (t Transition) TakesLease() bool {
+	return t.Who == Operator && t.Fence && t.Allows(Processing, true)
+}
+
 // FromStates returns the transition's source states.
 func (t Transition) FromStates() []State {
 	var out []State
 	for _, src := range t.From {
 		out = append(out, src.State)
+	}
+	return out
+}
+
+// Sources returns the transition's source states with their conditions, as text.
+func (t Transition) Sources() []string {
+	var out []string
+	for _, src := range t.From {
+		out = append(out, src.String())
 	}
 	return out
 }

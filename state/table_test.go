@@ -100,6 +100,12 @@ func TestTheTableKeepsThePromises(t *testing.T) {
 		if counts := row.Attempts == state.Count; counts != (row.Event == state.Checkout && !lapse) {
 			t.Errorf("%s: counts an attempt: %v; only a checkout of a task that did not lapse does", row.Event, counts)
 		}
+		if lease := row.Who == state.Operator && row.Allows(state.Processing, true); row.TakesLease() != lease {
+			t.Errorf("%s by %s: takes the lease: %v, want %v", row.Event, row.Who, row.TakesLease(), lease)
+		}
+		if row.Cancels && (row.Who != state.Operator || row.To != state.Poison || !row.Result) {
+			t.Errorf("%s by %s: only an operator cancels a task, with a reason, and it goes to POISON", row.Event, row.Who)
+		}
 		if row.Due == state.DueNow && row.To != state.Created {
 			t.Errorf("%s makes a task in %v due at once", row.Event, row.To)
 		}

@@ -55,7 +55,12 @@ func newPhrases(of [][2]string) phrases {
 	return phrases{of, word(strings.Join(patterns, "|"))}
 }
 
-func word(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`) }
+// word is an expression for whole words. Where a phrase has a space, the text may begin a new line, of a comment or of a
+// string.
+func word(pattern string) *regexp.Regexp {
+	const gap = `(?:[ \t]+|[ "+]*\n[ \t/#>"-]*)`
+	return regexp.MustCompile(`(?i)\b(?:` + strings.ReplaceAll(pattern, " ", gap) + `)\b`)
+}
 
 // report reports each phrase in a file, and the text to write instead.
 func (p phrases) report(t *testing.T, file string, content []byte) {

@@ -121,7 +121,7 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 	}
 	for _, s := range filter.States {
 		if !slices.Contains(t.FromStates(), s) {
-			return filter, usagef("%s takes %s, not %v", t.Event, sourceStates(t), s)
+			return filter, usagef("%s takes %s, not %v", t.Event, orList(t.Sources()), s)
 		}
 	}
 	return filter, nil
@@ -201,23 +201,10 @@ func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter
 	return op.result(operated{Event: op.event, Changed: changed}, "%s %s", plural(changed, "task"), op.past)
 }
 
-// sourceStates returns the states from which an event can start, as text.
-func sourceStates(t state.Transition) string {
-	var names []string
-	for _, src := range t.From {
-		name := src.State.String()
-		if src.When != state.Always {
-			name = string(src.When) + " " + name
-		}
-		names = append(names, name)
-	}
-	return orList(names)
-}
-
 // path returns the states before and after an event, as text.
 func path(t state.Transition) string {
 	if t.To == state.None {
-		return sourceStates(t)
+		return orList(t.Sources())
 	}
-	return sourceStates(t) + " to " + t.To.String()
+	return orList(t.Sources()) + " to " + t.To.String()
 }

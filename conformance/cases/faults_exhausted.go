@@ -11,8 +11,8 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// answerLostToExhausted loses the answer to each request of a checkout in turn that finds a task whose attempts are
-// spent.
+// answerLostToExhausted loses the answer to each request, in turn, of a checkout that finds a task whose attempts are
+// exhausted.
 func answerLostToExhausted(t *test) {
 	if t.dialect().Statements(dialect.Names{Prefix: t.Prefix}).Exhausted == "" {
 		t.Skipf("this dialect does not look for tasks that a lost checkout moved to POISON")

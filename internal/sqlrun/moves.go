@@ -37,7 +37,7 @@ func assigned(row state.Transition, st dialect.Statements) string {
 	if row.Due == state.DueNow {
 		due = "due = {now}"
 	}
-	if row.Event == state.Cancel {
+	if row.Cancels {
 		cancelled = "cancelled = 1"
 	}
 	set = append(set, "state = "+state.Literals(row.To), due, cancelled)

@@ -143,16 +143,6 @@ func (s *Store) refusal(ctx context.Context, conn dialect.Conn, t state.Transiti
 	if !exists {
 		return errs.ErrNotFound
 	}
-	return fmt.Errorf("%w: it is %v, %s takes %s", errs.ErrWrongState, row.State, t.Event, sources(t))
-}
-
-// sources are the states that an event starts from, as text.
-func sources(t state.Transition) string {
-	names := make([]string, len(t.From))
-	for i, src := range t.From {
-		if names[i] = src.State.String(); src.When != state.Always {
-			names[i] = string(src.When) + " " + names[i]
-		}
-	}
-	return strings.Join(names, " or ")
+	return fmt.Errorf("%w: it is %v, %s takes %s", errs.ErrWrongState, row.State, t.Event,
+		strings.Join(t.Sources(), " or "))
 }

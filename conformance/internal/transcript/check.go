@@ -162,8 +162,11 @@ func (s *taskCalls) spans() []span {
 	return out
 }
 
-// takesAway reports whether an operator's event takes a lease away.
-func takesAway(e state.Event) bool { return e == state.Revoke || e == state.Cancel }
+// takesLease reports whether e takes a lease away from its holder, if an operator causes it.
+func takesLease(e state.Event) bool {
+	t, _ := state.Find(e, state.Operator)
+	return t.TakesLease()
+}
 
 // certainEnd returns the first moment after a checkout at which a call was sent that may have ended the lease.
 func (s *taskCalls) certainEnd(c Record) int64 {
@@ -175,7 +178,7 @@ func (s *taskCalls) certainEnd(c Record) int64 {
 		}
 	}
 	for _, r := range slices.Concat(s.operators, s.anyTask) {
-		if takesAway(r.Event) && (r.Answered == 0 || r.Answered >= c.Sent) {
+		if takesLease(r.Event) && (r.Answered == 0 || r.Answered >= c.Sent) {
 			end = min(end, max(r.Sent, c.Answered))
 		}
 	}
@@ -221,7 +224,7 @@ func (s *taskCalls) checkSettles() {
 			}
 		}
 		for _, op := range s.operators {
-			if takesAway(op.Event) && op.Answer == Happened && op.Answered < r.Sent && s.sentAfter(op, r.Fence) {
+			if takesLease(op.Event) && op.Answer == Happened && op.Answered < r.Sent && s.sentAfter(op, r.Fence) {
 				s.violated("was settled (%s) under fence %d after that lease was revoked", r.Event, r.Fence)
 			}
 		}
