@@ -89,7 +89,7 @@ func TestWorkKillsAfterItsTimeout(t *testing.T) {
 	u.run(sh(hang, "--timeout", "2s", "--max-attempts", "1", "--history", "failures", "--until-empty", "--quiet")...).
 		fails(exitFailed, "1 task failed")
 	u.gone(u.hangs())
-	if task := u.task(id); task["state"] != "POISON" || !strings.Contains(fmt.Sprint(task["result"]), "timeout") {
+	if task := u.task(id); task["state"] != "POISON" || !strings.Contains(fmt.Sprint(task["result"]), "exceeded Timeout") {
 		t.Errorf("%v", task)
 	}
 	u.run("show", id).has("poisoned")

@@ -40,10 +40,10 @@ func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool))
 	m.all[key] = v
 }
 
-// expiredEvery is how often a busy client scans a queue for leases that have expired: a crashed worker's task is to be
-// taken over as soon as its lease has expired. When a scan finds as many as the checkout may take, the next checkout
-// scans again. A checkout that finds nothing else scans each time; under load a scan costs a visit of each task in
-// work, and on PostgreSQL of each that has been since the last vacuum, or the last scan.
+// expiredEvery is how often a busy client scans a queue for expired leases, so that a crashed worker's task is taken
+// over soon after its lease has expired. If a scan finds as many as the checkout may take, the next checkout scans
+// again. A checkout that finds no due task scans each time. Not every checkout scans, because a scan visits each leased
+// task, and on PostgreSQL each task that was leased since the last vacuum.
 const expiredEvery = time.Second
 
 // expiredScans are when this client last scanned each queue for leases that have expired.
