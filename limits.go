@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -35,16 +36,21 @@ const MaxWorkerID = limits.MaxWorkerID
 // check returns an error for the first field that is outside its limits. It returns the headers in their stored form.
 func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 	switch {
-	case t.Priority < 0 || t.Priority > MaxPriority:
-		return nil, fmt.Errorf("%w: %d, it must be between 0 (first) and %d", ErrPriority, t.Priority, MaxPriority)
-	case t.MaxAttempts < 0 || t.MaxAttempts > MaxMaxAttempts:
-		return nil, fmt.Errorf("%w: %d, it must be between 1 and %d, or 0 for the default",
-			ErrMaxAttempts, t.MaxAttempts, MaxMaxAttempts)
 	case len(t.Payload) > maxPayload:
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed: store it elsewhere and enqueue a pointer to it",
 			ErrPayloadSize, len(t.Payload), maxPayload)
 	case t.Delay != 0 && !t.RunAt.IsZero():
 		return nil, fmt.Errorf("%w: set RunAt or Delay, not both", ErrDelay)
+	}
+	err = cmp.Or(
+		limits.Range("Priority", t.Priority, 0, MaxPriority, ErrPriority),
+		limits.Range("MaxAttempts", t.MaxAttempts, 0, MaxMaxAttempts, ErrMaxAttempts),
+		limits.Delay(t.Delay),
+		limits.Text(t.Reference, 0, MaxReference, ErrReference, "reference"),
+		limits.Text(t.Kind, 0, MaxKind, ErrKind, "kind"),
+	)
+	if err != nil {
+		return nil, err
 	}
 	if t.ID != uuid.Nil {
 		if err := limits.ID(t.ID); err != nil {
@@ -55,15 +61,6 @@ func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 		if err := limits.Time(t.RunAt); err != nil {
 			return nil, err
 		}
-	}
-	if err := limits.Delay(t.Delay); err != nil {
-		return nil, err
-	}
-	if err := limits.Text(t.Reference, 0, MaxReference, ErrReference, "reference"); err != nil {
-		return nil, err
-	}
-	if err := limits.Text(t.Kind, 0, MaxKind, ErrKind, "kind"); err != nil {
-		return nil, err
 	}
 	return encodeHeaders(t.Headers)
 }

@@ -35,9 +35,9 @@ func setting(name string, value any, ok bool, allowed string, set func(*config))
 	}
 }
 
-// invalidOption returns an error such as: invalid option: WithMaxAttempts(0): want 1 to 32767.
+// invalidOption returns an error such as: invalid option: WithMaxAttempts(0): it must be 1 to 32767.
 func invalidOption(name string, value any, allowed string) error {
-	return fmt.Errorf("%w: %s(%#v): want %s", ErrOption, name, value, allowed)
+	return fmt.Errorf("%w: %s(%#v): it must be %s", ErrOption, name, value, allowed)
 }
 
 type config struct {

@@ -92,7 +92,7 @@ func TestRefusedOptions(t *testing.T) {
 			if !errors.Is(err, ErrOption) || !errors.Is(err, ErrInvalid) || !errors.As(err, &e) || e.Op != "open" {
 				t.Errorf("got %v, want ErrOption", err)
 			}
-			if text := err.Error(); !strings.Contains(text, "invalid option: With") || !strings.Contains(text, "want ") {
+			if text := err.Error(); !strings.Contains(text, "invalid option: With") || !strings.Contains(text, "must be ") {
 				t.Errorf("got %q, want the option, its value and what is allowed", text)
 			}
 		})
@@ -102,7 +102,8 @@ func TestRefusedOptions(t *testing.T) {
 func TestRefusedOptionIsNamedWithItsValueAndRange(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "sqlite::memory:", WithMaxAttempts(40000))
-	if want := "dbq: open: invalid option: WithMaxAttempts(40000): want 1 to 32767"; err == nil || err.Error() != want {
+	want := "dbq: open: invalid option: WithMaxAttempts(40000): it must be 1 to 32767"
+	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -289,7 +289,7 @@ func TestBadInput(t *testing.T) {
 		"name is empty":     hour(func(d *schedule.Schedule) { d.Name = "" }),
 		"queue name":        hour(func(d *schedule.Schedule) { d.Queue = "" }),
 		"one of Cron":       hour(func(d *schedule.Schedule) { d.Cron = "@daily" }),
-		"at least 1s":       hour(func(d *schedule.Schedule) { d.Every = time.Millisecond }),
+		"must be 1s to":     hour(func(d *schedule.Schedule) { d.Every = time.Millisecond }),
 		"Zone is for":       hour(func(d *schedule.Schedule) { d.Zone = "UTC" }),
 		"no time zone":      hour(func(d *schedule.Schedule) { d.Every, d.Cron, d.Zone = 0, "@daily", "Mars/Olympus" }),
 		"no day matches":    hour(func(d *schedule.Schedule) { d.Every, d.Cron = 0, "0 0 31 2 *" }),

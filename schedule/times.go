@@ -54,12 +54,8 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 		return nil, fmt.Errorf("%w: set one of Cron, Every and At", ErrInvalid)
 	case d.Zone != "" && d.Cron == "":
 		return nil, fmt.Errorf("%w: Zone is for Cron", ErrInvalid)
-	case d.Every != 0 && d.Every < MinEvery:
-		return nil, fmt.Errorf("%w: Every is %s, at least %s is allowed", ErrInvalid, d.Every, MinEvery)
-	case d.Every > limits.MaxDelay:
-		return nil, fmt.Errorf("%w: Every is %s, at most %s is allowed", ErrInvalid, d.Every, limits.MaxDelay)
 	case d.Every != 0:
-		return every{start, d.Every}, nil
+		return every{start, d.Every}, limits.Range("Every", d.Every, MinEvery, limits.MaxDelay, ErrInvalid)
 	case !d.At.IsZero():
 		if err := limits.Time(d.At); err != nil {
 			return nil, fmt.Errorf("%w: At: %w", ErrInvalid, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/limits"
 )
 
 const (
@@ -79,14 +80,11 @@ func (w Worker) withDefaults() (Worker, error) {
 
 func notNegative[T int | time.Duration](name string, value T) error {
 	if value < 0 {
-		return fmt.Errorf("%w: %s is %v, want at least 0", ErrConfig, name, value)
+		return fmt.Errorf("%w: %s is %v, it must be at least 0", ErrConfig, name, value)
 	}
 	return nil
 }
 
 func within[T int | time.Duration](name string, value, least, most T) error {
-	if value < least || value > most {
-		return fmt.Errorf("%w: %s is %v, want %v to %v", ErrConfig, name, value, least, most)
-	}
-	return nil
+	return limits.Range(name, value, least, most, ErrConfig)
 }

@@ -55,7 +55,7 @@ func newPhrases(of [][2]string) phrases {
 	return phrases{of, word(strings.Join(patterns, "|"))}
 }
 
-// word is an expression for whole words. Where a phrase has a space, the text may begin a new line, of a comment or of a
+// word is an expression for whole words. Where a phrase has a space, the text may begin a new line of a comment or
 // string.
 func word(pattern string) *regexp.Regexp {
 	const gap = `(?:[ \t]+|[ "+]*\n[ \t/#>"-]*)`

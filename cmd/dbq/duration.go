@@ -139,7 +139,7 @@ func (d *durationFlag) Set(text string) error {
 	case err != nil:
 		return err
 	case d.most > 0 && (v < d.least || v > d.most):
-		return fmt.Errorf("it must be between %s and %s", formatDuration(d.least), formatDuration(d.most))
+		return fmt.Errorf("it must be %s to %s", formatDuration(d.least), formatDuration(d.most))
 	case v < d.least:
 		return fmt.Errorf("it must be at least %s", formatDuration(d.least))
 	}

@@ -25,7 +25,7 @@ func TestUsageErrors(t *testing.T) {
 		{"show xyz", "xyz"},
 		{"enqueue", "--queue"},
 		{"enqueue -q a --priority x", "priority"},
-		{"enqueue -q a --priority 10", "0 (first) and 9"},
+		{"enqueue -q a --priority 10", "it must be 0 to 9"},
 		{"enqueue -q a --max-attempts -1", "max attempts"},
 		{"enqueue -q a --header x", "KEY=VALUE"},
 		{"enqueue -q a --payload-file nope", "nope"},

@@ -109,7 +109,7 @@ func (*intFlag) Type() string     { return "int" }
 func (f *intFlag) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < f.least || n > f.most {
-		return fmt.Errorf("it must be a number between %d and %d", f.least, f.most)
+		return fmt.Errorf("it must be a number, %d to %d", f.least, f.most)
 	}
 	*f.to = n
 	return nil

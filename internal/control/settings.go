@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -109,15 +110,15 @@ func parseSettings(r store.Record) (s Settings, err error) {
 var histories = []string{"", "all", "failures", "none"}
 
 func (s *Settings) check() error {
+	if err := cmp.Or(
+		limits.Range("concurrency", s.Concurrency, 0, limits.MaxCheckout, errs.ErrOption),
+		limits.Range("batch", s.Batch, 0, limits.MaxCheckout, errs.ErrOption),
+		limits.Range("poll", time.Duration(s.Poll), 0, limits.MaxLease, errs.ErrOption),
+		limits.Range("max attempts", s.MaxAttempts, 0, limits.MaxMaxAttempts, errs.ErrMaxAttempts),
+	); err != nil {
+		return err
+	}
 	switch {
-	case s.Concurrency < 0 || s.Concurrency > limits.MaxCheckout:
-		return fmt.Errorf("%w: concurrency %d, it must be 0 to %d", errs.ErrOption, s.Concurrency, limits.MaxCheckout)
-	case s.Batch < 0 || s.Batch > limits.MaxCheckout:
-		return fmt.Errorf("%w: batch %d, it must be 0 to %d", errs.ErrOption, s.Batch, limits.MaxCheckout)
-	case s.Poll < 0 || time.Duration(s.Poll) > limits.MaxLease:
-		return fmt.Errorf("%w: poll %v, it must be 0 to %v", errs.ErrOption, time.Duration(s.Poll), limits.MaxLease)
-	case s.MaxAttempts < 0 || s.MaxAttempts > limits.MaxMaxAttempts:
-		return fmt.Errorf("%w: %d, it must be 0 to %d", errs.ErrMaxAttempts, s.MaxAttempts, limits.MaxMaxAttempts)
 	case !slices.Contains(histories, s.History):
 		return fmt.Errorf("%w: history %q, use all, failures or none", errs.ErrOption, s.History)
 	case s.Lease != 0:

@@ -2,6 +2,7 @@
 package limits
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode"
@@ -54,6 +55,14 @@ func Text(s string, least, most int, sentinel error, what string) error {
 	return nil
 }
 
+// Range returns sentinel for a value below least or above most. The error calls the value what.
+func Range[T cmp.Ordered](what string, value, least, most T, sentinel error) error {
+	if value < least || value > most {
+		return fmt.Errorf("%w: %s is %v, it must be %v to %v", sentinel, what, value, least, most)
+	}
+	return nil
+}
+
 // QueueName refuses an invalid queue name.
 func QueueName(name string) error {
 	return Text(name, 1, MaxQueueName, errs.ErrQueueName, "queue name")
@@ -61,10 +70,7 @@ func QueueName(name string) error {
 
 // Lease refuses a lease that is too short or too long.
 func Lease(d time.Duration) error {
-	if d < MinLease || d > MaxLease {
-		return fmt.Errorf("%w: %v, it must be between %v and %v", errs.ErrLeaseTime, d, MinLease, MaxLease)
-	}
-	return nil
+	return Range("the lease", d, MinLease, MaxLease, errs.ErrLeaseTime)
 }
 
 // Bulk refuses more than MaxBulk tasks in one call.
@@ -77,26 +83,17 @@ func Bulk(n int) error {
 
 // Count refuses a number of tasks that is not between 1 and most.
 func Count(n, most int) error {
-	if n < 1 || n > most {
-		return fmt.Errorf("%w: %d, it must be between 1 and %d", errs.ErrCount, n, most)
-	}
-	return nil
+	return Range("the number", n, 1, most, errs.ErrCount)
 }
 
 // Delay refuses a delay that is negative or longer than MaxDelay.
 func Delay(d time.Duration) error {
-	if d < 0 || d > MaxDelay {
-		return fmt.Errorf("%w: the delay is %v, it must be between 0 and %v", errs.ErrDelay, d, MaxDelay)
-	}
-	return nil
+	return Range("the delay", d, 0, MaxDelay, errs.ErrDelay)
 }
 
 // Time refuses times that the engines' views cannot show.
 func Time(t time.Time) error {
-	if y := t.UTC().Year(); y < 1970 || y > 9999 {
-		return fmt.Errorf("%w: the year %d, it must be between 1970 and 9999", errs.ErrDelay, y)
-	}
-	return nil
+	return Range("the year", t.UTC().Year(), 1970, 9999, errs.ErrDelay)
 }
 
 // ID refuses ids that are not UUIDs of version 7.
