@@ -12,9 +12,11 @@ import (
 
 type reminder struct{ To, Text string }
 
-var remind = dbq.Kind[reminder]{Name: "remind", Queue: "reminders"}
+var remind = dbq.Kind[reminder]{Name: "remind", Queue: "reminders",
+	Defaults: func(t *dbq.NewTask) { t.Priority, t.MaxAttempts = 5, 3 }}
 
-// A Kind enqueues values of one Go type to its queue. Options set the other fields of the task.
+// A Kind enqueues values of one Go type to its queue. Defaults sets the other fields of the task, and options set those
+// of one call.
 func ExampleKind() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
@@ -29,7 +31,7 @@ func ExampleKind() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	urgent := func(t *dbq.NewTask) { t.Priority, t.MaxAttempts = 0, 3 }
+	urgent := func(t *dbq.NewTask) { t.Priority = 0 }
 	_, err = remind.EnqueueMany(ctx, c, []reminder{{"Ben", "call Ann"}, {"Cid", "call Ben"}}, urgent)
 	if err != nil {
 		log.Fatal(err)

@@ -45,6 +45,9 @@ type Kind[T any] struct {
 	// Codec encodes and decodes the payloads. The default is encoding/json. All programs that share a kind must use the
 	// same one.
 	Codec Codec
+	// Defaults sets other fields of each task of this kind, such as MaxAttempts. It runs before the options of a call. It
+	// must be safe for concurrent use.
+	Defaults func(*NewTask)
 }
 
 func (k Kind[T]) codec() Codec {
@@ -55,13 +58,16 @@ func (k Kind[T]) codec() Codec {
 }
 
 // Task returns a task of this kind, to pass to a method of Queue or to a schedule. It sets Kind and Payload, then calls
-// opts in order. It returns ErrPayload if v cannot be encoded.
+// Defaults and opts in order. It returns ErrPayload if v cannot be encoded.
 func (k Kind[T]) Task(v T, opts ...func(*NewTask)) (NewTask, error) {
 	payload, err := k.codec().Marshal(v)
 	if err != nil {
 		return NewTask{}, fmt.Errorf("dbq: task of kind %q: %w: %w", k.Name, ErrPayload, err)
 	}
 	t := NewTask{Kind: k.Name, Payload: payload}
+	if k.Defaults != nil {
+		k.Defaults(&t)
+	}
 	for _, opt := range opts {
 		opt(&t)
 	}

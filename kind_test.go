@@ -10,7 +10,8 @@ import (
 func TestKindEnqueuesWithOptions(t *testing.T) {
 	q := fileQueue(t)
 	c := q.Client()
-	count := dbq.Kind[int]{Name: "count", Queue: q.Name()}
+	count := dbq.Kind[int]{Name: "count", Queue: q.Name(),
+		Defaults: func(n *dbq.NewTask) { n.Priority, n.MaxAttempts = 8, 2 }}
 	third := func(n *dbq.NewTask) { n.Priority = 3 }
 	one, err := count.Enqueue(t.Context(), c, 1, third, func(n *dbq.NewTask) { n.Reference = "one" })
 	if err != nil {
@@ -36,8 +37,9 @@ func TestKindEnqueuesWithOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, err := count.Decode(task); err != nil || v != want+1 || task.Priority != 3 {
-			t.Errorf("got %d at priority %d, %v; want %d at 3", v, task.Priority, err, want+1)
+		if v, err := count.Decode(task); err != nil || v != want+1 || task.Priority != 3 || task.MaxAttempts != 2 {
+			t.Errorf("got %d at priority %d with %d attempts, %v; want %d at 3 with 2", v, task.Priority, task.MaxAttempts, err,
+				want+1)
 		}
 	}
 	if _, err := count.Enqueue(t.Context(), c, 5, func(n *dbq.NewTask) { n.Reference = "one" }); !errors.Is(err,

@@ -32,9 +32,10 @@ func TestErrorsNameTheCall(t *testing.T) {
 	for op, got := range map[string]struct{ err, want error }{
 		"reenqueue task":            {ops.Operate(ctx, admin.Reenqueue, dbq.NewID()), dbq.ErrNotFound},
 		"purge":                     {second(ops.OperateMany(ctx, admin.Purge, admin.Filter{})), dbq.ErrCount},
-		"list":                      {second(ops.List(ctx, admin.Filter{OlderThan: -1})), dbq.ErrFilter},
+		"list":                      {second(ops.List(ctx, admin.Filter{InStateFor: -1})), dbq.ErrFilter},
 		"archived":                  {second(ops.Archived(ctx, admin.Filter{NewestFirst: true})), dbq.ErrFilter},
 		"stats":                     {second(ops.Stats(ctx, admin.CountUpTo(0))), dbq.ErrCount},
+		`stats of queue "x"`:        {second(ops.StatsOf(ctx, "x", admin.CountUpTo(0))), dbq.ErrCount},
 		"clean":                     {second(ops.Clean(ctx, "", dbq.KeepForever())), dbq.ErrQueueName},
 		"settings":                  {second(ops.QueueSettings(ctx, "")), dbq.ErrQueueName},
 		"configure":                 {ops.ConfigureQueue(ctx, "", same), dbq.ErrQueueName},

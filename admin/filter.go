@@ -22,8 +22,8 @@ type Filter struct {
 	ParkedOnly bool
 	// CancelledOnly selects only cancelled tasks, which are in POISON.
 	CancelledOnly bool
-	// OlderThan selects only tasks that came into their state at least this long ago, by the database's clock.
-	OlderThan time.Duration
+	// InStateFor selects only tasks that have been in their state for at least this long, by the database's clock.
+	InStateFor time.Duration
 	// After selects only tasks with a higher id, and Before those with a lower id. Ids are ordered by creation.
 	After  uuid.UUID
 	Before uuid.UUID
@@ -50,8 +50,8 @@ func (f Filter) check() error {
 	if err := limits.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {
 		return err
 	}
-	if f.OlderThan < 0 {
-		return fmt.Errorf("%w: older than %v", dbq.ErrFilter, f.OlderThan)
+	if f.InStateFor < 0 {
+		return fmt.Errorf("%w: InStateFor is %v, it must be at least 0", dbq.ErrFilter, f.InStateFor)
 	}
 	for _, s := range f.States {
 		if !slices.Contains(state.All(), s) {

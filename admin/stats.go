@@ -54,19 +54,32 @@ func CountAll() StatsOption {
 // and the parked ones. Stats counts these tasks among the newest 10,000 tasks of all queues. It omits a queue that
 // has only such tasks if none of them is among the newest.
 func (a *Admin) Stats(ctx context.Context, opts ...StatsOption) ([]QueueStats, error) {
+	return a.stats(ctx, "", opts)
+}
+
+// StatsOf is Stats for one queue. All numbers are 0 if it has no tasks. With CountAll it reads the whole table, too.
+func (a *Admin) StatsOf(ctx context.Context, queue string, opts ...StatsOption) (QueueStats, error) {
+	if err := limits.QueueName(queue); err != nil {
+		return QueueStats{}, a.wrap("stats", queue, err)
+	}
+	out, err := a.stats(ctx, queue, opts)
+	if err != nil {
+		return QueueStats{}, err
+	}
+	return out[0], nil
+}
+
+// stats counts the tasks of one queue, or of all if queue is empty.
+func (a *Admin) stats(ctx context.Context, queue string, opts []StatsOption) (out []QueueStats, err error) {
 	limit := defaultCount
 	for _, opt := range opts {
 		if err := opt(&limit); err != nil {
-			return nil, a.wrap("stats", "", err)
+			return nil, a.wrap("stats", queue, err)
 		}
 	}
-	counted, err := a.store.Stats(ctx, limit)
-	if err != nil {
-		return nil, a.wrap("stats", "", err)
-	}
-	var out []QueueStats
+	counted, err := a.store.Stats(ctx, queue, limit)
 	for _, q := range counted {
 		out = append(out, QueueStats(q))
 	}
-	return out, nil
+	return out, a.wrap("stats", queue, err)
 }

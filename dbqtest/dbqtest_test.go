@@ -111,7 +111,7 @@ func TestClockMovesEverythingThatTheDatabaseTells(t *testing.T) {
 		t.Errorf("completed at %v, the clock began at %v", task.Updated, before)
 	}
 	purge := func() (int, error) {
-		old := admin.Filter{OlderThan: time.Hour, Limit: 10}
+		old := admin.Filter{InStateFor: time.Hour, Limit: 10}
 		return admin.New(db.Client).OperateMany(t.Context(), admin.Purge, old)
 	}
 	if n, err := purge(); n != 0 || err != nil {

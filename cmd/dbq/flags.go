@@ -146,14 +146,14 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 	}
 	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
 	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
-	durationVar(l, &f.OlderThan, "older-than", 0,
+	durationVar(l, &f.InStateFor, "in-state-for", 0,
 		"only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
 }
 
 // narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
 	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly ||
-		f.CancelledOnly || f.OlderThan != 0
+		f.CancelledOnly || f.InStateFor != 0
 }
 
 // filter is the filter that the flags describe.

@@ -28,7 +28,7 @@ type operatorVerb struct {
 var operatorVerbs = map[state.Event]operatorVerb{
 	state.Reject: {does: "Park tasks before they run", example: "dbq reject --queue mail --kind newsletter",
 		note: "`dbq reenqueue` lets it run after all."},
-	state.Revoke: {does: "Take leases away and park the tasks", example: "dbq revoke --queue mail --older-than 1h",
+	state.Revoke: {does: "Take leases away and park the tasks", example: "dbq revoke --queue mail --in-state-for 1h",
 		note: "The worker's program is killed within 2 seconds, on PostgreSQL at once. " +
 			"`dbq reenqueue` lets the task run again."},
 	state.Cancel: {does: "Stop tasks for good", example: "dbq cancel --queue mail --kind newsletter",
@@ -36,12 +36,12 @@ var operatorVerbs = map[state.Event]operatorVerb{
 			"`dbq reenqueue` lets it run after all."},
 	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts",
 		example: "dbq reenqueue --queue mail --state poison", note: "Use it once the cause of a failure is gone."},
-	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --older-than 24h",
+	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --in-state-for 24h",
 		note: "A worker's program poisons its own task by exit code 65."},
 	state.Restore: {does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",
 		note: "Nothing retries it there; `dbq reenqueue` does."},
 	state.Purge: {does: "Remove finished and parked tasks", confirm: true,
-		example: "dbq purge --state completed --older-than 30d --yes",
+		example: "dbq purge --state completed --in-state-for 30d --yes",
 		note:    "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
 }
 

@@ -22,8 +22,11 @@ func newStats(a *app) *cobra.Command {
 			opts = append(opts, admin.CountAll())
 		}
 		return statsListing.watch(ctx, a, c, every, func() ([]admin.QueueStats, error) {
-			stats, err := admin.New(c).Stats(ctx, opts...)
-			return slices.DeleteFunc(stats, func(s admin.QueueStats) bool { return queue != "" && s.Queue != queue }), err
+			if queue == "" {
+				return admin.New(c).Stats(ctx, opts...)
+			}
+			stats, err := admin.New(c).StatsOf(ctx, queue, opts...)
+			return []admin.QueueStats{stats}, err
 		})
 	}
 	cmd := a.command("dbq stats", noArgs("use --queue NAME"), a.withClient(run))

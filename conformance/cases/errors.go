@@ -192,7 +192,7 @@ func errorsFilter(t *test) {
 	}{
 		"limit -1":           {admin.Filter{Limit: -1}, dbq.ErrCount},
 		"limit too large":    {admin.Filter{Limit: dbq.MaxBulk + 1}, dbq.ErrCount},
-		"negative age":       {admin.Filter{Limit: 1, OlderThan: -1}, dbq.ErrFilter},
+		"negative age":       {admin.Filter{Limit: 1, InStateFor: -1}, dbq.ErrFilter},
 		"unknown state":      {admin.Filter{Limit: 1, States: []dbq.State{9}}, dbq.ErrFilter},
 		"state none":         {admin.Filter{Limit: 1, States: []dbq.State{state.None}}, dbq.ErrFilter},
 		"bad queue":          {admin.Filter{Limit: 1, Queue: "a\x00"}, dbq.ErrQueueName},

@@ -24,8 +24,8 @@ func operateCases() []Case {
 	cases = append(cases, []Case{
 		{Name: "FilterNarrows", run: operateFilter,
 			Law: "Every field of a filter narrows what a listing returns and a bulk call changes."},
-		{Name: "OlderThan", run: operateOlderThan,
-			Law: "OlderThan counts from the moment a task entered its state, by the database's clock."},
+		{Name: "OlderThan", run: operateInStateFor,
+			Law: "InStateFor counts from the moment a task entered its state, by the database's clock."},
 		{Name: "LimitBoundsBulkCalls", run: operateLimit,
 			Law: "A bulk call changes at most as many tasks as its limit, and repeating it reaches all of them."},
 		{Name: "ManyOverOneStatement", run: operateLarge,
@@ -34,7 +34,7 @@ func operateCases() []Case {
 			Law: "Paging by the last id returns every task once, ordered by id, even while tasks change their states."},
 		{Name: "Stats", run: operateStats,
 			Law: "Stats counts every queue's tasks by state, those that are due or parked, and how long the oldest has been " +
-				"due."},
+				"due; StatsOf does so for one queue."},
 		Case{Name: "StatsStopAtTheirLimit", Once: true, run: operateStatsUpTo,
 			Law: "Counting up to a limit reports which states may have more tasks, and the exact lag."},
 		{Name: "RevokeIsRecorded", run: operateRevoked,

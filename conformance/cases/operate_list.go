@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func operateFilter(t *test) {
 		{admin.Filter{Limit: 2}, all[:2]},
 		{admin.Filter{Limit: 2, NewestFirst: true}, []uuid.UUID{waiting, other.ID}},
 		{admin.Filter{Limit: 2, NewestFirst: true, Before: other.ID}, []uuid.UUID{poison.ID, retried.ID}},
-		{admin.Filter{OlderThan: long}, nil},
+		{admin.Filter{InStateFor: long}, nil},
 	} {
 		got, err := admin.New(c).List(t.ctx, tt.f)
 		if err != nil {
@@ -75,7 +76,7 @@ func operateFilter(t *test) {
 	t.wantState(c, other.ID, dbq.StatePoison)
 }
 
-func operateOlderThan(t *test) {
+func operateInStateFor(t *test) {
 	c := t.open()
 	q := c.Queue("q")
 	t.enqueueMany(q, 2, nil)
@@ -91,20 +92,20 @@ func operateOlderThan(t *test) {
 	t.must(q.Complete(t.ctx, young.Lease, nil)) // enqueued before, completed just now
 
 	from := t.now(c)
-	listed := idsOf(t.list(c, admin.Filter{Queue: "q", OlderThan: age}))
+	listed := idsOf(t.list(c, admin.Filter{Queue: "q", InStateFor: age}))
 	to := t.now(c)
 	for _, task := range t.list(c, admin.Filter{Queue: "q"}) {
 		there := slices.Contains(listed, task.ID)
 		if !there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)) {
-			t.Errorf("listed is %v for a task completed at %v, asked between %v and %v for those older than %v", there,
+			t.Errorf("listed is %v for a task completed at %v, asked between %v and %v with InStateFor %v", there,
 				task.Updated, from, to, age)
 		}
 	}
-	n, err := admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{OlderThan: long, Limit: 10})
+	n, err := admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: long, Limit: 10})
 	if n != 0 || err != nil {
 		t.Errorf("purge of what is an hour old: got %d and error %v, want none", n, err)
 	}
-	_, err = admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{OlderThan: age, Limit: 10})
+	_, err = admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: age, Limit: 10})
 	t.must(err)
 	t.wantGone(c, old.ID)
 }
@@ -157,6 +158,19 @@ func operateStats(t *test) {
 		stats, err := admin.New(c).Stats(t.ctx, opts...)
 		t.must(err)
 		t.wantStats(stats, b, lag)
+		for _, want := range stats {
+			got, err := admin.New(c).StatsOf(t.ctx, want.Queue, opts...)
+			t.must(err)
+			later := got.OldestDue - want.OldestDue
+			got.OldestDue = want.OldestDue
+			if !reflect.DeepEqual(got, want) || later < 0 || later > Timeout {
+				t.Errorf("StatsOf returned %+v, due for %v longer than in Stats: %+v", got, later, want)
+			}
+		}
+	}
+	none, err := admin.New(c).StatsOf(t.ctx, "no tasks")
+	if none.Queue != "no tasks" || len(none.Count) != len(state.All()) || none.Count[state.Completed] != 0 || err != nil {
+		t.Errorf("of a queue without tasks: got %+v and error %v, want zeros", none, err)
 	}
 }
 

@@ -166,7 +166,7 @@ func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		return err
 	}
 	registry := prometheus.NewPedanticRegistry()
-	filtered := admin.Filter{OlderThan: time.Second, Kind: "k", Reference: "r"}
+	filtered := admin.Filter{InStateFor: time.Second, Kind: "k", Reference: "r"}
 	return steps(
 		func() error { _, err := admin.New(c).Stats(ctx); return err },
 		func() error { _, err := admin.New(c).Stats(ctx, admin.CountAll()); return err },

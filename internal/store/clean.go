@@ -77,7 +77,7 @@ func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h Histor
 		case outlives && h.keepsLast(part.filter.States[0]):
 			before = s.recordRemoved
 		}
-		part.filter.Queue, part.filter.OlderThan, part.filter.Limit = queue, part.keep, sweepWindow
+		part.filter.Queue, part.filter.InStateFor, part.filter.Limit = queue, part.keep, sweepWindow
 		err = s.sweep(ctx, part.filter, before, &done.Tasks)
 	}
 	if err == nil && ends(r.Attempts) {

@@ -18,7 +18,7 @@ type Filter struct {
 	Reference     string
 	ParkedOnly    bool
 	CancelledOnly bool          // cancelled tasks are in POISON
-	OlderThan     time.Duration // how long a task must have been in its state, by the database's clock
+	InStateFor    time.Duration // how long a task must have been in its state, by the database's clock
 	After         uuid.UUID     // only tasks with a higher id
 	Before        uuid.UUID     // only tasks with a lower id
 	NewestFirst   bool          // by descending ids
@@ -48,7 +48,7 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dia
 			f.States = []state.State{state.Poison}
 		}
 	}
-	compare(f.OlderThan > 0, "updated <= "+st.Now+" - :age", "age", f.OlderThan.Microseconds())
+	compare(f.InStateFor > 0, "updated <= "+st.Now+" - :age", "age", f.InStateFor.Microseconds())
 	compare(f.After != uuid.Nil, "id > :after", "after", f.After)
 	compare(f.Before != uuid.Nil, "id < :before", "before", f.Before)
 	if len(f.States) > 0 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,8 @@ type QueueStats struct {
 }
 
 // Stats counts the tasks of each queue by state, up to limit of each queue and state; 0 counts all. The queues are
-// sorted by name.
-func (s *Store) Stats(ctx context.Context, limit int) ([]QueueStats, error) {
+// sorted by name. If only is not empty, it returns the statistics of that queue alone.
+func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats, error) {
 	var c *counter
 	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
@@ -34,10 +35,16 @@ func (s *Store) Stats(ctx context.Context, limit int) ([]QueueStats, error) {
 			_, err := c.count(ctx, s.sql.Texts.Count, nil)
 			return err
 		}
-		return c.countUpTo(ctx, limit)
+		if only == "" {
+			return c.countUpTo(ctx, limit)
+		}
+		return c.countQueues(ctx, limit, only)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if only != "" { // the statements that count all queues may have found others
+		c.queues = map[string]*QueueStats{only: c.queue(only)}
 	}
 	return c.sorted(), nil
 }
@@ -74,6 +81,24 @@ func (c *counter) queue(name string) *QueueStats {
 
 // countUpTo finds the queues one by one, and counts each.
 func (c *counter) countUpTo(ctx context.Context, limit int) error {
+	for after := ""; len(c.queues) < maxStatsQueues; {
+		args := dialect.Args{"queue": after}
+		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, c.s.sql.Texts.NextQueue, args)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || rows[0].Queue <= after {
+			break
+		}
+		after = rows[0].Queue
+		c.queue(after)
+	}
+	return c.countQueues(ctx, limit, slices.Collect(maps.Keys(c.queues))...)
+}
+
+// countQueues counts some queues. For states that have no index, it counts those of all queues together, and so may
+// find others.
+func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) error {
 	st := c.s.sql.Texts
 	var unsure []state.State // of every queue
 	if st.CountNewest != "" {
@@ -85,22 +110,12 @@ func (c *counter) countUpTo(ctx context.Context, limit int) error {
 			unsure = st.Newest
 		}
 	}
-	for after := ""; len(c.queues) < maxStatsQueues; {
-		args := dialect.Args{"queue": after}
-		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, st.NextQueue, args)
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 || rows[0].Queue <= after {
-			break
-		}
-		after = rows[0].Queue
-		c.queue(after)
-	}
-	for name, q := range c.queues {
+	for _, name := range queues {
 		if _, err := c.count(ctx, st.CountUpTo, dialect.Args{"queue": name, "limit": limit}); err != nil {
 			return err
 		}
+	}
+	for _, q := range c.queues {
 		q.atLeast(unsure...)
 	}
 	return nil

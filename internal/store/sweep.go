@@ -57,18 +57,18 @@ func (s *sweeps) advance(key sweepKey, to sweep) {
 	})
 }
 
-// sweep removes or archives the tasks that f selects, of one state and older than f.OlderThan. Ids are ordered by time:
-// it passes those that are old enough, some thousand at a time, from where the last sweep of this round ended.
+// sweep removes or archives the tasks of one state that f selects; f.InStateFor is their retention. Ids are ordered by
+// time: sweep passes those that are old enough, some thousand at a time, from where the last sweep of this round ended.
 func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done *int) error {
 	micros, err := s.ReadNow(ctx)
 	if err != nil {
 		return err
 	}
 	now := time.UnixMicro(micros)
-	end := firstID(now.Add(time.Millisecond - f.OlderThan))
-	sure := firstID(now.Add(-f.OlderThan - min(sweepLag, f.OlderThan/sweepRounds)))
+	end := firstID(now.Add(time.Millisecond - f.InStateFor))
+	sure := firstID(now.Add(-f.InStateFor - min(sweepLag, f.InStateFor/sweepRounds)))
 	key := sweepKey{f.Queue, f.States[0]}
-	at := s.sweeps.begin(key, f.OlderThan)
+	at := s.sweeps.begin(key, f.InStateFor)
 	for f.After = at.passed; ; {
 		last, more, err := s.idBehind(ctx, f.After, end, sweepWindow-1)
 		if err != nil {
