@@ -61,6 +61,7 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	if err != nil {
 		return nil, nil, false, err
 	}
+	q.c.wakeFor(got.Added)
 	tasks, exhausted = q.tasks(got.Rows, got.Until)
 	return tasks, exhausted, got.More, nil
 }

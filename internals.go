@@ -41,8 +41,8 @@ func (internals) Checkout(ctx context.Context, q *Queue, n int, lease time.Durat
 }
 
 // Settlement returns a settlement with what access.SettleOptions adds.
-func (internals) Settlement(l Lease, o Outcome, again, unrecorded bool, cause error) Settlement {
-	return Settlement{Lease: l, Outcome: o, again: again, unrecorded: unrecorded, cause: cause}
+func (internals) Settlement(l Lease, o Outcome, again, unrecorded, attemptsLeft bool, cause error) Settlement {
+	return Settlement{l, o, again, unrecorded, attemptsLeft, cause}
 }
 
 // MarkStarted records that attempts are about to start.

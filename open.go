@@ -69,6 +69,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	st := store.New(session, store.Options{
 		Logger: cfg.logger, Scrub: cfg.scrub, Strategy: cfg.strategy,
 		MaxPayload: cmp.Or(cfg.maxPayload, server.MaxPayload), MaxCheckoutBytes: cfg.maxCheckoutBytes,
+		MaxAttempts: cfg.maxAttempts,
 	})
 	c := &Client{store: st, cfg: cfg, id: newClientID(cfg.name), ends: endPoller{store: st}}
 	tables := wake.Tables{Database: pool.Write, Table: cfg.names.Table("task")}

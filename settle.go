@@ -16,8 +16,8 @@ type Settlement struct {
 	Lease   Lease
 	Outcome Outcome
 
-	again, unrecorded bool // see access.SettleOptions
-	cause             error
+	again, unrecorded, attemptsLeft bool // see access.SettleOptions
+	cause                           error
 }
 
 // Settled is the outcome of one Settlement.
@@ -52,9 +52,14 @@ func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settle
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := q.c.store.SettleTx(ctx, tx, ss)
+	outcomes, notices, err := q.c.store.SettleTx(ctx, tx, q.name, ss)
 	if err != nil {
 		return nil, err
+	}
+	if notices.Count > 0 {
+		var now wake.Due
+		now.Add(0)
+		q.c.wake.WakeAfterCommit(notices.Queue, now)
 	}
 	return []Settled{Settled(outcomes[0])}, nil
 }
@@ -91,7 +96,7 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 	if err != nil || len(ss) == 0 {
 		return nil, err
 	}
-	outcomes, err := q.c.store.Settle(ctx, settlements, wait)
+	outcomes, notices, err := q.c.store.Settle(ctx, q.name, settlements, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +105,7 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 		out[i] = Settled(o)
 	}
 	q.c.wake.Wake(q.name, dueAgain(settlements, out))
+	q.c.wakeFor(notices)
 	return out, nil
 }
 
@@ -118,7 +124,7 @@ func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 			return nil, err
 		}
 		out[i] = s.Outcome.settlement(s.Lease, s.again)
-		out[i].Unrecorded = s.unrecorded
+		out[i].Unrecorded, out[i].AttemptsLeft = s.unrecorded, s.attemptsLeft
 		if s.cause != nil && out[i].Event == state.Release {
 			out[i].Cause = []byte(s.cause.Error())
 		}

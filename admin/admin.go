@@ -39,8 +39,11 @@ const MaxReason = 1000
 // Option adds information for other operators to a call. If an option is given twice, the last one counts.
 type Option func(*note)
 
-// note returns the reason and the operator given by the options.
-type note struct{ by, reason string }
+// note is the reason and the operator given by the options.
+type note struct {
+	by, reason string
+	dryRun     bool
+}
 
 // By sets the operator's name, in 1 to dbq.MaxReference characters. The default is the client's name; see
 // dbq.WithName.
@@ -48,6 +51,9 @@ func By(operator string) Option { return func(n *note) { n.by = operator } }
 
 // Reason sets the reason for the call, in up to MaxReason characters.
 func Reason(text string) Option { return func(n *note) { n.reason = text } }
+
+// DryRun makes OperateMany count the tasks that it would change, and change nothing. Other calls ignore it.
+func DryRun() Option { return func(n *note) { n.dryRun = true } }
 
 func (a *Admin) note(opts []Option) (note, error) {
 	n := note{by: a.client.Info().Name}

@@ -22,8 +22,12 @@ type Filter struct {
 	ParkedOnly bool
 	// CancelledOnly selects only cancelled tasks, which are in POISON.
 	CancelledOnly bool
+	// NotCancelled leaves cancelled tasks out.
+	NotCancelled bool
 	// InStateFor selects only tasks that have been in their state for at least this long, by the database's clock.
 	InStateFor time.Duration
+	// EnteredWithin selects only tasks that came into their state at most this long ago.
+	EnteredWithin time.Duration
 	// After selects only tasks with a higher id, and Before those with a lower id. Ids are ordered by creation.
 	After  uuid.UUID
 	Before uuid.UUID
@@ -50,8 +54,12 @@ func (f Filter) check() error {
 	if err := limits.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {
 		return err
 	}
-	if f.InStateFor < 0 {
-		return fmt.Errorf("%w: InStateFor is %v, it must be at least 0", dbq.ErrFilter, f.InStateFor)
+	if f.InStateFor < 0 || f.EnteredWithin < 0 {
+		return fmt.Errorf("%w: InStateFor is %v and EnteredWithin is %v, they must be at least 0", dbq.ErrFilter,
+			f.InStateFor, f.EnteredWithin)
+	}
+	if f.CancelledOnly && f.NotCancelled {
+		return fmt.Errorf("%w: CancelledOnly and NotCancelled exclude each other", dbq.ErrFilter)
 	}
 	for _, s := range f.States {
 		if !slices.Contains(state.All(), s) {

@@ -46,7 +46,7 @@ const (
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	op, err := a.operation(event, opts)
+	op, _, err := a.operation(event, opts)
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
@@ -65,7 +65,7 @@ func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	op, err := a.operation(event, opts)
+	op, _, err := a.operation(event, opts)
 	var moved []dialect.Row
 	if err == nil {
 		moved, err = a.store.OperateTx(ctx, tx, op, id)
@@ -84,12 +84,12 @@ func (a *Admin) OperateTx(
 // OperateMany applies an event to up to f.Limit tasks that the filter selects and whose state allows it, and returns
 // how many it changed. Fewer than f.Limit means that no more were found; otherwise call it again for the rest. Each
 // batch of tasks is a separate transaction: after an error, changed counts the tasks that were changed before.
-// Results and reasons are stored as by Operate.
+// Results and reasons are stored as by Operate. With DryRun it returns how many it would change, and changes none.
 func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (changed int, err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, changed, start, err) }(time.Now())
-	op, err := a.operation(event, opts)
+	op, dryRun, err := a.operation(event, opts)
 	if err == nil {
 		err = f.check()
 	}
@@ -103,6 +103,9 @@ func (a *Admin) OperateMany(
 	if err != nil {
 		return 0, a.wrap(string(event), f.Queue, err)
 	}
+	if dryRun {
+		return len(ids), nil
+	}
 	for batch := range slices.Chunk(ids, a.store.OperateLimit(event)) {
 		moved, err := a.store.Operate(ctx, op, batch)
 		if err != nil {
@@ -115,13 +118,13 @@ func (a *Admin) OperateMany(
 }
 
 // operation checks an event and its options.
-func (a *Admin) operation(event state.Event, opts []Option) (store.Operation, error) {
+func (a *Admin) operation(event state.Event, opts []Option) (op store.Operation, dryRun bool, err error) {
 	t, ok := state.Find(event, state.Operator)
 	if !ok {
-		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's event", dbq.ErrFilter, event)
+		return op, false, fmt.Errorf("%w: %q is not an operator's event", dbq.ErrFilter, event)
 	}
 	n, err := a.note(opts)
-	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
+	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, n.dryRun, err
 }
 
 // wake wakes the workers of queues whose tasks are due now, and those whose leases were taken away.

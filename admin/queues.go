@@ -18,6 +18,9 @@ type QueueSettings struct {
 	MaxAttempts int           // caps the tasks' own limits: up to dbq.MaxMaxAttempts
 	History     dbq.History   // which attempts are recorded
 	Retention   dbq.Retention // how long ended tasks and the history are kept
+	// DeadLetter is the queue that gets a notice, of kind dbq.KindPoison, for each task of this queue that goes to
+	// POISON. It is enqueued in the same transaction. Operators' own events make no notices.
+	DeadLetter string
 }
 
 // QueueInfo describes a queue that is paused or has settings.
@@ -68,8 +71,8 @@ func (a *Admin) QueueSettings(ctx context.Context, queue string) (QueueSettings,
 }
 
 // ConfigureQueue changes a queue's settings atomically: concurrent updates to different fields are both applied. It
-// can call change several times. For invalid settings it returns dbq.ErrOption, dbq.ErrLeaseTime or
-// dbq.ErrMaxAttempts and changes nothing.
+// can call change several times. For invalid settings it returns dbq.ErrOption, dbq.ErrLeaseTime,
+// dbq.ErrMaxAttempts or dbq.ErrQueueName and changes nothing.
 func (a *Admin) ConfigureQueue(ctx context.Context, queue string, change func(*QueueSettings)) error {
 	return a.core.Control.Configure(ctx, queue, func(stored *control.Settings) {
 		s := settingsOf(*stored)
@@ -83,7 +86,7 @@ func (s QueueSettings) stored() control.Settings {
 	r := s.Retention
 	return control.Settings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: control.Duration(s.Poll), Lease: control.Duration(s.Lease),
-		MaxAttempts: s.MaxAttempts, History: string(s.History),
+		MaxAttempts: s.MaxAttempts, History: string(s.History), DeadLetter: s.DeadLetter,
 		RetentionJSON: control.RetentionJSON{
 			Completed: control.Duration(r.Completed), Poison: control.Duration(r.Poison),
 			Parked: control.Duration(r.Parked), Attempts: control.Duration(r.Attempts), Archive: r.Archive,
@@ -95,5 +98,6 @@ func settingsOf(s control.Settings) QueueSettings {
 	return QueueSettings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.RetentionJSON.Store()),
+		DeadLetter: s.DeadLetter,
 	}
 }

@@ -67,8 +67,9 @@ func (b *Budget) Add(rows []Row) {
 	b.leased = append(b.leased, rows...)
 }
 
-// TakeOver is Add for rows whose lease had expired. It also adds their previous attempts to the history, on c, in the
-// transaction of the takeover. seen has the rows before the takeover, for leased rows that lack the previous attempt.
+// TakeOver is Add for rows whose lease had expired. In the transaction of the takeover, on c, it also adds their
+// previous attempts to the history, and dead-letter notices for those that became POISON. seen has the rows before
+// the takeover, for leased rows that lack the previous attempt.
 func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []Row) error {
 	was := make(map[uuid.UUID]Row, len(seen))
 	for _, r := range seen {

@@ -50,7 +50,8 @@ type Dialect interface {
 	//     so on), which is added to the history in the same transaction: Budget.TakeOver does so. An attempt that is not
 	//     known to have started is a lapse; see LapsesPerAttempt.
 	//  4. Exhaustion. A task whose lease has expired and that has no attempt left becomes POISON. It is also returned,
-	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or Row.TakeOver.
+	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or Row.TakeOver. Its
+	//     dead-letter notice is added in the same transaction: Budget.TakeOver and Runner.EnqueueNotices do so.
 	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
 	//     one. Budget.Fit selects them. Budget.Leased sets Row.Cut if any were left.
 	//  6. Pause. A paused queue hands out nothing; see {unpaused} of Names.Filler.

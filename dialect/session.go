@@ -22,8 +22,12 @@ type Runner interface {
 	// Read runs a query on the reading pool. It never changes anything, whatever its error.
 	Read(ctx context.Context, text string, args Args) ([]Row, error)
 
-	// RecordTakenOver adds to the history the attempts that a takeover of rows ended; see Budget.TakeOver.
+	// RecordTakenOver adds to the history the attempts that a takeover of rows ended, and calls EnqueueNotices; see
+	// Budget.TakeOver.
 	RecordTakenOver(ctx context.Context, c Conn, rows []Row) error
+	// EnqueueNotices adds a notice to the queue's dead-letter queue, if it has one, for each of rows that is POISON. c is
+	// in the transaction that moved the rows to POISON. A dialect calls it if its takeover writes the history itself.
+	EnqueueNotices(ctx context.Context, c Conn, rows []Row) error
 
 	// Do acquires a connection for writing and runs f on it, in a transaction of its own where Server.ExplicitTx is set.
 	// Otherwise each statement autocommits. Autocommit is Do without a transaction in any case.

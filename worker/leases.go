@@ -69,9 +69,10 @@ func (s *leases) settlements(batch []settlement) []dbq.Settlement {
 	for i := range batch {
 		st := &batch[i]
 		out[i] = access.Settlement(st.leased.lease, st.how, access.SettleOptions{
-			Again:      st.again,
-			Unrecorded: s.settings().history == dbq.HistoryNone || st.leased.began.IsZero(),
-			Cause:      st.err,
+			Again:        st.again,
+			Unrecorded:   s.settings().history == dbq.HistoryNone || st.leased.began.IsZero(),
+			AttemptsLeft: st.leased.task.Attempt < st.leased.task.MaxAttempts,
+			Cause:        st.err,
 		})
 	}
 	return out

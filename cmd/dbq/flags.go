@@ -143,17 +143,19 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 	}
 	if slices.Contains(states, state.Poison) {
 		l.BoolVar(&f.CancelledOnly, "cancelled", false, "only cancelled tasks, which are in POISON")
+		l.BoolVar(&f.NotCancelled, "not-cancelled", false, "leave out cancelled tasks")
 	}
 	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
 	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
 	durationVar(l, &f.InStateFor, "in-state-for", 0,
 		"only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
+	durationVar(l, &f.EnteredWithin, "entered-within", 0, "only tasks that came into their state at most this `TIME` ago")
 }
 
 // narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
 	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly ||
-		f.CancelledOnly || f.InStateFor != 0
+		f.CancelledOnly || f.NotCancelled || f.InStateFor != 0 || f.EnteredWithin != 0
 }
 
 // filter is the filter that the flags describe.

@@ -35,7 +35,8 @@ var operatorVerbs = map[state.Event]operatorVerb{
 		note: "The worker's program is killed as by `dbq revoke`. `dbq list --cancelled` shows what was cancelled, and " +
 			"`dbq reenqueue` lets it run after all."},
 	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts",
-		example: "dbq reenqueue --queue mail --state poison", note: "Use it once the cause of a failure is gone."},
+		example: "dbq reenqueue --queue mail --state poison --not-cancelled --entered-within 2h --dry-run",
+		note:    "Use it once the cause of a failure is gone."},
 	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --in-state-for 24h",
 		note: "A worker's program poisons its own task by exit code 65."},
 	state.Restore: {does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",
@@ -67,13 +68,15 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 		RunE: a.runE(func(ctx context.Context, ids []string) error {
 			switch {
 			case len(ids) == 0:
+			case op.dryRun:
+				return usagef("--dry-run counts what filter flags select; give no ids")
 			case all || f.narrows():
 				return usagef("select tasks by id or by filter flags, not both")
 			default:
 				return a.use(ctx, false, func(c *dbq.Client) error { return op.onIDs(ctx, c, ids) })
 			}
 			filter, err := f.operatorFilter(t, all)
-			if err == nil && v.confirm && !yes {
+			if err == nil && v.confirm && !yes && !op.dryRun {
 				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", t.Event, f.Limit))
 			}
 			if err != nil {
@@ -85,6 +88,7 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 	f.add(a, cmd, t.FromStates())
 	l := cmd.Flags()
 	l.Var(intWithin(&f.Limit, dbq.MaxBulk, 1, dbq.MaxBulk), "limit", "change at most `N` tasks that a filter selects")
+	l.BoolVar(&op.dryRun, "dry-run", false, "only count the tasks that the filter selects, up to the limit")
 	l.BoolVar(&all, "all", false, "select every task whose state allows it, in every queue")
 	l.StringVar(&op.reason, "reason", "", "`WHY`, kept with the task")
 	l.StringVar(&op.by, "by", operatorName(), "`WHO`, kept with the task")
@@ -146,12 +150,14 @@ type operation struct {
 	event      state.Event
 	past       string
 	by, reason string
+	dryRun     bool
 }
 
 // operated is the result as --json shows it.
 type operated struct {
 	Event   state.Event `json:"event"`
 	Changed int         `json:"changed"`
+	DryRun  bool        `json:"dry_run,omitempty"` // nothing was changed: it would have been
 	Failed  []refusal   `json:"failed,omitempty"`
 }
 
@@ -188,17 +194,22 @@ func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) err
 }
 
 func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter) error {
-	changed, err := admin.New(c).OperateMany(ctx, op.event, f, admin.By(op.by), admin.Reason(op.reason))
+	past, opts := op.past, []admin.Option{admin.By(op.by), admin.Reason(op.reason)}
+	if op.dryRun {
+		past, opts = "would be "+past, append(opts, admin.DryRun())
+	}
+	changed, err := admin.New(c).OperateMany(ctx, op.event, f, opts...)
 	if err != nil && changed > 0 {
 		return fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), op.past)
 	}
 	if err != nil {
 		return err
 	}
-	if changed == f.Limit {
+	if changed == f.Limit && !op.dryRun {
 		op.note("the limit of %d was reached and there may be more tasks: run the command again for the rest", f.Limit)
 	}
-	return op.result(operated{Event: op.event, Changed: changed}, "%s %s", plural(changed, "task"), op.past)
+	return op.result(operated{Event: op.event, Changed: changed, DryRun: op.dryRun},
+		"%s %s", plural(changed, "task"), past)
 }
 
 // path returns the states before and after an event, as text.

@@ -182,6 +182,8 @@ func settingFlags(s *admin.QueueSettings) *pflag.FlagSet {
 	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts,
 		"cap each task's maximum of attempts at `N` (0: the worker's own setting)")
 	f.StringVar((*string)(&s.History), "history", string(s.History), "record these `ATTEMPTS`: all, failures or none")
+	f.StringVar(&s.DeadLetter, "dead-letter", s.DeadLetter,
+		"add a notice to this `QUEUE` for each task that goes to POISON (\"\": none)")
 	f.AddFlagSet(retentionFlags(&s.Retention))
 	return f
 }

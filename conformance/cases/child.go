@@ -47,6 +47,7 @@ var childWork = map[string]func(ctx context.Context, w *transcript.Caller, s chi
 	"work":           childWorker,
 	"persist":        childPersist,
 	"crashing tasks": childCrashingTasks,
+	"poison":         childPoison,
 	"schedules":      childSchedules,
 }
 

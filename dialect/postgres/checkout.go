@@ -80,23 +80,45 @@ func (c *checkout) args(limit int) dialect.Args {
 		"bytes": c.budget.Bytes, "used": c.budget.Used, "share": c.budget.Share()}
 }
 
-// statement runs one search that takes what it finds.
+// runFunc runs statements on a connection, as the session's Do and Tx do.
+type runFunc func(context.Context, func(context.Context, dialect.Conn) error) error
+
+// statement runs one search that takes what it finds. A takeover may add notices, so it is in a transaction, which only
+// begins if a search without locks has found an expired lease.
 func (c *checkout) statement(ctx context.Context, name string) ([]dialect.Row, error) {
-	take := func(name string, args dialect.Args) (rows []dialect.Row, err error) {
-		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, args))
-			return err
-		})
-		if err != nil {
-			return nil, err // what it took is not sure, also when only its commit failed
+	takeBy := func(run runFunc) taker {
+		return func(name string, args dialect.Args) (rows []dialect.Row, err error) {
+			err = run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+				rows, err = c.take(ctx, conn, name, args)
+				return err
+			})
+			if err != nil {
+				return nil, err // what it took is not sure, also when only its commit failed
+			}
+			return rows, nil
 		}
-		return rows, nil
 	}
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Read(ctx, text, args) }
 	if name == "ready" {
-		return c.fromCursor(query, take)
+		return c.fromCursor(query, takeBy(c.s.Do))
 	}
-	return c.expired(query, take)
+	return c.expired(query, func(name string, args dialect.Args) ([]dialect.Row, error) {
+		seen, err := query(c.s.Statements.Own["see expired"].SQL, args)
+		if err != nil || len(seen) == 0 {
+			return nil, err
+		}
+		return takeBy(c.s.Tx)(name, args)
+	})
+}
+
+// take runs a statement that leases tasks, and adds the notices of those that it moved to POISON.
+func (c *checkout) take(ctx context.Context, conn dialect.Conn, name string, args dialect.Args) (
+	[]dialect.Row, error) {
+	rows, err := c.took(c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, args))
+	if err == nil {
+		err = c.s.EnqueueNotices(ctx, conn, rows)
+	}
+	return rows, err
 }
 
 // took gives rows what take does not send back: all that this call has set. Rows that were taken over have come whole.
@@ -123,9 +145,7 @@ func (c *checkout) advisory(ctx context.Context) error {
 		}
 		return c.parts(ctx, func(ctx context.Context, name string) ([]dialect.Row, error) {
 			query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
-			take := func(name string, args dialect.Args) ([]dialect.Row, error) {
-				return c.took(query(c.s.Statements.Own[name].SQL, args))
-			}
+			take := func(name string, args dialect.Args) ([]dialect.Row, error) { return c.take(ctx, conn, name, args) }
 			if name == "ready" {
 				return c.fromCursor(query, take)
 			}
@@ -147,11 +167,13 @@ func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []diale
 		args := c.args(limit)
 		maps.Copy(args, batch.Keys(seen))
 		take, by := c.s.Statements.Own["take "+name], c.s.Do
-		if len(seen) > take.Max { // more than one statement
+		if name == "expired" || len(seen) > take.Max { // a takeover may add notices; or more than one statement
 			by = c.s.Tx
 		}
 		err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen)))
+			if rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen))); err == nil {
+				err = c.s.EnqueueNotices(ctx, conn, rows)
+			}
 			return err
 		})
 		if err != nil {

@@ -1032,6 +1032,24 @@ t.holder, t.created, t.updated, t.headers, t.result,
   FROM dbq_task t
  WHERE t.id = :id;
 
+-- ==== Poisoned ====
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+           WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_end)
+END AS lease_until,
+t.holder, t.created, t.updated, t.headers, t.result,
+       {now} AS now
+  FROM dbq_task t
+ WHERE t.id IN ({rows});
+
 -- ==== FindReference ====
 -- Finds a task by its reference. Index: the unique one of references.
 SELECT id

@@ -1075,6 +1075,23 @@ t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
   FROM dbq_task t
  WHERE t.id = :id;
 
+-- ==== Poisoned ====
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until)
+END AS lease_until,
+t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       {now} AS now
+  FROM dbq_task t
+ WHERE t.id IN ({rows});
+
 -- ==== FindReference ====
 -- Finds a task by its reference. Index: the unique one of references.
 SELECT id

@@ -445,10 +445,10 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
 -- ==== expired ====
 -- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
 -- them to POISON if their attempts are exhausted.
--- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and advisory). Index:
--- task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps those whose payloads fit,
--- claimed those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
--- attempts to the history.
+-- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
+-- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
+-- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
+-- recorded adds their lost attempts to the history.
 -- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
 -- checkout's own token, which it may have taken a moment ago for a very short lease.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
@@ -556,8 +556,8 @@ SELECT done.*,
 
 -- ==== see expired ====
 -- Reads candidates whose lease expired, without locks.
--- Runs at polls that found nothing due, and at intervals otherwise (strategy cas). Index: task_busy, from :oldest on.
--- "take expired" follows.
+-- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and cas). Index: task_busy,
+-- from :oldest on. If it finds a task, "expired" (skip-locked) or "take expired" (cas) follows in a transaction.
 -- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
 -- checkout's own token, which it may have taken a moment ago for a very short lease.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
@@ -1077,6 +1077,19 @@ CASE WHEN t.state = 1 /* PROCESSING */
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
+
+-- ==== Poisoned ====
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
+t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                   t.lease_until) END AS lease_until,
+       {now} AS now
+  FROM dbq_task t
+ WHERE t.id IN ({rows});
 
 -- ==== FindReference ====
 -- Finds a task by its reference. Index: the unique one of references.

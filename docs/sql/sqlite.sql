@@ -833,6 +833,16 @@ lease_until, holder, created, updated, headers, result, length(result) AS result
   FROM dbq_task t
  WHERE t.id = :id;
 
+-- ==== Poisoned ====
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+       {now} AS now
+  FROM dbq_task t
+ WHERE t.id IN ({rows});
+
 -- ==== FindReference ====
 -- Finds a task by its reference. Index: the unique one of references.
 SELECT id

@@ -21,7 +21,7 @@ var root = core.Root().(interface {
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
 	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
 		tasks, exhausted []dbq.Task, more bool, err error)
-	Settlement(l dbq.Lease, o dbq.Outcome, again, unrecorded bool, cause error) dbq.Settlement
+	Settlement(l dbq.Lease, o dbq.Outcome, again, unrecorded, attemptsLeft bool, cause error) dbq.Settlement
 	MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error)
 })
 

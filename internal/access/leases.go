@@ -52,13 +52,15 @@ type SettleOptions struct {
 	Again bool
 	// Unrecorded keeps the attempt out of the history if another one follows it.
 	Unrecorded bool
+	// AttemptsLeft says that the task has attempts left, so that Failed and RetryIn do not lead to POISON.
+	AttemptsLeft bool
 	// Cause is stored in the history as the reason of a Released. Other outcomes ignore it.
 	Cause error
 }
 
 // Settlement returns a settlement with options, for Queue.SettleMany.
 func Settlement(l dbq.Lease, o dbq.Outcome, opts SettleOptions) dbq.Settlement {
-	return root.Settlement(l, o, opts.Again, opts.Unrecorded, opts.Cause)
+	return root.Settlement(l, o, opts.Again, opts.Unrecorded, opts.AttemptsLeft, opts.Cause)
 }
 
 // MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows. It

@@ -15,11 +15,11 @@ import (
 
 // The kinds of records.
 const (
-	kindPause    = dialect.PauseKind // by queue: it hands out no tasks
-	kindSettings = "queue"           // by queue
-	kindWorker   = "worker"          // by worker: its last heartbeat
-	kindCommand  = "command"         // by worker: its command
-	kindLeader   = "leader"          // by role: the member that leads
+	kindPause    = dialect.PauseKind  // by queue: it hands out no tasks
+	kindSettings = store.KindSettings // by queue
+	kindWorker   = "worker"           // by worker: its last heartbeat
+	kindCommand  = "command"          // by worker: its command
+	kindLeader   = "leader"           // by role: the member that leads
 )
 
 // Waker wakes waiting workers in this process, and in other processes if the engine notifies.

@@ -23,6 +23,7 @@ type Settings struct {
 	Lease       Duration `json:"lease,omitzero"`
 	MaxAttempts int      `json:"max_attempts,omitempty"`
 	History     string   `json:"history,omitempty"`
+	DeadLetter  string   `json:"dead_letter,omitempty"`
 	RetentionJSON
 }
 
@@ -76,7 +77,7 @@ func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err e
 
 // Configure changes the queue's settings atomically, and wakes its workers to read them: concurrent updates to
 // different fields are both applied. It can call change several times. For invalid settings it returns ErrOption,
-// ErrLeaseTime or ErrMaxAttempts and changes nothing.
+// ErrLeaseTime, ErrMaxAttempts or ErrQueueName and changes nothing.
 func (c *Control) Configure(ctx context.Context, queue string, change func(*Settings)) error {
 	err := limits.QueueName(queue)
 	if err == nil {
@@ -86,7 +87,7 @@ func (c *Control) Configure(ctx context.Context, queue string, change func(*Sett
 				s, _ = parseSettings(old)
 			}
 			change(&s)
-			if err := s.check(); err != nil {
+			if err := s.check(queue); err != nil {
 				return "", 0, err
 			}
 			b, err := json.Marshal(s)
@@ -109,7 +110,7 @@ func parseSettings(r store.Record) (s Settings, err error) {
 // histories are the values of History; see dbq.History.
 var histories = []string{"", "all", "failures", "none"}
 
-func (s *Settings) check() error {
+func (s *Settings) check(queue string) error {
 	if err := cmp.Or(
 		limits.Range("concurrency", s.Concurrency, 0, limits.MaxCheckout, errs.ErrOption),
 		limits.Range("batch", s.Batch, 0, limits.MaxCheckout, errs.ErrOption),
@@ -121,7 +122,15 @@ func (s *Settings) check() error {
 	switch {
 	case !slices.Contains(histories, s.History):
 		return fmt.Errorf("%w: history %q, use all, failures or none", errs.ErrOption, s.History)
-	case s.Lease != 0:
+	case s.DeadLetter == queue:
+		return fmt.Errorf("%w: queue %q cannot be its own dead-letter queue", errs.ErrOption, queue)
+	}
+	if s.DeadLetter != "" {
+		if err := limits.QueueName(s.DeadLetter); err != nil {
+			return fmt.Errorf("dead-letter queue: %w", err)
+		}
+	}
+	if s.Lease != 0 {
 		if err := limits.Lease(time.Duration(s.Lease)); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"retention with a lease", Settings{Lease: Duration(time.Hour), RetentionJSON: RetentionJSON{Poison: -1}},
 			errs.ErrOption},
 	} {
-		if err := c.set.check(); !errors.Is(err, c.want) {
+		if err := c.set.check("q"); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, err, c.want)
 		}
 	}

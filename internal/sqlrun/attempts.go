@@ -66,7 +66,8 @@ func RecordArgs(queue string, as []AttemptRow) dialect.Args {
 		"taken": taken, "ended": ended, "worker": worker, "error": texts}
 }
 
-// RecordTakenOver adds to the history the attempts that a takeover of rows ended. rows are of one queue.
+// RecordTakenOver adds to the history the attempts that a takeover of rows ended, and calls EnqueueNotices. rows are
+// of one queue.
 func (s *Session) RecordTakenOver(ctx context.Context, c dialect.Conn, rows []dialect.Row) error {
 	var as []AttemptRow
 	for _, r := range rows {
@@ -77,6 +78,22 @@ func (s *Session) RecordTakenOver(ctx context.Context, c dialect.Conn, rows []di
 	if len(as) == 0 {
 		return nil
 	}
-	_, err := s.ExecBatch(ctx, c, s.Texts.Record, RecordArgs(as[0].Queue, as), len(as))
-	return err
+	if _, err := s.ExecBatch(ctx, c, s.Texts.Record, RecordArgs(as[0].Queue, as), len(as)); err != nil {
+		return err
+	}
+	return s.EnqueueNotices(ctx, c, rows)
+}
+
+// EnqueueNotices calls OnPoison for those of rows that are POISON. rows are of one queue.
+func (s *Session) EnqueueNotices(ctx context.Context, c dialect.Conn, rows []dialect.Row) error {
+	var ids []uuid.UUID
+	for i := range rows {
+		if rows[i].State == state.Poison {
+			ids = append(ids, rows[i].ID)
+		}
+	}
+	if len(ids) == 0 || s.OnPoison == nil {
+		return nil
+	}
+	return s.OnPoison(ctx, c, rows[0].Queue, ids)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/google/uuid"
 )
 
 // txTimeout bounds a transaction whose caller gave no deadline; a migration may build indexes for a while.
@@ -30,6 +31,8 @@ type Session struct {
 	Dialect dialect.Dialect
 	Pool    dialect.Pool
 	Texts   Texts
+	// OnPoison adds what is to be added in the transaction that moved tasks of a queue to POISON.
+	OnPoison func(ctx context.Context, c dialect.Conn, queue string, tasks []uuid.UUID) error
 
 	// memory is the state that dialects keep between calls; see Remembered.
 	memory     sync.Map

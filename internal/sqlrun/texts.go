@@ -28,6 +28,8 @@ type Texts struct {
 	// Drop removes every table and view that the migrations make.
 	Drop []string
 
+	// Poisoned returns rows without their payload, given by :id.
+	Poisoned dialect.Batch
 	// Get returns the whole row of :id. FindReference returns the id of the task with :reference in :queue.
 	Get, FindReference string
 	// List returns at most :limit rows without their payload, by id, and ListArchive those of the archive. FindIDs returns
@@ -68,6 +70,10 @@ SELECT :version, :title, :compatible, {now}
  {dual}WHERE NOT EXISTS (SELECT 1 FROM {migration} WHERE version = :version)`),
 		Drop: drops(st, d.Migrations(n)),
 
+		Poisoned: dialect.Batch{SQL: t(`SELECT {columns},
+       {now} AS now
+  FROM {task} t
+ WHERE t.id IN ({rows})`), Row: ":id", Sep: ", ", Max: min(st.Insert.Max, 500)},
 		Get: t(`SELECT {columns},
        {payload}, {now} AS now
   FROM {task} t

@@ -26,6 +26,7 @@ type CheckoutResult struct {
 	Rows  []dialect.Row // what it leased, and what it moved to POISON
 	Until time.Time     // this process's own estimate of the leases' end, never later than the database's
 	More  bool          // due tasks may have been left because of the payloads' size
+	Added Notices       // of those that it moved to POISON
 }
 
 // Checkout leases due tasks of a queue, and moves those to POISON whose attempts are exhausted. When the answer is
@@ -62,6 +63,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 	if slices.ContainsFunc(out.Rows, wasTakenOver) {
 		s.expireRenewalsAfterTakeover(ctx, r.Lease)
 	}
+	out.Added = s.noticesOf(ctx, r.Queue, out.Rows)
 	cut := len(out.Rows) > 0 && out.Rows[0].Cut
 	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), cut)
 	return out, nil

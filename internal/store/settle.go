@@ -26,6 +26,8 @@ type SettleRow struct {
 	// for the history.
 	Unrecorded bool
 	Cause      []byte
+	// AttemptsLeft is set when it is known that the task has attempts left, so that a failure does not lead to POISON.
+	AttemptsLeft bool
 	// Renewed is set when the lease was extended, so that a renewal may have to be removed; SettleTx leaves it.
 	Renewed bool
 }
@@ -39,10 +41,12 @@ type SettleResult struct {
 // settleBatch is one call that settles. Its statements take their rows by id, so that two batches never deadlock.
 type settleBatch struct {
 	s     *Store
+	queue string
 	ss    []SettleRow
 	index map[LeaseKey]int // of ss; of a lease that comes twice in one call, the first
 	steps []settleStep
 	out   []SettleResult
+	added Notices // of those that went to POISON
 
 	wait       bool         // it waits for rows that other transactions have locked
 	skipLocked bool         // this try passes them by
@@ -58,14 +62,16 @@ type settleStep struct {
 
 // Settle ends attempts in one transaction, and returns the outcome of each, in order. With wait it waits for rows that
 // other transactions have locked as long as ctx allows; else it passes them by as ErrLocked after a moment. On an error
-// nothing was settled, or it is ErrMayHaveHappened.
-func (s *Store) Settle(ctx context.Context, ss []SettleRow, wait bool) ([]SettleResult, error) {
-	b := s.newSettleBatch(ss, wait)
+// nothing was settled, or it is ErrMayHaveHappened. All are of one queue; tasks that went to POISON have their notices
+// in the same transaction.
+func (s *Store) Settle(ctx context.Context, queue string, ss []SettleRow, wait bool) (
+	[]SettleResult, Notices, error) {
+	b := s.newSettleBatch(queue, ss, wait)
 	if err := b.write(ctx); err != nil {
-		return nil, err
+		return nil, Notices{}, err
 	}
 	s.removeRenewals(ctx, b.renewed())
-	return b.out, nil
+	return b.out, b.added, nil
 }
 
 // renewed are the leases that were extended before and have ended.
@@ -78,8 +84,8 @@ func (b *settleBatch) renewed() (ls []LeaseKey) {
 	return ls
 }
 
-func (s *Store) newSettleBatch(ss []SettleRow, wait bool) *settleBatch {
-	b := &settleBatch{s: s, ss: ss, wait: wait, index: make(map[LeaseKey]int, len(ss))}
+func (s *Store) newSettleBatch(queue string, ss []SettleRow, wait bool) *settleBatch {
+	b := &settleBatch{s: s, queue: queue, ss: ss, wait: wait, index: make(map[LeaseKey]int, len(ss))}
 	for i := range ss {
 		// Which of two for one lease an engine would do is its own choice: only the first is sent.
 		if _, duplicate := b.index[ss[i].LeaseKey]; !duplicate {
@@ -149,7 +155,10 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 			missing = append(missing, i)
 		}
 	}
-	if err := b.record(ctx, conn); err != nil || len(missing) == 0 {
+	if err := b.record(ctx, conn); err != nil {
+		return err
+	}
+	if err := b.notice(ctx, conn); err != nil || len(missing) == 0 {
 		return err
 	}
 	return b.resolve(ctx, conn, missing)

@@ -22,6 +22,25 @@ func (b *settleBatch) records() bool {
 	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.isFollowed() })
 }
 
+// mayPoison reports whether the batch may move tasks to POISON.
+func (b *settleBatch) mayPoison() bool {
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool {
+		return x.Event == state.PoisonIt || x.Event == state.Fail && !x.AttemptsLeft && (x.After != nil || !x.At.IsZero())
+	})
+}
+
+// notice adds the notices of the tasks that the batch has moved to POISON on conn.
+func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error) {
+	var ids []uuid.UUID
+	for i := range b.ss {
+		if b.out[i].Err == nil && b.out[i].State == state.Poison {
+			ids = append(ids, b.ss[i].Task)
+		}
+	}
+	b.added, err = b.s.enqueueNotices(ctx, conn, b.queue, ids)
+	return err
+}
+
 // record adds those attempts to the history that the batch has ended on conn and that are followed by others. One whose
 // task went to POISON instead is kept by its row.
 func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {

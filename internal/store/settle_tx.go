@@ -13,16 +13,17 @@ import (
 
 // SettleTx is Settle in the caller's transaction, without any repetition. It waits for locked rows as the transaction's
 // own settings say.
-func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, ss []SettleRow) ([]SettleResult, error) {
+func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, queue string, ss []SettleRow) (
+	[]SettleResult, Notices, error) {
 	conn, err := s.txConn(tx)
 	if err != nil {
-		return nil, err
+		return nil, Notices{}, err
 	}
-	b := s.newSettleBatch(ss, true)
+	b := s.newSettleBatch(queue, ss, true)
 	if err := b.run(ctx, conn, false); err != nil {
-		return nil, err
+		return nil, Notices{}, err
 	}
-	return b.out, nil
+	return b.out, b.added, nil
 }
 
 // LeasedTx reports whether a task is leased under a lease, as the caller's transaction sees it.

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/google/uuid"
 )
 
 // Options are the settings of a store besides its session.
@@ -26,6 +27,8 @@ type Options struct {
 	MaxPayload int
 	// MaxCheckoutBytes bounds the payloads of a checkout.
 	MaxCheckoutBytes int
+	// MaxAttempts is the limit of the tasks that the store itself adds: dead-letter notices.
+	MaxAttempts int
 }
 
 // Store is an open database. It is safe for concurrent use.
@@ -45,7 +48,14 @@ type Store struct {
 }
 
 // New makes a store of a session.
-func New(s *sqlrun.Session, o Options) *Store { return &Store{sql: s, Options: o} }
+func New(s *sqlrun.Session, o Options) *Store {
+	out := &Store{sql: s, Options: o}
+	s.OnPoison = func(ctx context.Context, conn dialect.Conn, queue string, ids []uuid.UUID) error {
+		_, err := out.enqueueNotices(ctx, conn, queue, ids)
+		return err
+	}
+	return out
+}
 
 // Close makes every later operation fail with ErrClosed. It reports whether the store was open, and leaves the pools
 // as they are.

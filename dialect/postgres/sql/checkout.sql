@@ -32,10 +32,10 @@ pick AS MATERIALIZED (
              FROM pick) AS cut;
 
 -- Text expired
--- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and advisory). Index:
--- task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps those whose payloads fit,
--- claimed those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost
--- attempts to the history.
+-- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
+-- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
+-- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
+-- recorded adds their lost attempts to the history.
 -- with found = t.id, t.fence, t.ctid AS place
 -- with size_name = size
 -- with lock = FOR UPDATE SKIP LOCKED
@@ -70,8 +70,8 @@ WITH {clock}
 {search_ready};
 
 -- Text see expired
--- Runs at polls that found nothing due, and at intervals otherwise (strategy cas). Index: task_busy, from :oldest on.
--- "take expired" follows.
+-- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and cas). Index: task_busy,
+-- from :oldest on. If it finds a task, "expired" (skip-locked) or "take expired" (cas) follows in a transaction.
 -- with found = t.id, t.fence
 -- with size_name = payload_size
 -- with lock =

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// KindSettings is the kind of the key/value records with the settings of queues, by queue.
+const KindSettings = "queue"
+
+// KindPoison is the kind of a notice's task; see dbq.KindPoison.
+const KindPoison = "dbq.poison"
+
+// PoisonNotice is the payload of a notice, as JSON; see dbq.PoisonNotice.
+type PoisonNotice struct {
+	Task      uuid.UUID `json:"task"`
+	Queue     string    `json:"queue"`
+	Kind      string    `json:"kind,omitempty"`
+	Reference string    `json:"reference,omitempty"`
+	Attempt   int       `json:"attempt"`
+	Fence     int64     `json:"fence"`
+	Error     string    `json:"error,omitempty"`
+	Worker    string    `json:"worker,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// Notices are the notices that a call has added, and their queue.
+type Notices struct {
+	Queue string
+	Count int
+}
+
+// deadLetterQueue returns the dead-letter queue of a queue, or "". If its settings cannot be
+// read, it has none: the attempt must end nevertheless.
+func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue string) (string, error) {
+	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV,
+		dialect.Args{"kind": KindSettings, "name": queue})
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	var set struct {
+		DeadLetter string `json:"dead_letter"`
+	}
+	err = json.Unmarshal([]byte(rows[0].Value), &set)
+	if err == nil && set.DeadLetter != "" {
+		err = limits.QueueName(set.DeadLetter)
+	}
+	if err != nil {
+		s.Logger.Error("dbq: no dead-letter notices: the queue's settings cannot be read; set them again",
+			"queue", queue, "error", err)
+		return "", nil
+	}
+	return set.DeadLetter, nil
+}
+
+// enqueueNotices adds a notice to the queue's dead-letter queue, if it has one, for each task that went to POISON in
+// the transaction on conn. A notice itself gets none, so that there are no loops.
+func (s *Store) enqueueNotices(ctx context.Context, conn dialect.Conn, queue string, ids []uuid.UUID) (
+	added Notices, err error) {
+	if len(ids) == 0 {
+		return added, nil
+	}
+	added.Queue, err = s.deadLetterQueue(ctx, conn, queue)
+	if err != nil || added.Queue == "" {
+		return added, err
+	}
+	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
+	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.Poisoned, dialect.Args{"id": dialect.Col[uuid.UUID](ids)},
+		len(ids))
+	var notices []InsertRow
+	for i := range rows {
+		if rows[i].State == state.Poison && rows[i].Kind != KindPoison && err == nil {
+			var n InsertRow
+			n, err = s.notice(&rows[i])
+			notices = append(notices, n)
+		}
+	}
+	if err != nil || len(notices) == 0 {
+		return added, err
+	}
+	inserted, err := s.newInsertBatch(added.Queue, notices).insert(ctx, conn)
+	for _, in := range inserted {
+		if !in.Duplicate {
+			added.Count++
+		}
+	}
+	return added, err
+}
+
+// notice returns the notice of a task. Its reference is unique to this time that the task went to POISON.
+func (s *Store) notice(r *dialect.Row) (n InsertRow, err error) {
+	about := PoisonNotice{Task: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt, Fence: r.Fence,
+		Error: string(r.Result), At: time.UnixMicro(r.Updated).UTC()}
+	if r.Reference != nil {
+		about.Reference = *r.Reference
+	}
+	if r.Holder != nil {
+		about.Worker = sqlrun.WorkerOf(*r.Holder)
+	}
+	n = InsertRow{Kind: KindPoison, Reference: fmt.Sprintf("%s:%d", r.ID, r.Fence), MaxAttempts: s.MaxAttempts}
+	if n.ID, err = uuid.NewV7(); err == nil {
+		n.Payload, err = json.Marshal(about)
+	}
+	return n, err
+}
+
+// noticesOf returns the notices of a checkout that moved tasks to POISON, to wake the workers of their queue.
+func (s *Store) noticesOf(ctx context.Context, queue string, rows []dialect.Row) (n Notices) {
+	for i := range rows {
+		if rows[i].State == state.Poison {
+			n.Count++
+		}
+	}
+	if n.Count > 0 { // without the answer they are found by polling
+		_ = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			n.Queue, err = s.deadLetterQueue(ctx, conn, queue)
+			return err
+		})
+	}
+	return n
+}
