@@ -34,6 +34,10 @@ func TestQueueVerbs(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	u.run("queue", "resume", "mail").has("resumed mail")
+	u.run("queue", "set", "mail", "--dead-letter", "alerts").has("set mail")
+	u.run("queue", "list").has("--dead-letter alerts")
+	u.run("queue", "set", "mail", "--dead-letter", "mail").fails(exitUsage, "its own dead-letter queue")
+	u.run("queue", "set", "mail", "--dead-letter", "").has("set mail")
 
 	u.run("queue").has("pause", "clean")
 	u.run("queue", "pause").fails(exitUsage, "queue's name")

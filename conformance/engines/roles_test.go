@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -170,6 +171,43 @@ func TestRoles(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRoleOfDeadLetters holds SECURITY.md against the engines: a worker of a queue with a dead-letter queue needs one
+// more right, without which nothing of the settlement is done.
+func TestRoleOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	for _, name := range roleTargets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := inRole(t, target{name: name}, "worker")
+			ctx := t.Context()
+			c, err := u.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := func(s *admin.QueueSettings) { s.DeadLetter = "alerts" }
+			if err := admin.New(u.admin).ConfigureQueue(ctx, "q", set); err != nil {
+				t.Fatal(err)
+			}
+			u.enqueue(1)
+			q := c.Queue("q")
+			ts, err := q.Checkout(ctx, 1, time.Minute)
+			if err != nil || len(ts) != 1 {
+				t.Fatalf("checkout of %d: %v", len(ts), err)
+			}
+			if err := q.Settle(ctx, ts[0].Lease, dbq.Poisoned(nil)); !errors.Is(err, dbq.ErrDenied) {
+				t.Errorf("without the right: got %v, want ErrDenied", err)
+			}
+			u.grant("GRANT INSERT ON dbq_task")
+			if err := q.Settle(ctx, ts[0].Lease, dbq.Poisoned(nil)); err != nil {
+				t.Errorf("with the right: %v", err)
+			}
+			if ts, err := u.admin.Queue("alerts").Checkout(ctx, 1, time.Minute); err != nil || len(ts) != 1 {
+				t.Errorf("there are %d notices, error %v", len(ts), err)
+			}
+		})
 	}
 }
 

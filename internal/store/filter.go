@@ -17,7 +17,7 @@ type Filter struct {
 	Kind          string
 	Reference     string
 	ParkedOnly    bool
-	CancelledOnly bool          // cancelled tasks are in POISON
+	CancelledOnly bool // cancelled tasks are in POISON
 	NotCancelled  bool
 	InStateFor    time.Duration // how long a task must have been in its state, by the database's clock
 	EnteredWithin time.Duration // it came into its state at most that long ago
