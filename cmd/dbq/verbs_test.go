@@ -249,8 +249,8 @@ func TestOperateByFilter(t *testing.T) {
 	u.run("purge", "-q", "q", "--parked", "--yes").has("5 tasks purged")
 	u.run("reenqueue", "--parked", "--limit", "0").fails(exitUsage, "--limit")
 	u.run("reenqueue", "--parked", "--dry-run").has("1 task would be reenqueued")
-	if got := u.run("reenqueue", "--parked", "--entered-within", "1h", "--dry-run", "--json").one(); got["changed"] != 1.0 ||
-		got["dry_run"] != true {
+	got := u.run("reenqueue", "--parked", "--entered-within", "1h", "--dry-run", "--json").one()
+	if got["changed"] != 1.0 || got["dry_run"] != true {
 		t.Errorf("a dry run printed %v", got)
 	}
 	u.run("reenqueue", "--dry-run", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitUsage, "give no ids")
