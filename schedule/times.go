@@ -64,7 +64,7 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	}
 	zone, err := time.LoadLocation(d.Zone) // "" is UTC
 	if err != nil || d.Zone == "Local" || d.Zone == "localtime" || strings.HasPrefix(d.Zone, "right/") {
-		return nil, fmt.Errorf("%w: there is no time zone %q", ErrInvalid, d.Zone)
+		return nil, fmt.Errorf("%w: there is no time zone %q; use an IANA name such as Europe/Berlin", ErrInvalid, d.Zone)
 	}
 	c, err := parseCron(d.Cron, zone)
 	if err != nil {

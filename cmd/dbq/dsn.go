@@ -88,7 +88,7 @@ func (a *app) target() (target, error) {
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		return target{}, usagef("this dbq was built without the DSN's scheme; it has: %s",
+		return target{}, usagef("the DSN begins with no scheme that this dbq was built for, such as postgres://; it has: %s",
 			strings.Join(dialect.Schemes(), ", "))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
@@ -98,7 +98,8 @@ func newTarget(dsn string) (target, error) {
 		case strings.Contains(t.file, "@"): // it may be a server's DSN that contains a password
 			return t, usagef("cannot use the SQLite file of the DSN: its folder does not exist")
 		default:
-			return t, usagef("cannot use the SQLite file %q: %q is not a folder", t.file, folder)
+			return t, usagef("cannot use the SQLite file %q: %q is not a folder; for a server write "+
+				"postgres://user@host/database", t.file, folder)
 		}
 	}
 	return t, nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/redact"
 )
@@ -121,8 +123,11 @@ func cureOf(err error) string {
 var forPrograms = strings.NewReplacer(
 	", or open with dbq.WithMigrate()", "", ": update this program", ": update dbq", ": dbq: ", ": ")
 
-// complain writes the one line that says what failed and what to do.
-func (a *app) complain(err error, code int) {
+// suggestions puts the suggestions of an unknown command, which have lines of their own, into its sentence.
+var suggestions = strings.NewReplacer(" for \"dbq\"", "", "\n\nDid you mean this?\n\t", ": try ", "\n\t", " or ")
+
+// complain writes the one line that says what failed and what to do. cmd is the command, as far as it is known.
+func (a *app) complain(cmd *cobra.Command, err error, code int) {
 	text := forPrograms.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "dbq: "), "conformance: "))
 	if code == exitInterrupted {
 		text = "interrupted"
@@ -136,7 +141,8 @@ func (a *app) complain(err error, code int) {
 		text = redact.Scrub(errors.New(text), given).Error()
 	}
 	if !a.began && code == exitUsage {
-		text += " (see `dbq help`)"
+		text = strings.TrimSpace(suggestions.Replace(text))
+		text += " (see `" + strings.Replace(cmd.CommandPath(), "dbq", "dbq help", 1) + "`)"
 	}
 	a.note("dbq: %s", oneLine(text))
 }

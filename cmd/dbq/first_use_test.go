@@ -19,6 +19,21 @@ func TestArgumentsThatAreNone(t *testing.T) {
 	u.run("worker", "kill").fails(exitUsage, "kill", "stop")
 }
 
+func TestTypicalMistakesAreAnsweredWithTheCure(t *testing.T) {
+	u := newUser(t)
+	u.run("statz").fails(exitUsage, `unknown command "statz": try stats (see `)
+	u.run("pause", "mail").fails(exitUsage, "try queue or worker")
+	u.run("retry").fails(exitUsage, "try reenqueue")
+	u.run("list", "-state", "error").fails(exitUsage, "--state", "`dbq help list`")
+	u.run("list", "-state=error").fails(exitUsage, "--state")
+	u.run("queue", "pause").fails(exitUsage, "`dbq help queue pause`")
+	u.run("--dsn=", "stats").fails(exitUsage, "--dsn is empty", "DBQ_DSN")
+	u.run("--dsn", "db.example:5432/app", "stats").fails(exitUsage, "postgres://")
+	u.run("--dsn", "localhost:5432/app", "stats").fails(exitUsage, "postgres://")
+	u.run("migrate").ok()
+	u.run("schedule", "put", "n", "-q", "q", "--cron", "@daily", "--zone", "Berlin").fails(exitUsage, "Europe/Berlin")
+}
+
 func TestVersionFlag(t *testing.T) {
 	u := newUser(t)
 	if out := u.run("--version").ok(); !strings.HasPrefix(out, "dbq ") || strings.Count(out, "\n") != 1 {

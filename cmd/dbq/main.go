@@ -39,12 +39,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
 	code := exitCode(ctx, err, a.began)
-	a.complain(err, code)
+	a.complain(cmd, err, code)
 	return code
 }
 
@@ -58,8 +58,13 @@ func newRoot(a *app) *cobra.Command {
 	root.Version = readVersion().Version
 	root.SetVersionTemplate("dbq {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true // run writes errors, each in one line
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		bad := (*pflag.InvalidValueError)(nil)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		absent, bad := (*pflag.NotExistError)(nil), (*pflag.InvalidValueError)(nil)
+		if errors.As(err, &absent) {
+			if name, _, _ := strings.Cut(absent.GetSpecifiedShortnames(), "="); cmd.Flag(name) != nil {
+				return usagef("-%s: write this flag as --%s", name, name)
+			}
+		}
 		if !errors.As(err, &bad) {
 			return err
 		}
@@ -95,7 +100,17 @@ func newRoot(a *app) *cobra.Command {
 	}
 	group("operate", "Operating:", operate...)
 	root.AddCommand(newVersion(a), newDemoWorker(a))
+	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = otherNames[cmd.Name()]
+	}
 	return root
+}
+
+// otherNames are names that other programs have for a command. The error of an unknown command suggests the command.
+var otherNames = map[string][]string{
+	"cancel": {"kill", "abort"}, "list": {"tasks"}, "purge": {"delete", "remove", "rm"},
+	"queue": {"pause", "resume", "set", "clean"}, "reenqueue": {"retry", "requeue", "rerun"},
+	"stats": {"status", "count"}, "work": {"run", "start"}, "worker": {"stop", "pause", "resume"},
 }
 
 // app is one run of the program: its streams and the global flags.
@@ -129,6 +144,9 @@ func (a *app) runE(f runFunc) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		a.colour = wantsColour(a.out)
+		if given := cmd.Flag("dsn"); given.Changed && given.Value.String() == "" {
+			return usagef("--dsn is empty: give it a DSN, or leave it out to use DBQ_DSN or %s", defaultDSN)
+		}
 		if err := a.readDSNFile(); err != nil {
 			return err
 		}
