@@ -98,6 +98,8 @@ var (
 	ErrHeaders = errs.ErrHeaders
 	// ErrPayloadSize is returned for a payload of more than Info.MaxPayload bytes.
 	ErrPayloadSize = errs.ErrPayloadSize
+	// ErrProgress is returned for progress of more than MaxProgress bytes.
+	ErrProgress = errs.ErrProgress
 	// ErrID is returned for a task id that is not a UUID of version 7.
 	ErrID = errs.ErrID
 	// ErrCount is returned for a number of tasks outside 1 to the limit of the call.

@@ -12,6 +12,8 @@ import (
 // with its new Until and the same fence, or ErrLeaseLost if the lease is no longer valid. A lease that has expired
 // but was not taken over is renewed. Extend does not wait for a transaction that has locked the task's row. Except on
 // SQLite, it also does not conflict with a transaction that completes the task, at any isolation level.
+//
+// Extend stores l.Progress, unless it is empty, in the same statement.
 func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, error) {
 	renewed, lost, err := q.ExtendMany(ctx, []Lease{l}, d)
 	if err == nil && len(lost) > 0 {
@@ -35,8 +37,15 @@ func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (re
 		return nil, nil, err
 	}
 	var until time.Time
+	progress := make([][]byte, len(ls))
+	for i, l := range ls {
+		if err = limits.Progress(l.Progress); err != nil {
+			return nil, nil, err
+		}
+		progress[i] = l.Progress
+	}
 	renewed, lost, err = q.onLeases(ls, func(keys []store.LeaseKey) (valid []bool, err error) {
-		valid, until, err = q.c.store.ExtendLeases(ctx, keys, d)
+		valid, until, err = q.c.store.ExtendLeases(ctx, keys, progress, d)
 		return valid, err
 	})
 	for i := range renewed {

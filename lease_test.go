@@ -2,6 +2,7 @@ package dbq_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestLeaseAsJSONCanBeSettled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent.Renewed = true // as on a server
+	sent.Renewed, sent.Progress = true, []byte{0, 255} // as on a server
 	text, err := json.Marshal(sent)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func TestLeaseAsJSONCanBeSettled(t *testing.T) {
 	if !got.Until.Equal(sent.Until) {
 		t.Errorf("Until is %v, want %v", got.Until, sent.Until)
 	}
-	if got.Until = sent.Until; got != sent {
+	if got.Until = sent.Until; !reflect.DeepEqual(got, sent) {
 		t.Errorf("got %+v from %s, want %+v", got, text, sent)
 	}
 	got.Until = got.Until.Round(0) // without the monotonic reading

@@ -22,6 +22,7 @@ const (
 	MaxMaxAttempts = limits.MaxMaxAttempts // attempts of a task
 	MaxHeaders     = limits.MaxHeaders     // bytes of the headers as JSON
 	MaxResult      = limits.MaxResult      // bytes of a result or an error text; longer ones are cut and marked
+	MaxProgress    = limits.MaxProgress    // bytes of the progress of a task; longer ones are refused
 	MaxDelay       = limits.MaxDelay       // of an enqueue, a retry or a release
 	MinLease       = limits.MinLease       // of a checkout or an extension
 	MaxLease       = limits.MaxLease       // of a checkout or an extension; extend for longer work

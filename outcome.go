@@ -207,7 +207,7 @@ func (o Outcome) settlement(l Lease, again bool) store.SettleRow {
 	}
 	s := store.SettleRow{
 		LeaseKey: l.key(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,
-		Result: o.result, Again: again, Renewed: l.Renewed,
+		Result: o.result, Again: again, Renewed: l.Renewed, Progress: l.Progress,
 	}
 	switch o.end {
 	case retryIn, released:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/dbq-go/dbq/state"
@@ -121,6 +122,9 @@ func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 			return nil, err
 		}
 		if err := s.Outcome.check(); err != nil {
+			return nil, err
+		}
+		if err := limits.Progress(s.Lease.Progress); err != nil {
 			return nil, err
 		}
 		out[i] = s.Outcome.settlement(s.Lease, s.again)

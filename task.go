@@ -70,6 +70,8 @@ type Task struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 	// Result is the result of a completion, or the text of the last error.
 	Result []byte `json:"result,omitempty"`
+	// Progress is the last progress that the task's attempts have stored; see Lease.Progress. A completion removes it.
+	Progress []byte `json:"progress,omitempty"`
 	// Due is when the task is due. It is zero while the task is leased, ended or parked.
 	Due        time.Time `json:"due,omitzero"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"` // when the lease expires; zero unless PROCESSING
@@ -111,6 +113,10 @@ type Lease struct {
 	// Renewed is set by Queue.Extend on engines that store each renewal as a separate row. The call that settles the
 	// lease then removes that row.
 	Renewed bool `json:"renewed,omitempty"`
+	// Progress is what the holder has done so far, up to MaxProgress bytes of any form. Set it, and Queue.Extend stores
+	// it, as do the outcomes after which the task is not completed. Operators see it in Task.Progress, and so does the
+	// next attempt. Empty keeps what is stored.
+	Progress []byte `json:"progress,omitempty"`
 }
 
 func (l Lease) key() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
@@ -149,7 +155,7 @@ func taskOf(r dialect.Row) Task {
 		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses,
 		Cancelled: r.Cancelled != 0, Fence: r.Fence,
-		Payload: r.Payload, Result: r.Result,
+		Payload: r.Payload, Result: r.Result, Progress: r.Progress,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}

@@ -14,9 +14,9 @@ import (
 // a statement returns are found by name.
 //
 // A field may be empty if its comment says so. Archive, Count, CountUpTo, ExpireAttempts, Held, IDBehind, Move, Next,
-// NextQueue, Peek and SetResult have defaults: the core writes them in plain SQL from the columns of Row. A dialect
-// supplies its own if its columns have other names, or if the engine needs a different form to use an index. The
-// defaults of CountUpTo and Next cost more the more tasks a queue has.
+// NextQueue, Peek, SetProgress and SetResult have defaults: the core writes them in plain SQL from the columns of
+// Row. A dialect supplies its own if its columns have other names, or if the engine needs a different form to use an
+// index. The defaults of CountUpTo and Next cost more the more tasks a queue has.
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
@@ -26,7 +26,8 @@ type Statements struct {
 	Dual  string // follows a SELECT that reads no table, such as "FROM dual"; empty on most engines
 
 	// Limit bounds the rows of a SELECT, such as "LIMIT :limit". Columns lists the columns of a task without the payload,
-	// for a SELECT from the table of tasks, named t. Payload lists the payload in the same way.
+	// for a SELECT from the table of tasks, named t. The end of a lease, lease_until, and progress are the last ones that
+	// Extend has stored. Payload lists the payload in the same way.
 	Limit, Columns, Payload string
 
 	// MigrationLock runs before a migration and waits for other migrations of the tables with the prefix :name, in the
@@ -53,6 +54,7 @@ type Statements struct {
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
 	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount
 	// is subtracted from the attempts. A null :result keeps the old result if :state is CREATED, and clears it otherwise.
+	// A task that is COMPLETED then has no progress; any other keeps the latest, as Columns shows it.
 	//
 	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then
 	// fail with class Conflict, if the statement can limit its own wait. If :lock_wait is null, as in a caller's
@@ -64,8 +66,9 @@ type Statements struct {
 	LockFree Batch
 	// Remove deletes rows that are PROCESSING under a fence: :id :fence. It returns their id and fence.
 	Remove Batch
-	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence. It returns their
-	// id and fence. No two rows have the same id. If a transaction can fail because another one has changed a row since
+	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence :progress. It
+	// returns their id and fence. It stores :progress unless that is null; the next attempt and Columns have it. No two
+	// rows have the same id. If a transaction can fail because another one has changed a row since
 	// it began, or can wait for its lock, a renewal must neither write nor lock the task's row: keep renewals in a table
 	// of their own, which a takeover reads.
 	Extend Batch
@@ -79,7 +82,8 @@ type Statements struct {
 	// Movable, Move and Purge carry out operators' events on rows given by :id, whatever their fence. The core makes one
 	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows, and {set},
 	// the assignments. Movable locks the rows in the order of their ids. It returns their id, queue, state, attempt,
-	// fence, holder, taken, updated and result as they are, and the database's clock as now. Move changes the rows. Purge
+	// fence, holder, taken, updated and result as they are, the progress if the lease's renewal has it, and the database's
+	// clock as now. Move changes the rows. Purge
 	// removes them and returns their ids; if it cannot return them, Purgeable locks the rows and returns their ids first.
 	Movable, Move, Purge, Purgeable Batch
 	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
@@ -88,6 +92,8 @@ type Statements struct {
 	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
 	// :result_size. It returns nothing.
 	SetResult Batch
+	// SetProgress replaces the progress of rows that the same transaction has locked: :id :progress. It returns nothing.
+	SetProgress Batch
 
 	// Held returns the whole rows that are PROCESSING in :queue under :holder.
 	Held string

@@ -14,6 +14,7 @@ type invocation struct {
 	tasks     []*leased  // at least one
 	one       [1]*leased // the backing array of tasks for a handler of single tasks
 	goroutine int        // its number, to find its stack
+	parent    handlerContext // of ctx
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	start     time.Time
@@ -45,7 +46,8 @@ func (s *leases) begin(base context.Context, goroutine int, tasks []*leased, tim
 	if len(f.tasks) == 0 {
 		return nil, gone
 	}
-	f.setContext(base, timeout)
+	f.parent = handlerContext{base, f}
+	f.setContext(&f.parent, timeout)
 	if s.over != nil {
 		f.end(f.start, s.over)
 	}

@@ -83,7 +83,7 @@ func (k *leaseKeeper) renewAll(ctx context.Context, lease time.Duration, overdue
 	return failed
 }
 
-func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[dbq.Lease]*leased,
+func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased,
 	lease time.Duration) error {
 	// A call that hangs, as on a dead connection, must leave time for others.
 	ctx, cancel := context.WithTimeout(ctx, lease/6)
@@ -102,7 +102,7 @@ func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[d
 // half of a lease. vouch runs before and after each failed renewal, at least three times within that half, so one
 // late answer on a busy machine does no harm. A handler can overlap for at most that long with the handler of a
 // worker that took its task over.
-func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[dbq.Lease]*leased, lease time.Duration) {
+func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased, lease time.Duration) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
@@ -110,7 +110,7 @@ func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[dbq.L
 	if err != nil {
 		return
 	}
-	free := make(map[dbq.Lease]bool, len(held))
+	free := make(map[leaseKey]bool, len(held))
 	for _, l := range held {
 		free[key(l)] = true
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/google/uuid"
 )
 
 // leased is one task that the worker holds.
@@ -23,6 +24,8 @@ type leased struct {
 	// The following are guarded by leases.mu.
 	in         *leases
 	lease      dbq.Lease // after its last renewal
+	progress   []byte    // what the handler has reported; nil for nothing
+	unsaved    bool      // no renewal has stored progress yet
 	vouched    time.Time // until then no other worker has the task, even if the lease has expired; see leaseKeeper.vouch
 	state      leaseState
 	invocation *invocation // while the handler runs
@@ -68,7 +71,9 @@ func (s *leases) settlements(batch []settlement) []dbq.Settlement {
 	out := make([]dbq.Settlement, len(batch))
 	for i := range batch {
 		st := &batch[i]
-		out[i] = access.Settlement(st.leased.lease, st.how, access.SettleOptions{
+		lease := st.leased.lease
+		lease.Progress = st.leased.progress
+		out[i] = access.Settlement(lease, st.how, access.SettleOptions{
 			Again:        st.again,
 			Unrecorded:   s.settings().history == dbq.HistoryNone || st.leased.began.IsZero(),
 			AttemptsLeft: st.leased.task.Attempt < st.leased.task.MaxAttempts,
@@ -223,37 +228,47 @@ func (s *leases) firstEnd() (first time.Time, ok bool) {
 	return first, ok
 }
 
-// key is a lease without its end, which changes.
-func key(l dbq.Lease) dbq.Lease {
-	return dbq.Lease{Task: l.Task, Queue: l.Queue, Fence: l.Fence}
+// leaseKey identifies a lease.
+type leaseKey struct {
+	task  uuid.UUID
+	fence int64
 }
 
+func key(l dbq.Lease) leaseKey { return leaseKey{l.Task, l.Fence} }
+
 // toRenew returns the leases to renew for the given time, and their tasks by key: all that were not leased or renewed
-// a moment ago. It omits a task that is being settled while more than half of its lease is left.
-func (s *leases) toRenew(lease time.Duration) ([]dbq.Lease, map[dbq.Lease]*leased) {
+// a moment ago, and those with progress to store. It omits a task that is being settled while more than half of its
+// lease is left.
+func (s *leases) toRenew(lease time.Duration) ([]dbq.Lease, map[leaseKey]*leased) {
 	return s.selected(func(l *leased) bool {
 		left := time.Until(l.lease.Until)
 		enough := lease * 5 / 6
 		if l.state == finished {
 			enough = lease / 2
 		}
-		return l.state < expired && (left < enough || left > lease) // the latter if operators have shortened the lease
+		// left is more than lease if operators have shortened it.
+		return l.state < expired && (left < enough || left > lease) || l.state == running && l.unsaved
 	})
 }
 
 // inHandlers returns the leases of tasks whose handlers were called at least this long ago, and their tasks by key.
-func (s *leases) inHandlers(least time.Duration) ([]dbq.Lease, map[dbq.Lease]*leased) {
+func (s *leases) inHandlers(least time.Duration) ([]dbq.Lease, map[leaseKey]*leased) {
 	return s.selected(func(l *leased) bool { return l.state == running && time.Since(l.began) >= least })
 }
 
-func (s *leases) selected(by func(l *leased) bool) (ls []dbq.Lease, byKey map[dbq.Lease]*leased) {
+// selected returns the leases of some tasks, with progress that is not stored yet, and their tasks by key.
+func (s *leases) selected(by func(l *leased) bool) (ls []dbq.Lease, byKey map[leaseKey]*leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	byKey = map[dbq.Lease]*leased{}
+	byKey = map[leaseKey]*leased{}
 	for l := s.first; l != nil; l = l.next {
 		if by(l) {
-			ls = append(ls, l.lease)
-			byKey[key(l.lease)] = l
+			lease := l.lease
+			if l.unsaved {
+				lease.Progress = l.progress
+			}
+			ls = append(ls, lease)
+			byKey[key(lease)] = l
 		}
 	}
 	return ls, byKey
@@ -264,6 +279,10 @@ func (s *leases) selected(by func(l *leased) bool) (ls []dbq.Lease, byKey map[db
 func (s *leases) renewed(l *leased, lease dbq.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if l.unsaved && len(lease.Progress) > 0 && &lease.Progress[0] == &l.progress[0] {
+		l.unsaved = false // otherwise the handler has reported more meanwhile
+	}
+	lease.Progress = nil
 	l.lease, l.vouched = lease, time.Time{}
 	if l.invocation != nil {
 		s.checkBy(lease.Until)

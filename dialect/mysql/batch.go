@@ -33,7 +33,11 @@ func (Dialect) RunBatch(
 		return batch.Counted(ctx, s, c, own["lock remove"], b, args, n)
 	}
 	return batch.Split(op, args, n).Run(func(args dialect.Args, n int) (dialect.Changed, error) {
-		return batch.Locked(ctx, s, c, own["lock settle"], b, args, n)
+		settled, err := batch.Locked(ctx, s, c, own["lock settle"], b, args, n)
+		if err == nil {
+			err = s.KeepProgress(ctx, c, settled.Rows)
+		}
+		return settled, err
 	}, func(args dialect.Args, n int) (dialect.Changed, error) {
 		return batch.Counted(ctx, s, c, own["lock uniform"], own["complete uniform"], args, n)
 	})

@@ -138,6 +138,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("DropLeases", st.DropLeases)
 	batch("Peek", st.Peek)
 	batch("SetResult", st.SetResult)
+	batch("SetProgress", st.SetProgress)
 	batch("Record", st.Record)
 	batch("RecordLast", st.RecordLast)
 	bound("LastAttempt", st.LastAttempt, one)

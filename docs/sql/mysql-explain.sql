@@ -140,7 +140,7 @@ SELECT d.priority
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        CASE WHEN t.payload_size > 1048576 THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -173,7 +173,7 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL
 SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence) AS d
@@ -227,7 +227,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.known_started, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL
 SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence) AS d
@@ -256,14 +256,21 @@ x'019a0000000070008000000000000002');
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
-INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
+INSERT INTO dbq_lease (id, fence, lease_until, keep_until, progress)
 SELECT t.id, t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 60000000, GREATEST(t.lease_end,
-  TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 60000000)
-  FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL
-SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence) AS d
+  TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 60000000), d.progress
+  FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence,
+    CAST(NULL AS BINARY) AS progress UNION ALL
+SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence,
+  CAST(NULL AS BINARY) AS progress) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
     ON DUPLICATE KEY UPDATE
+       progress = CASE
+         WHEN dbq_lease.fence < t.fence THEN d.progress
+         WHEN dbq_lease.fence = t.fence THEN COALESCE(d.progress, dbq_lease.progress)
+         ELSE dbq_lease.progress
+       END,
        lease_until = IF(dbq_lease.fence <= t.fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
          UTC_TIMESTAMP(6)) + 60000000, dbq_lease.lease_until),
        keep_until = IF(dbq_lease.fence <= t.fence, GREATEST(t.lease_end, TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
@@ -278,7 +285,12 @@ SELECT t.id, t.fence,
        CASE
          WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
          ELSE d.state
-       END AS state
+       END AS state,
+       CASE
+         WHEN d.state <> 2 /* COMPLETED */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL,
     NULL) AS again UNION ALL
 SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL,
@@ -311,7 +323,8 @@ CAST(NULL AS SIGNED) AS run_after, 0 AS uncount, CAST(NULL AS BINARY) AS result)
        t.attempt = t.attempt - d.uncount,
        t.lease_end = -1,
        t.updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
-       t.result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END;
+       t.result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END,
+       t.progress = CASE WHEN d.state <> 2 /* COMPLETED */ THEN t.progress END;
 
 -- ==== complete uniform ====
 -- Settle for tasks under one fence that complete without a result.
@@ -322,7 +335,8 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
        due_at = -1,
        lease_end = -1,
        updated = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
-       result = NULL
+       result = NULL,
+       progress = NULL
  WHERE id IN (x'019a0000000070008000000000000001',
 x'019a0000000070008000000000000002')
    AND fence = 1

@@ -61,6 +61,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
+  progress BLOB,
   due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
@@ -77,8 +78,12 @@ CREATE TABLE IF NOT EXISTS dbq_task (
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
+--
+-- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
+-- leased task that has progress is kept.
 CREATE TABLE IF NOT EXISTS dbq_lease (
-  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
+  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL,
+  progress VARBINARY(4000)
 ) ENGINE = InnoDB;
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
@@ -94,7 +99,9 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
       t.lease_end) END) MICROSECOND AS lease_until,
   CONVERT(holder USING utf8mb4) AS holder, '1970-01-01' + INTERVAL taken MICROSECOND AS taken,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
-  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result,
+  CONVERT(COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+    WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), progress) USING utf8mb4) AS progress
   FROM dbq_task AS t;
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
@@ -193,6 +200,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
+  progress BLOB,
   due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
@@ -374,7 +382,7 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 -- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -394,7 +402,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload_size, t.due_at AS was_due, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue
@@ -428,7 +436,7 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -443,7 +451,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -512,7 +520,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -527,7 +535,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -545,6 +553,7 @@ INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
 SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
   FROM ({rows}) AS d
     ON DUPLICATE KEY UPDATE
+       progress = CASE WHEN dbq_lease.fence >= d.fence THEN dbq_lease.progress END,
        fence = IF(dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now, d.fence + 1, dbq_lease.fence),
        lease_until = IF(
          dbq_lease.fence < d.fence OR dbq_lease.lease_until <= :now OR dbq_lease.fence = d.fence + 1,
@@ -558,7 +567,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
 -- Runs after claim. Index: the primary key of lease.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT l.id
+SELECT l.id, l.progress
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY)
        ON l.id = d.id AND l.fence = d.fence + 1;
@@ -646,15 +655,20 @@ SELECT t.id, t.fence
 -- ==== Extend ====
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. The
--- assignments give the same result in either order of evaluation.
+-- fence is assigned last: the server assigns from left to right. A null :progress keeps what the lease has.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
---   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
-SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
+--   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, CAST(:progress AS BINARY) AS progress
+INSERT INTO dbq_lease (id, fence, lease_until, keep_until, progress)
+SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease), d.progress
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
     ON DUPLICATE KEY UPDATE
+       progress = CASE
+         WHEN dbq_lease.fence < t.fence THEN d.progress
+         WHEN dbq_lease.fence = t.fence THEN COALESCE(d.progress, dbq_lease.progress)
+         ELSE dbq_lease.progress
+       END,
        lease_until = IF(dbq_lease.fence <= t.fence, {now} + :lease, dbq_lease.lease_until),
        keep_until = IF(dbq_lease.fence <= t.fence, GREATEST(t.lease_end, {now} + :lease), dbq_lease.keep_until),
        fence = GREATEST(dbq_lease.fence, t.fence);
@@ -686,12 +700,17 @@ DELETE l
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers, whose rows a scan would
--- lock.
+-- lock. The progress of a task that is still leased stays for the takeover.
 DELETE l
   FROM (
-    SELECT id
-      FROM dbq_lease
-     WHERE keep_until <= {now} - :age
+    SELECT r.id
+      FROM dbq_lease AS r
+     WHERE r.keep_until <= {now} - :age
+       AND (r.progress IS NULL
+            OR NOT EXISTS (
+                 SELECT 1
+                   FROM dbq_task AS t FORCE INDEX (PRIMARY)
+                  WHERE t.id = r.id AND t.fence = r.fence AND t.state = 1 /* PROCESSING */))
      LIMIT :limit
        FOR UPDATE SKIP LOCKED) AS d
   STRAIGHT_JOIN dbq_lease AS l FORCE INDEX (PRIMARY) ON l.id = d.id;
@@ -722,7 +741,8 @@ UPDATE ({rows}) AS d
        t.attempt = t.attempt - d.uncount,
        t.lease_end = -1,
        t.updated = {now},
-       t.result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END;
+       t.result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END,
+       t.progress = CASE WHEN d.state <> 2 /* COMPLETED */ THEN t.progress END;
 
 -- ==== complete uniform ====
 -- Settle for tasks under one fence that complete without a result.
@@ -735,21 +755,29 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
        due_at = -1,
        lease_end = -1,
        updated = {now},
-       result = NULL
+       result = NULL,
+       progress = NULL
  WHERE id IN ({rows})
    AND fence = :fence
    AND state = 1 /* PROCESSING */;
 
 -- ==== lock settle ====
 -- Locks the rows that Settle will change, and returns them with the states that they will have.
--- Runs before Settle, which cannot return what it changes. Index: the primary key.
+-- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
+-- SetProgress keeps. Settle itself would lock the renewal in a caller's transaction at REPEATABLE READ.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
 SELECT t.id, t.fence,
        CASE
          WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
          ELSE d.state
-       END AS state
+       END AS state,
+       CASE
+         WHEN d.state <> 2 /* COMPLETED */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */
@@ -811,10 +839,17 @@ SELECT id
 -- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
  ORDER BY id
@@ -826,7 +861,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id
-  FROM dbq_task FORCE INDEX (PRIMARY)
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
  ORDER BY id
@@ -836,10 +871,17 @@ SELECT id
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 3 /* ERROR */)
  ORDER BY id
@@ -850,10 +892,17 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
 -- attempts start over.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */)
  ORDER BY id
@@ -863,10 +912,17 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
 -- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 0 /* CREATED */)
  ORDER BY id
@@ -876,10 +932,17 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
 -- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 4 /* POISON */)
  ORDER BY id
@@ -890,10 +953,17 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} A
 -- ends, and the task is parked.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
-  FROM dbq_task FORCE INDEX (PRIMARY)
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 1 /* PROCESSING */)
  ORDER BY id
@@ -1014,6 +1084,17 @@ UPDATE ({rows}) AS d
        ON t.id = d.id
    SET t.result = d.result;
 
+-- ==== SetProgress ====
+-- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Runs after Settle, Move or a takeover in the same transaction, for tasks whose holders have reported progress. Index:
+-- the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, CAST(:progress AS BINARY) AS progress
+UPDATE ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id
+   SET t.progress = d.progress;
+
 -- ======== Reading and counting ========
 
 -- ==== Get ====
@@ -1028,6 +1109,12 @@ CASE
          t.lease_end)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
@@ -1069,6 +1156,12 @@ CASE
          t.lease_end)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1233,6 +1326,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The progress that heartbeats have stored is in the renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
        CASE
@@ -1243,6 +1337,12 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
                 t.lease_end)
        END AS lease_until,
        t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        t.payload, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue
@@ -1253,6 +1353,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Reads what a checkout moved to POISON whose connection was lost before the answer.
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
@@ -1264,6 +1365,12 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
                 t.lease_end)
        END AS lease_until,
        t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        t.payload, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue
@@ -1336,9 +1443,11 @@ DELETE FROM dbq_attempt
 --   :id
 INSERT IGNORE INTO dbq_archive (
   id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-  fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, archived)
+  fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result,
+  progress, archived)
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-       fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result, {now}
+       fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result,
+       progress, {now}
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE t.id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1356,6 +1465,12 @@ CASE
          t.lease_end)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}

@@ -59,6 +59,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   result_size NUMBER(10),
   payload BLOB,
   result BLOB,
+  progress BLOB,
   ready_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN queue END) VIRTUAL,
   ready_priority NUMBER(1) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN priority END) VIRTUAL,
   ready_id RAW(16) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN id END) VIRTUAL,
@@ -76,8 +77,12 @@ END;
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
+--
+-- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
+-- leased task that has progress is kept.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
+  progress BLOB,
   CONSTRAINT dbq_lease_pk PRIMARY KEY (id)
 ) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
@@ -119,7 +124,9 @@ SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, ''SECOND'') AS taken,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, ''SECOND'') AS created,
   CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, ''SECOND'') AS updated,
-  headers, payload_size AS payload_bytes, result
+  headers, payload_size AS payload_bytes, result,
+  COALESCE((SELECT l.progress FROM dbq_lease l WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), t.progress)
+    AS progress
   FROM dbq_task t';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -215,6 +222,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   result_size NUMBER(10),
   payload BLOB,
   result BLOB,
+  progress BLOB,
   archived NUMBER(19) NOT NULL,
   CONSTRAINT dbq_arch_pk PRIMARY KEY (id)
 )';
@@ -591,7 +599,7 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
 SELECT /*+ INDEX(t dbq_task_pk) */
        t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress,
        t.known_started, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows})
@@ -613,7 +621,8 @@ BEGIN
   -- for each row:
   BEGIN
     UPDATE dbq_lease
-       SET fence = :fence + 1,
+       SET progress = CASE WHEN fence >= :fence THEN progress END,
+           fence = :fence + 1,
            lease_until = l_now + :lease,
            keep_until = l_now + :lease
      WHERE id = :id
@@ -631,7 +640,7 @@ END;
 -- Reads which tasks can be taken over, because no renewal came first.
 -- Runs after claim. Index: the primary key of lease.
 -- At most 100 rows.
-SELECT l.id
+SELECT l.id, l.progress
   FROM dbq_lease l
  WHERE 1 = 0
     -- for each row:
@@ -680,7 +689,7 @@ UPDATE dbq_task
 -- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.was_due, {now} AS now
   FROM dbq_task t
@@ -702,7 +711,8 @@ UPDATE dbq_task
 
 -- ==== Extend ====
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. A null
+-- :progress_size keeps the progress that the lease has.
 -- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
@@ -712,15 +722,17 @@ BEGIN
   -- for each row:
   BEGIN
     UPDATE dbq_lease
-       SET fence = :fence,
+       SET progress = CASE WHEN :progress_size IS NULL AND fence = :fence THEN progress
+                           ELSE :progress END,
+           fence = :fence,
            lease_until = l_now + :lease,
            keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM dbq_task t WHERE t.id = :id)
      WHERE id = :id
        AND fence <= :fence
        AND EXISTS (SELECT 1 FROM dbq_task t WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */);
     IF SQL%ROWCOUNT = 0 THEN
-      INSERT INTO dbq_lease (id, fence, lease_until, keep_until)
-      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease)
+      INSERT INTO dbq_lease (id, fence, lease_until, keep_until, progress)
+      SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease), :progress
         FROM dbq_task t
        WHERE t.id = :id AND t.fence = :fence AND t.state = 1 /* PROCESSING */;
     END IF;
@@ -755,7 +767,7 @@ DELETE FROM dbq_lease
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. A DELETE would wait for rows that heartbeats and takeovers have locked. The cursor skips
--- them, and locks no more rows than it fetches.
+-- them, and locks no more rows than it fetches. The progress of a task that is still leased stays for the takeover.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -766,6 +778,9 @@ DECLARE
     SELECT l.id
       FROM dbq_lease l
      WHERE l.keep_until <= l_before
+       AND (l.progress IS NULL
+            OR NOT EXISTS (
+                 SELECT 1 FROM dbq_task t WHERE t.id = l.id AND t.fence = l.fence AND t.state = 1 /* PROCESSING */))
        FOR UPDATE SKIP LOCKED;
 BEGIN
   SELECT {now} - l_age INTO l_before FROM dual;
@@ -805,6 +820,10 @@ UPDATE dbq_task
        result = CASE
          WHEN :state = 0 /* CREATED */ AND :result_size IS NULL THEN result
          ELSE :result
+       END,
+       progress = CASE
+         WHEN :state <> 2 /* COMPLETED */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l WHERE l.id = :id AND l.fence = :fence), progress)
        END
  WHERE id = :id
    AND fence = :fence
@@ -858,11 +877,18 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id
 -- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
  ORDER BY id
@@ -884,11 +910,18 @@ SELECT id
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 3 /* ERROR */)
  ORDER BY id
@@ -899,11 +932,18 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- attempts start over.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */)
  ORDER BY id
@@ -913,11 +953,18 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 0 /* CREATED */)
  ORDER BY id
@@ -927,11 +974,18 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 4 /* POISON */)
  ORDER BY id
@@ -942,11 +996,18 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- ends, and the task is parked.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM dbq_task
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 1 /* PROCESSING */)
  ORDER BY id
@@ -1058,6 +1119,15 @@ UPDATE dbq_task
        result_size = :result_size
  WHERE id = :id;
 
+-- ==== SetProgress ====
+-- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Runs after Settle, Move or a takeover in the same transaction, for tasks whose holders have reported progress, with
+-- arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET progress = :progress
+ WHERE id = :id;
+
 -- ======== Reading and counting ========
 
 -- ==== Get ====
@@ -1071,6 +1141,12 @@ CASE
          t.lease_until)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        t.payload, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
@@ -1110,6 +1186,12 @@ CASE
          t.lease_until)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1241,6 +1323,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
 -- Runs after a lost connection. Index: task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The progress that heartbeats have stored is in the renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due,
        CASE
@@ -1250,6 +1333,12 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
                 t.lease_until)
        END AS lease_until,
        t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        t.payload, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.busy_queue = :queue
@@ -1328,10 +1417,10 @@ DELETE FROM dbq_attempt
 INSERT INTO dbq_archive (
   id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
   fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
-  payload, result, archived)
+  payload, result, progress, archived)
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
        fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
-       payload, result, {now}
+       payload, result, progress, {now}
   FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1348,6 +1437,12 @@ CASE
          t.lease_until)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}

@@ -44,7 +44,7 @@ UPDATE dbq_task t
           WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(1048576 AS bigint))))
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
+          t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== ready within ====
 -- Like "ready", for a queue that may have large payloads: leases the first tasks whose payloads fit.
@@ -84,7 +84,7 @@ UPDATE dbq_task t
           WHERE total + CAST(0 AS bigint) <= greatest(CAST(67108864 AS bigint), size)))
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now,
+          t.payload, t.result, t.progress, t.was_due, clock.now,
           (SELECT NOT bool_and(total + CAST(0 AS bigint) <= greatest(CAST(67108864 AS bigint), size))
              FROM pick) AS cut;
 
@@ -128,7 +128,8 @@ claim AS (
   ON CONFLICT (id) DO UPDATE
      SET fence = excluded.fence,
          lease_until = excluded.lease_until,
-         keep_until = excluded.keep_until
+         keep_until = excluded.keep_until,
+         progress = CASE WHEN l.fence >= excluded.fence - 1 THEN l.progress END
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
@@ -145,6 +146,8 @@ done AS MATERIALIZED (
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST('host#1' AS text), 'UTF8')
                        ELSE t.result END,
+         progress = coalesce((SELECT l.progress FROM dbq_lease l
+                               WHERE l.id = t.id AND l.fence = t.fence), t.progress),
          lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(60000000 AS bigint) END,
@@ -166,7 +169,7 @@ done AS MATERIALIZED (
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
             t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-            t.lease_until, t.payload, clock.now,
+            t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
@@ -234,7 +237,7 @@ UPDATE dbq_task t
  WHERE t.id = pick.id AND t.fence = pick.fence
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
+          t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== see expired ====
 -- Reads candidates whose lease expired, without locks.
@@ -288,7 +291,8 @@ claim AS (
   ON CONFLICT (id) DO UPDATE
      SET fence = excluded.fence,
          lease_until = excluded.lease_until,
-         keep_until = excluded.keep_until
+         keep_until = excluded.keep_until,
+         progress = CASE WHEN l.fence >= excluded.fence - 1 THEN l.progress END
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
@@ -305,6 +309,8 @@ done AS MATERIALIZED (
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST('host#1' AS text), 'UTF8')
                        ELSE t.result END,
+         progress = coalesce((SELECT l.progress FROM dbq_lease l
+                               WHERE l.id = t.id AND l.fence = t.fence), t.progress),
          lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(60000000 AS bigint) END,
@@ -326,7 +332,7 @@ done AS MATERIALIZED (
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
             t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-            t.lease_until, t.payload, clock.now,
+            t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
@@ -348,13 +354,15 @@ SELECT done.*
 -- Index: dbq_task_pkey
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
-INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
+INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until, progress)
 SELECT t.id, t.fence, clock.now + CAST(60000000 AS bigint), greatest(t.lease_until,
-  clock.now + CAST(60000000 AS bigint))
+  clock.now + CAST(60000000 AS bigint)),
+       d.progress
   FROM clock,
        (SELECT CAST('{019a0000-0000-7000-8000-000000000001,019a0000-0000-7000-8000-000000000002}' AS uuid[]) AS id,
-         CAST('{1,1}' AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence),
+         CAST('{1,1}' AS bigint[]) AS fence, CAST('{NULL,NULL}' AS bytea[]) AS progress
+        OFFSET 0) AS given,
+       unnest(given.id, given.fence, given.progress) AS d (id, fence, progress),
        dbq_task t
  WHERE t.id = d.id
    AND t.fence = d.fence
@@ -363,7 +371,8 @@ SELECT t.id, t.fence, clock.now + CAST(60000000 AS bigint), greatest(t.lease_unt
 ON CONFLICT (id) DO UPDATE
    SET fence = excluded.fence,
        lease_until = excluded.lease_until,
-       keep_until = excluded.keep_until
+       keep_until = excluded.keep_until,
+       progress = coalesce(excluded.progress, CASE WHEN l.fence = excluded.fence THEN l.progress END)
  WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence;
 
@@ -381,7 +390,12 @@ UPDATE dbq_task t
        attempt = t.attempt - d.uncount,
        lease_until = NULL,
        updated = clock.now,
-       result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END
+       result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END,
+       progress = CASE
+         WHEN d.state <> 2 /* COMPLETED */
+         THEN coalesce((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+       END
   FROM clock,
        (SELECT CAST('{019a0000-0000-7000-8000-000000000001,019a0000-0000-7000-8000-000000000002}' AS uuid[]) AS id,
          CAST('{1,1}' AS bigint[]) AS fence, CAST('{2,2}' AS smallint[]) AS state,
@@ -407,7 +421,8 @@ UPDATE dbq_task t
        due = NULL,
        lease_until = NULL,
        updated = (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)),
-       result = NULL
+       result = NULL,
+       progress = NULL
  WHERE t.id = ANY (CAST((
          SELECT CAST('{019a0000-0000-7000-8000-000000000001,019a0000-0000-7000-8000-000000000002}' AS uuid[])
           WHERE CASE WHEN CAST(1000 AS bigint) IS NULL THEN true

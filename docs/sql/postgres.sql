@@ -60,7 +60,8 @@ CREATE TABLE dbq_task (
   holder varchar(200),
   headers text,
   payload bytea,
-  result bytea
+  result bytea,
+  progress bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
@@ -72,12 +73,18 @@ CREATE TABLE dbq_task (
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each
 -- page is free (fillfactor 50), so that a renewal is a small HOT update.
+--
+-- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
+-- leased task that has progress is kept. Long progress is stored outside of the row (toast_tuple_target), so that
+-- scans of the table stay short.
 CREATE TABLE dbq_lease (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
   lease_until bigint NOT NULL,
-  keep_until bigint NOT NULL
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+  keep_until bigint NOT NULL,
+  progress bytea
+) WITH (fillfactor = 50, toast_tuple_target = 128,
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
 -- A reference is unique within its queue.
@@ -94,7 +101,8 @@ CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) INCLUDE (cancelled)
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
--- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain.
+-- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain. progress is
+-- escaped: a byte outside of ASCII is shown as \ooo.
 CREATE VIEW dbq_tasks AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -109,7 +117,10 @@ SELECT id, queue, reference, kind,
       '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
       '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
     THEN convert_from(result, 'UTF8')
-    ELSE encode(result, 'escape') END AS result
+    ELSE encode(result, 'escape') END AS result,
+  encode(coalesce(
+    (SELECT l.progress FROM dbq_lease l WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), t.progress),
+    'escape') AS progress
   FROM dbq_task t;
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
@@ -331,7 +342,7 @@ UPDATE dbq_task t
           WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint))))
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
+          t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== ready within ====
 -- Like "ready", for a queue that may have large payloads: leases the first tasks whose payloads fit.
@@ -379,7 +390,7 @@ UPDATE dbq_task t
           WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)))
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now,
+          t.payload, t.result, t.progress, t.was_due, clock.now,
           (SELECT NOT bool_and(total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size))
              FROM pick) AS cut;
 
@@ -440,7 +451,7 @@ UPDATE dbq_task t
  WHERE t.id = pick.id AND t.fence = pick.fence
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
+          t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== expired ====
 -- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
@@ -462,6 +473,7 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
 -- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
 -- counts as an attempt (lapses >= 99).
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+-- The progress that heartbeats have stored is in the renewal.
 -- The outcome is crashed if the attempt counts, and lapsed otherwise.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 ended AS MATERIALIZED (
@@ -498,7 +510,8 @@ claim AS (
   ON CONFLICT (id) DO UPDATE
      SET fence = excluded.fence,
          lease_until = excluded.lease_until,
-         keep_until = excluded.keep_until
+         keep_until = excluded.keep_until,
+         progress = CASE WHEN l.fence >= excluded.fence - 1 THEN l.progress END
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
@@ -515,6 +528,8 @@ done AS MATERIALIZED (
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
+         progress = coalesce((SELECT l.progress FROM dbq_lease l
+                               WHERE l.id = t.id AND l.fence = t.fence), t.progress),
          lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(:lease AS bigint) END,
@@ -536,7 +551,7 @@ done AS MATERIALIZED (
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
             t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-            t.lease_until, t.payload, clock.now,
+            t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
@@ -601,6 +616,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
 -- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
 -- counts as an attempt (lapses >= 99).
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
+-- The progress that heartbeats have stored is in the renewal.
 -- The outcome is crashed if the attempt counts, and lapsed otherwise.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
@@ -623,7 +639,8 @@ claim AS (
   ON CONFLICT (id) DO UPDATE
      SET fence = excluded.fence,
          lease_until = excluded.lease_until,
-         keep_until = excluded.keep_until
+         keep_until = excluded.keep_until,
+         progress = CASE WHEN l.fence >= excluded.fence - 1 THEN l.progress END
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
@@ -640,6 +657,8 @@ done AS MATERIALIZED (
                        THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
                                          ', found by ' || CAST(:holder AS text), 'UTF8')
                        ELSE t.result END,
+         progress = coalesce((SELECT l.progress FROM dbq_lease l
+                               WHERE l.id = t.id AND l.fence = t.fence), t.progress),
          lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
                             THEN NULL
                             ELSE clock.now + CAST(:lease AS bigint) END,
@@ -661,7 +680,7 @@ done AS MATERIALIZED (
      AND t.state + 0 = 1 /* PROCESSING */
   RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
             t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-            t.lease_until, t.payload, clock.now,
+            t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
   INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
@@ -720,16 +739,17 @@ RETURNING t.id, t.fence;
 -- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
 -- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. It writes
 -- the table lease alone, in the order of ids, so that no two heartbeats deadlock. A row with a higher fence is a
--- takeover's and stays. state + 0 keeps the planner from driving the join from task_busy.
--- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
--- than look up each row.
+-- takeover's and stays. A null :progress keeps what the lease has. state + 0 keeps the planner from driving the join
+-- from task_busy. OFFSET 0: see given_leases.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
-INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
-SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
+INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until, progress)
+SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint)),
+       d.progress
   FROM clock,
-       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
-       unnest(given.id, given.fence) AS d (id, fence),
+       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:progress AS bytea[]) AS progress
+        OFFSET 0) AS given,
+       unnest(given.id, given.fence, given.progress) AS d (id, fence, progress),
        dbq_task t
  WHERE t.id = d.id
    AND t.fence = d.fence
@@ -738,7 +758,8 @@ SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until
 ON CONFLICT (id) DO UPDATE
    SET fence = excluded.fence,
        lease_until = excluded.lease_until,
-       keep_until = excluded.keep_until
+       keep_until = excluded.keep_until,
+       progress = coalesce(excluded.progress, CASE WHEN l.fence = excluded.fence THEN l.progress END)
  WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence;
 
@@ -758,15 +779,19 @@ DELETE FROM dbq_lease l
 -- Removes renewals that ended long ago, some at a time.
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
--- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers.
+-- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers. The progress of a task that
+-- is still leased stays for the takeover.
 DELETE FROM dbq_lease
  WHERE keep_until <= {now} - CAST(:age AS bigint)
    AND id = ANY (ARRAY(
-         SELECT id
-           FROM dbq_lease
-          WHERE keep_until <= {now} - CAST(:age AS bigint)
+         SELECT l.id
+           FROM dbq_lease l
+          WHERE l.keep_until <= {now} - CAST(:age AS bigint)
+            AND (l.progress IS NULL
+                 OR (SELECT t.state FROM dbq_task t WHERE t.id = l.id AND t.fence = l.fence)
+                    IS DISTINCT FROM 1 /* PROCESSING */)
           LIMIT :limit
-            FOR UPDATE SKIP LOCKED));
+            FOR UPDATE OF l SKIP LOCKED));
 
 -- ======== Settling ========
 
@@ -775,6 +800,7 @@ DELETE FROM dbq_lease
 -- Runs for attempts that ended in different ways or under different fences. Index: the primary key, once for each
 -- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
 -- array than look up each row. state + 0 keeps it from driving the join from task_busy.
+-- The progress that heartbeats have stored is in the renewal.
 -- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
 -- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
 -- leaves the session's setting.
@@ -788,7 +814,12 @@ UPDATE dbq_task t
        attempt = t.attempt - d.uncount,
        lease_until = NULL,
        updated = clock.now,
-       result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END
+       result = CASE WHEN d.state = 0 /* CREATED */ THEN coalesce(d.result, t.result) ELSE d.result END,
+       progress = CASE
+         WHEN d.state <> 2 /* COMPLETED */
+         THEN coalesce((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+       END
   FROM clock,
        (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state,
                CAST(:at AS bigint[]) AS at, CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount,
@@ -818,7 +849,8 @@ UPDATE dbq_task t
        due = NULL,
        lease_until = NULL,
        updated = (SELECT {now}),
-       result = NULL
+       result = NULL,
+       progress = NULL
  WHERE t.id = ANY (CAST((
          SELECT CAST(:id AS uuid[])
           WHERE CASE WHEN CAST(:lock_wait AS bigint) IS NULL THEN true
@@ -881,9 +913,12 @@ SELECT t.id
 -- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
@@ -894,9 +929,12 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 3 /* ERROR */)
@@ -908,9 +946,12 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- attempts start over.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */)
@@ -921,9 +962,12 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 0 /* CREATED */)
@@ -934,9 +978,12 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 4 /* POISON */)
@@ -948,9 +995,12 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- ends, and the task is parked.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
-       t.result, {now} AS now
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 1 /* PROCESSING */)
@@ -1065,6 +1115,17 @@ UPDATE dbq_task t
        unnest(given.id, given.result) AS d (id, result)
  WHERE t.id = d.id;
 
+-- ==== SetProgress ====
+-- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Runs after Settle or Move in the same transaction, for tasks whose holders have reported progress. Index: the primary
+-- key.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET progress = d.progress
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:progress AS bytea[]) AS progress OFFSET 0) AS given,
+       unnest(given.id, given.progress) AS d (id, progress)
+ WHERE t.id = d.id;
+
 -- ======== Reading and counting ========
 
 -- ==== Get ====
@@ -1074,6 +1135,10 @@ t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.progress FROM dbq_lease l
+                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+     ELSE t.progress END AS progress,
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
@@ -1105,6 +1170,10 @@ t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.progress FROM dbq_lease l
+                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+     ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1295,6 +1364,10 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
        CASE WHEN t.state = 1 /* PROCESSING */
             THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                           t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -1305,12 +1378,17 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Reads what a checkout moved to POISON whose connection was lost before the answer.
 -- Runs after Held. Index: task_failed.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
        t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
             THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                           t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -1393,11 +1471,11 @@ DELETE FROM dbq_attempt
 -- At most 5000 rows.
 INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
                        max_attempts, lapses, known_started, cancelled, queue, reference, kind,
-                       holder, headers, payload, result,
+                       holder, headers, payload, result, progress,
                        archived)
 SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
        max_attempts, lapses, known_started, cancelled, queue, reference, kind,
-       holder, headers, payload, result,
+       holder, headers, payload, result, progress,
        {now}
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
@@ -1412,6 +1490,10 @@ t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.progress FROM dbq_lease l
+                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+     ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}

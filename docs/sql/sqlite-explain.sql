@@ -44,7 +44,7 @@ EXPLAIN QUERY PLAN
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= 1048576 THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.result, length(t.result) AS result_size, t.due AS was_due,
+       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due,
          CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
   FROM (
     SELECT * FROM (
@@ -154,7 +154,7 @@ UPDATE dbq_task
    AND +dbq_task.state = 1 /* PROCESSING */
    AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-          lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+          lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
           payload, length(payload) AS payload_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
 
 -- ==== Extend ====
@@ -162,9 +162,10 @@ RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, la
 -- Index: dbq_task_id
 EXPLAIN QUERY PLAN
 UPDATE dbq_task
-   SET lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + 60000000
-  FROM (VALUES (x'019a0000000070008000000000000001', 1),
-(x'019a0000000070008000000000000002', 1)) AS d
+   SET lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + 60000000,
+       progress = coalesce(d.column3, progress)
+  FROM (VALUES (x'019a0000000070008000000000000001', 1, NULL),
+(x'019a0000000070008000000000000002', 1, NULL)) AS d
  WHERE dbq_task.id = +d.column1
    AND dbq_task.fence = +d.column2
    AND +dbq_task.state = 1 /* PROCESSING */
@@ -187,7 +188,8 @@ UPDATE dbq_task
        attempt = attempt - d.column6,
        lease_until = NULL,
        updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER),
-       result = CASE WHEN d.column3 = 0 /* CREATED */ THEN coalesce(d.column7, result) ELSE d.column7 END
+       result = CASE WHEN d.column3 = 0 /* CREATED */ THEN coalesce(d.column7, result) ELSE d.column7 END,
+       progress = CASE WHEN d.column3 <> 2 /* COMPLETED */ THEN progress END
   FROM (VALUES (x'019a0000000070008000000000000001', 1, 2, NULL, NULL, 0, NULL),
 (x'019a0000000070008000000000000002', 1, 2, NULL, NULL, 0, NULL)) AS d
  WHERE dbq_task.id = +d.column1
@@ -205,6 +207,7 @@ UPDATE dbq_task
        lease_until = NULL,
        updated = CAST(unixepoch('subsec') * 1000000 AS INTEGER),
        result = NULL,
+       progress = NULL,
        taken_by = taken_by || '       '
  WHERE id IN (x'019a0000000070008000000000000001',
 x'019a0000000070008000000000000002')

@@ -56,7 +56,8 @@ CREATE TABLE dbq_task (
   updated INTEGER NOT NULL,
   headers TEXT,
   payload BLOB,
-  result BLOB) STRICT;
+  result BLOB,
+  progress BLOB) STRICT;
 
 CREATE UNIQUE INDEX dbq_task_id ON dbq_task (id);
 
@@ -85,7 +86,8 @@ SELECT lower(hex(id)) AS id, queue, reference, kind,
   strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
   strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
   strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
-  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result,
+  CAST(progress AS TEXT) AS progress
   FROM dbq_task;
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set.
@@ -221,6 +223,7 @@ CREATE TABLE dbq_archive (
   headers TEXT,
   payload BLOB,
   result BLOB,
+  progress BLOB,
   archived INTEGER NOT NULL) STRICT;
 
 CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
@@ -339,7 +342,7 @@ SELECT {now} AS now
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now
+       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
   FROM (
     SELECT * FROM (
       SELECT rowid FROM dbq_task WHERE queue = :queue AND priority = 0 AND due <= {now} ORDER BY due, id LIMIT +:limit)
@@ -444,7 +447,7 @@ UPDATE dbq_task
    AND +dbq_task.state = 1 /* PROCESSING */
    AND lease_until <= {now}
 RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-          lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+          lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
           payload, length(payload) AS payload_size, {now} AS now;
 
 -- ======== Leases ========
@@ -470,9 +473,10 @@ RETURNING id, fence;
 -- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
 -- tasks, and looks up each one in the list.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
+--   (:id, :fence, :progress)
 UPDATE dbq_task
-   SET lease_until = {now} + :lease
+   SET lease_until = {now} + :lease,
+       progress = coalesce(d.column3, progress)
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1
    AND dbq_task.fence = +d.column2
@@ -501,7 +505,8 @@ UPDATE dbq_task
        attempt = attempt - d.column6,
        lease_until = NULL,
        updated = {now},
-       result = CASE WHEN d.column3 = 0 /* CREATED */ THEN coalesce(d.column7, result) ELSE d.column7 END
+       result = CASE WHEN d.column3 = 0 /* CREATED */ THEN coalesce(d.column7, result) ELSE d.column7 END,
+       progress = CASE WHEN d.column3 <> 2 /* COMPLETED */ THEN progress END
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1
    AND dbq_task.fence = +d.column2
@@ -520,6 +525,7 @@ UPDATE dbq_task
        lease_until = NULL,
        updated = {now},
        result = NULL,
+       progress = NULL,
        taken_by = taken_by || '       '
  WHERE id = :id
    AND +fence = :fence
@@ -540,6 +546,7 @@ UPDATE dbq_task
        lease_until = NULL,
        updated = {now},
        result = NULL,
+       progress = NULL,
        taken_by = taken_by || '       '
  WHERE id IN ({rows})
    AND +fence = :fence
@@ -823,12 +830,22 @@ UPDATE dbq_task
   FROM (VALUES {rows}) AS d
  WHERE dbq_task.id = +d.column1;
 
+-- ==== SetProgress ====
+-- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Runs after Settle in the same transaction, for tasks whose holders have reported progress. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :progress)
+UPDATE dbq_task
+   SET progress = d.column2
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1;
+
 -- ======== Reading and counting ========
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
@@ -853,7 +870,7 @@ SELECT id
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -989,7 +1006,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- ==== Held ====
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-       lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -1001,7 +1018,7 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 -- Runs after a lost connection. Index: task_failed.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-       lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task
  WHERE queue = :queue
@@ -1078,9 +1095,9 @@ DELETE FROM dbq_attempt
 --   (:id)
 INSERT INTO dbq_archive (
   id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-  fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, archived)
+  fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress, archived)
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-       fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, {now}
+       fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress, {now}
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1
  WHERE (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1089,7 +1106,7 @@ ON CONFLICT DO NOTHING;
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}

@@ -19,7 +19,7 @@ const (
 	now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 	// listed and payload are a row as it is read. The sizes tell an empty value from none, which the driver reads alike.
 	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due, " +
-		"lease_until, holder, taken, created, updated, headers, result, length(result) AS result_size"
+		"lease_until, holder, taken, created, updated, headers, result, length(result) AS result_size, progress"
 	payload = "payload, length(payload) AS payload_size"
 )
 
@@ -49,12 +49,15 @@ UPDATE {task} AS t SET
   state = CASE WHEN d.state = 3 AND d.due IS NOT NULL AND t.attempt >= t.max_attempts THEN 4 ELSE d.state END,
   due = CASE WHEN d.state = 3 AND t.attempt >= t.max_attempts THEN NULL ELSE d.due END,
   result = CASE WHEN d.state = 0 THEN coalesce(d.result, t.result) ELSE d.result END,
+  progress = CASE WHEN d.state <> 2 THEN t.progress END,
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = {now}
 FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fence, state`,
 			`(:id, :fence, :state, :at, :after, :uncount, :result)`),
 		Remove: batch(`DELETE FROM {task}`+leased, `(:id, :fence)`),
-		Extend: batch(`UPDATE {task} SET lease_until = {now} + :lease`+leased, `(:id, :fence)`),
-		Start:  batch(`UPDATE {task} SET known_started = 1`+leased, `(:id, :fence)`),
+		Extend: batch(`UPDATE {task} AS t SET lease_until = {now} + :lease, progress = coalesce(d.column3, t.progress)
+FROM (VALUES {rows}) AS d WHERE t.id = d.column1 AND t.fence = d.column2 AND t.state = 1 RETURNING id, fence`,
+			`(:id, :fence, :progress)`),
+		Start: batch(`UPDATE {task} SET known_started = 1`+leased, `(:id, :fence)`),
 		// An operator's events; which rows they change comes from dbq's state table.
 		Movable: batch(`SELECT {columns} FROM {task} WHERE id IN (VALUES {rows}) AND {guard} ORDER BY id`, `(:id)`),
 		Purge:   batch(`DELETE FROM {task} WHERE id IN (VALUES {rows}) AND {guard} RETURNING id`, `(:id)`),

@@ -63,6 +63,7 @@ var (
 	ErrDelay       = invalid("invalid delay or time")
 	ErrHeaders     = invalid("invalid headers")
 	ErrPayloadSize = invalid("payload too large")
+	ErrProgress    = invalid("progress too large")
 	ErrID          = invalid("invalid task id")
 	ErrCount       = invalid("invalid number of tasks")
 	ErrLeaseTime   = invalid("invalid lease time")

@@ -22,6 +22,7 @@ const (
 	MaxMaxAttempts = 32767                      // attempts of a task
 	MaxHeaders     = 4000                       // bytes of the headers as JSON
 	MaxResult      = 4000                       // bytes of a result or an error text; longer ones are cut and marked
+	MaxProgress    = 4000                       // bytes of the progress of a task; longer ones are refused
 	MaxDelay       = 100 * 365 * 24 * time.Hour // of an enqueue, a retry or a release
 	MinLease       = time.Millisecond           // of a checkout or an extension
 	MaxLease       = 24 * time.Hour             // of a checkout or an extension; extend for longer work
@@ -94,6 +95,15 @@ func Delay(d time.Duration) error {
 // Time refuses times that the engines' views cannot show.
 func Time(t time.Time) error {
 	return Range("the year", t.UTC().Year(), 1970, 9999, errs.ErrDelay)
+}
+
+// Progress refuses progress that is too long.
+func Progress(p []byte) error {
+	if len(p) > MaxProgress {
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed: store it elsewhere and keep a pointer to it",
+			errs.ErrProgress, len(p), MaxProgress)
+	}
+	return nil
 }
 
 // ID refuses ids that are not UUIDs of version 7.

@@ -19,7 +19,8 @@ func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // stored are the columns of a task that the archive has, too.
 const stored = `id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-       fence, due, lease_until, holder, taken, created, updated, headers, payload, result`
+       fence, due, lease_until, holder, taken, created, updated, headers, payload, result,
+       progress`
 
 // withDefaults fills the texts that a dialect has left to the core. They use columns by the names of dialect.Row and
 // plain SQL. An engine that would run one badly has its own.
@@ -97,6 +98,11 @@ SELECT {stored}, {now}
 	if st.SetResult.SQL == "" { // one row at a time
 		st.SetResult = dialect.Batch{SQL: t(`UPDATE {task}
    SET result = :result
+ WHERE id = :id`), Max: 1}
+	}
+	if st.SetProgress.SQL == "" { // one row at a time
+		st.SetProgress = dialect.Batch{SQL: t(`UPDATE {task}
+   SET progress = :progress
  WHERE id = :id`), Max: 1}
 	}
 	return st

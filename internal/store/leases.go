@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -24,12 +23,27 @@ func (l LeaseKey) HeldBy(r dialect.Row) bool {
 	return r.ID == l.Task && r.Fence == l.Fence && r.State == state.Processing
 }
 
-// ExtendLeases sets leases to end a time from the database's now. valid says of each whether it was still valid, and
-// until is this process's own estimate of the new end, never later than the database's. It is cut off when ctx ends.
-func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, d time.Duration) (
+// ExtendLeases sets leases to end a time from the database's now, and stores the progress of those that have some. Of a
+// lease that comes twice, the last progress counts. valid says of each whether it was still valid, and until is this
+// process's own estimate of the new end, never later than the database's. It is cut off when ctx ends.
+func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, progress [][]byte, d time.Duration) (
 	valid []bool, until time.Time, err error,
 ) {
-	valid, err = s.onLeases(ctx, dialect.Extend, dialect.Args{"lease": d.Microseconds()}, ls, func() {
+	reported := map[LeaseKey][]byte{}
+	for i, p := range progress {
+		if len(p) > 0 {
+			reported[ls[i]] = p
+		}
+	}
+	columns := func(sorted []LeaseKey, args dialect.Args) {
+		col, size := make(dialect.Col[[]byte], len(sorted)), make(dialect.Col[*int64], len(sorted))
+		for i, l := range sorted {
+			col[i] = reported[l]
+			size[i] = sizeOf(col[i])
+		}
+		args["lease"], args["progress"], args["progress_size"] = d.Microseconds(), col, size
+	}
+	valid, err = s.onLeases(ctx, dialect.Extend, columns, ls, func() {
 		until = time.Now().Add(d - s.sql.Server.Precision)
 	})
 	if err == nil {
@@ -41,16 +55,18 @@ func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, d time.Duration
 // MarkStarted marks the attempts of leases as started, and says of each lease whether it was still valid. It is cut off
 // when ctx ends.
 func (s *Store) MarkStarted(ctx context.Context, ls []LeaseKey) (valid []bool, err error) {
-	return s.onLeases(ctx, dialect.Start, nil, ls, func() {})
+	return s.onLeases(ctx, dialect.Start, func([]LeaseKey, dialect.Args) {}, ls, func() {})
 }
 
 // onLeases does an operation to the tasks of leases, and says of each whether it found the task leased under the
-// fence. It ends with ctx, so it must do no harm to repeat the batch. try is called before each try.
+// fence. more adds values for the leases, as they are sorted. It ends with ctx, so it must do no harm to repeat the
+// batch. try is called before each try.
 func (s *Store) onLeases(
-	ctx context.Context, op dialect.Op, more dialect.Args, ls []LeaseKey, try func(),
+	ctx context.Context, op dialect.Op, more func(sorted []LeaseKey, args dialect.Args), ls []LeaseKey, try func(),
 ) ([]bool, error) {
-	args, n := leaseArgs(ls)
-	maps.Copy(args, more)
+	sorted := sortLeases(ls)
+	args, n := leaseArgs(sorted), len(sorted)
+	more(sorted, args)
 	var changed dialect.Changed
 	err := s.writeBy(sqlrun.WithoutGrace(ctx), s.runFor(op, args, n),
 		func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
@@ -72,19 +88,22 @@ func (s *Store) onLeases(
 	return valid, nil
 }
 
-// leaseArgs are the ids and fences of leases, each once and in the order of the ids, so that two renewals never
-// deadlock.
-func leaseArgs(ls []LeaseKey) (args dialect.Args, n int) {
+// sortLeases returns the leases, each once and in the order of the ids, so that two renewals never deadlock.
+func sortLeases(ls []LeaseKey) []LeaseKey {
 	sorted := slices.Clone(ls)
 	slices.SortFunc(sorted, func(x, y LeaseKey) int {
 		return cmp.Or(slices.Compare(x.Task[:], y.Task[:]), cmp.Compare(x.Fence, y.Fence))
 	})
-	sorted = slices.Compact(sorted)
-	id, fence := make(dialect.Col[uuid.UUID], len(sorted)), make(dialect.Col[int64], len(sorted))
-	for i, l := range sorted {
+	return slices.Compact(sorted)
+}
+
+// leaseArgs are the ids and fences of leases.
+func leaseArgs(ls []LeaseKey) dialect.Args {
+	id, fence := make(dialect.Col[uuid.UUID], len(ls)), make(dialect.Col[int64], len(ls))
+	for i, l := range ls {
 		id[i], fence[i] = l.Task, l.Fence
 	}
-	return dialect.Args{"id": id, "fence": fence}, len(sorted)
+	return dialect.Args{"id": id, "fence": fence}
 }
 
 // Where renewals are rows of their own, those of leases that have ended are of no use. Settle removes those of its
@@ -135,7 +154,8 @@ func (s *Store) removeRenewals(ctx context.Context, ls []LeaseKey) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	args, n := leaseArgs(ls)
+	sorted := sortLeases(ls)
+	args, n := leaseArgs(sorted), len(sorted)
 	err := s.sql.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
 		_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropLeases, args, n)
 		return err

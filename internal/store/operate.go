@@ -78,6 +78,9 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 	if err != nil || len(moved) == 0 || removes {
 		return moved, err
 	}
+	if err := s.sql.KeepProgress(ctx, conn, moved); err != nil { // that of leases which end
+		return nil, err
+	}
 	if err := s.keepReason(ctx, conn, op, moved); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type SettleRow struct {
 	At     time.Time      // due then, unless zero; with neither the task is parked
 	Result []byte         // nil is none; a long one is cut
 	Again  bool           // an earlier call may have settled it
+	// Progress is kept for the next attempt, unless it is empty or the task is completed.
+	Progress []byte
 	// Unrecorded leaves the attempt out of the history, where another one follows it. Cause is why the task was released,
 	// for the history.
 	Unrecorded bool
@@ -155,6 +157,9 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 			missing = append(missing, i)
 		}
 	}
+	if err := b.keepProgress(ctx, conn); err != nil {
+		return err
+	}
 	if err := b.record(ctx, conn); err != nil {
 		return err
 	}
@@ -183,6 +188,23 @@ func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settle
 		b.out[b.index[LeaseKey{r.ID, r.Fence}]] = SettleResult{State: to}
 	}
 	return nil
+}
+
+// reports reports whether the settlement has progress to keep.
+func (x *SettleRow) reports() bool {
+	return len(x.Progress) > 0 && !x.Remove && x.Event != state.Complete
+}
+
+// keepProgress stores the progress of the tasks that the batch has settled, over that of their renewals: a heartbeat
+// may have been later than the settlement's caller.
+func (b *settleBatch) keepProgress(ctx context.Context, conn dialect.Conn) error {
+	var rows []dialect.Row
+	for i := range b.ss {
+		if x := &b.ss[i]; x.reports() && b.out[i].Err == nil && !b.duplicate(i) {
+			rows = append(rows, dialect.Row{ID: x.Task, Progress: x.Progress})
+		}
+	}
+	return b.s.sql.KeepProgress(ctx, conn, rows)
 }
 
 // resolve finds out whether settlements that found no row had happened in an earlier try.

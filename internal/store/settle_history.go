@@ -17,9 +17,9 @@ func (x *SettleRow) isFollowed() bool {
 	return again && !x.Unrecorded
 }
 
-// records reports whether the batch may add attempts to the history.
-func (b *settleBatch) records() bool {
-	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.isFollowed() })
+// more reports whether the batch may need statements after those that settle: for the history, or for progress.
+func (b *settleBatch) more() bool {
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.isFollowed() || x.reports() })
 }
 
 // mayPoison reports whether the batch may move tasks to POISON.

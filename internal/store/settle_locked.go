@@ -28,7 +28,7 @@ func (b *settleBatch) write(ctx context.Context) error {
 		// After a lost answer it waits: the row may be locked by what this very call has sent before.
 		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
 		run := s.sql.Tx
-		if !b.skipLocked && len(b.steps) == 1 && !b.records() && !b.mayPoison() {
+		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() {
 			only := b.steps[0]
 			run = s.runFor(only.op, only.args, len(only.index))
 		}

@@ -67,5 +67,17 @@ func claim(
 	args, texts := Keys(locked), s.Statements.Own
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
 	claimed, err := Then(ctx, s, c, texts["claim"], texts["claimed"], args, len(locked))
-	return Among(locked, claimed.Rows), err
+	if err == nil {
+		err = s.KeepProgress(ctx, c, claimed.Rows)
+	}
+	rows, reported := Among(locked, claimed.Rows), map[uuid.UUID][]byte{}
+	for _, r := range claimed.Rows {
+		reported[r.ID] = r.Progress
+	}
+	for i := range rows {
+		if p := reported[rows[i].ID]; p != nil {
+			rows[i].Progress = p
+		}
+	}
+	return rows, err
 }

@@ -296,5 +296,6 @@ func settled(ids dialect.Col[uuid.UUID], fence int64, to state.State) dialect.Ar
 		"id": ids, "fence": column(n, fence), "lease": time.Hour.Microseconds(), "state": column(n, int64(to)),
 		"at": column[*int64](n, nil), "after": column[*int64](n, nil), "uncount": column(n, int64(0)),
 		"result": column[[]byte](n, nil), "result_size": column[*int64](n, nil), "lock_wait": nil,
+		"progress": column[[]byte](n, nil), "progress_size": column[*int64](n, nil),
 	}
 }

@@ -38,6 +38,7 @@ func Two() dialect.Args {
 		"taken": dialect.Col[int64]{1, 2}, "ended": dialect.Col[int64]{2, 3},
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
+		"progress":   dialect.Col[[]byte]{nil, []byte("p")}, "progress_size": dialect.Col[*int64]{nil, sizeOf(payload)},
 	}
 }
 

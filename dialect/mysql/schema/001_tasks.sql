@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS {task} (
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
+  progress BLOB,
   due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
@@ -54,8 +55,12 @@ CREATE TABLE IF NOT EXISTS {task} (
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
+--
+-- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
+-- leased task that has progress is kept.
 CREATE TABLE IF NOT EXISTS {lease} (
-  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL
+  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL,
+  progress VARBINARY(4000)
 ) ENGINE = InnoDB;
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
@@ -71,7 +76,9 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
       t.lease_end) END) MICROSECOND AS lease_until,
   CONVERT(holder USING utf8mb4) AS holder, '1970-01-01' + INTERVAL taken MICROSECOND AS taken,
   '1970-01-01' + INTERVAL created MICROSECOND AS created, '1970-01-01' + INTERVAL updated MICROSECOND AS updated,
-  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result,
+  CONVERT(COALESCE((SELECT l.progress FROM {lease} AS l FORCE INDEX (PRIMARY)
+    WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), progress) USING utf8mb4) AS progress
   FROM {task} AS t;
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A

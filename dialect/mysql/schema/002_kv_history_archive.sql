@@ -67,6 +67,7 @@ CREATE TABLE IF NOT EXISTS {archive} (
   headers BLOB,
   payload LONGBLOB,
   result BLOB,
+  progress BLOB,
   due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
   lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,

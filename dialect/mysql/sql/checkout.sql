@@ -183,6 +183,7 @@ INSERT INTO {lease} (id, fence, lease_until, keep_until)
 SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
   FROM ({rows}) AS d
     ON DUPLICATE KEY UPDATE
+       progress = CASE WHEN {lease}.fence >= d.fence THEN {lease}.progress END,
        fence = IF({claimable}, d.fence + 1, {lease}.fence),
        lease_until = IF(
          {claimable} OR {lease}.fence = d.fence + 1,
@@ -199,7 +200,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
 
 -- Batch claimed
 -- Runs after claim. Index: the primary key of lease.
-SELECT l.id
+SELECT l.id, l.progress
   FROM ({rows}) AS d
        STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY)
        ON l.id = d.id AND l.fence = d.fence + 1;

@@ -1,16 +1,21 @@
 -- Extend
 -- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. The
--- assignments give the same result in either order of evaluation.
-INSERT INTO {lease} (id, fence, lease_until, keep_until)
-SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease)
+-- fence is assigned last: the server assigns from left to right. A null :progress keeps what the lease has.
+INSERT INTO {lease} (id, fence, lease_until, keep_until, progress)
+SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease), d.progress
   FROM {held}
     ON DUPLICATE KEY UPDATE
+       progress = CASE
+         WHEN {lease}.fence < t.fence THEN d.progress
+         WHEN {lease}.fence = t.fence THEN COALESCE(d.progress, {lease}.progress)
+         ELSE {lease}.progress
+       END,
        lease_until = IF({lease}.fence <= t.fence, {now} + :lease, {lease}.lease_until),
        keep_until = IF({lease}.fence <= t.fence, GREATEST(t.lease_end, {now} + :lease), {lease}.keep_until),
        fence = GREATEST({lease}.fence, t.fence);
 
 -- Extend row
-{pair};
+SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, CAST(:progress AS BINARY) AS progress;
 
 -- Batch extended
 -- Runs after Extend. Indexes: the primary keys of task and lease.
@@ -56,12 +61,17 @@ ON l.id = d.id AND l.fence = d.fence;
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers, whose rows a scan would
--- lock.
+-- lock. The progress of a task that is still leased stays for the takeover.
 DELETE l
   FROM (
-    SELECT id
-      FROM {lease}
-     WHERE keep_until <= {now} - :age
+    SELECT r.id
+      FROM {lease} AS r
+     WHERE r.keep_until <= {now} - :age
+       AND (r.progress IS NULL
+            OR NOT EXISTS (
+                 SELECT 1
+                   FROM {task} AS t FORCE INDEX (PRIMARY)
+                  WHERE t.id = r.id AND t.fence = r.fence AND t.state = {PROCESSING}))
      LIMIT :limit
        FOR UPDATE SKIP LOCKED) AS d
   STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = d.id;
@@ -72,3 +82,8 @@ COALESCE(
   (SELECT l.lease_until FROM {lease} AS l FORCE INDEX (PRIMARY)
     WHERE l.id = t.id AND l.fence = t.fence),
   t.lease_end);
+
+-- reported
+-- The progress that heartbeats have stored is in the renewal.
+(SELECT l.progress FROM {lease} AS l FORCE INDEX (PRIMARY)
+  WHERE l.id = t.id AND l.fence = t.fence);

@@ -1,7 +1,12 @@
 -- Movable
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result, {now} AS now
+SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = {PROCESSING}
+         THEN {reported}
+       END AS progress,
+       {now} AS now
 {picked}
  ORDER BY id
    FOR UPDATE;
@@ -38,7 +43,7 @@ DELETE t
 :id;
 
 -- picked
-  FROM {task} FORCE INDEX (PRIMARY)
+  FROM {task} AS t FORCE INDEX (PRIMARY)
  {where_picked};
 
 -- where_picked
@@ -54,3 +59,14 @@ UPDATE ({rows}) AS d
 
 -- SetResult row
 SELECT CAST(:id AS BINARY(16)) AS id, CAST(:result AS BINARY) AS result;
+
+-- SetProgress
+-- Runs after Settle, Move or a takeover in the same transaction, for tasks whose holders have reported progress. Index:
+-- the primary key.
+UPDATE ({rows}) AS d
+       STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id
+   SET t.progress = d.progress;
+
+-- SetProgress row
+SELECT CAST(:id AS BINARY(16)) AS id, CAST(:progress AS BINARY) AS progress;

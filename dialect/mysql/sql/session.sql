@@ -18,7 +18,12 @@ CASE
   WHEN t.state = {PROCESSING}
   THEN {renewed}
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result;
+t.holder, t.created, t.updated, t.headers, t.result,
+CASE
+  WHEN t.state = {PROCESSING}
+  THEN COALESCE({reported}, t.progress)
+  ELSE t.progress
+END AS progress;
 
 -- Payload
 t.payload;
@@ -27,7 +32,7 @@ t.payload;
 -- The row is locked, so only the row itself is read, no renewal.
 t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
 t.fence, t.due,
-t.lease_until, t.holder, t.created, t.updated, t.headers, t.result;
+t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress;
 
 -- waiting
 0 /* waiting */;

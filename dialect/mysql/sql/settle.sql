@@ -14,7 +14,8 @@ UPDATE {held}
        t.attempt = t.attempt - d.uncount,
        t.lease_end = -1,
        t.updated = {now},
-       t.result = CASE WHEN d.state = {CREATED} THEN coalesce(d.result, t.result) ELSE d.result END;
+       t.result = CASE WHEN d.state = {CREATED} THEN coalesce(d.result, t.result) ELSE d.result END,
+       t.progress = CASE WHEN d.state <> {COMPLETED} THEN t.progress END;
 
 -- Settle row
 -- A value that may be null in every row is cast, or the server would take it for a floating-point number. Bytes are
@@ -23,12 +24,17 @@ SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at
 CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY) AS result;
 
 -- Batch lock settle
--- Runs before Settle, which cannot return what it changes. Index: the primary key.
+-- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
+-- SetProgress keeps. Settle itself would lock the renewal in a caller's transaction at REPEATABLE READ.
 SELECT t.id, t.fence,
        CASE
          WHEN {exhausted_now} AND d.again IS NOT NULL THEN {POISON}
          ELSE d.state
-       END AS state
+       END AS state,
+       CASE
+         WHEN d.state <> {COMPLETED}
+         THEN {reported}
+       END AS progress
   FROM {held}
    FOR UPDATE;
 
@@ -46,7 +52,8 @@ UPDATE {task} FORCE INDEX (PRIMARY)
        due_at = -1,
        lease_end = -1,
        updated = {now},
-       result = NULL
+       result = NULL,
+       progress = NULL
  {where_under_one};
 
 -- Batch complete uniform row

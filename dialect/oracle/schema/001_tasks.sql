@@ -30,6 +30,7 @@ CREATE TABLE {task} (
   result_size NUMBER(10),
   payload BLOB,
   result BLOB,
+  progress BLOB,
   ready_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN queue END) VIRTUAL,
   ready_priority NUMBER(1) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN priority END) VIRTUAL,
   ready_id RAW(16) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN id END) VIRTUAL,
@@ -44,8 +45,12 @@ CREATE TABLE {task} (
 --
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
+--
+-- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
+-- leased task that has progress is kept.
 CREATE TABLE {lease} (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
+  progress BLOB,
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
@@ -75,5 +80,7 @@ SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, 'SECOND') AS taken,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, 'SECOND') AS created,
   CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, 'SECOND') AS updated,
-  headers, payload_size AS payload_bytes, result
+  headers, payload_size AS payload_bytes, result,
+  COALESCE((SELECT l.progress FROM {lease} l WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), t.progress)
+    AS progress
   FROM {task} t;

@@ -69,6 +69,7 @@ CREATE TABLE {archive} (
   result_size NUMBER(10),
   payload BLOB,
   result BLOB,
+  progress BLOB,
   archived NUMBER(19) NOT NULL,
   CONSTRAINT {prefix}arch_pk PRIMARY KEY (id)
 );

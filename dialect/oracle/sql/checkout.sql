@@ -197,7 +197,8 @@ SELECT /*+ INDEX(t {prefix}task_pk) */
 -- Batch claim row
 BEGIN
   UPDATE {lease}
-     SET fence = :fence + 1,
+     SET progress = CASE WHEN fence >= :fence THEN progress END,
+         fence = :fence + 1,
          lease_until = l_now + :lease,
          keep_until = l_now + :lease
    WHERE id = :id
@@ -212,7 +213,7 @@ END;
 
 -- Batch claimed
 -- Runs after claim. Index: the primary key of lease.
-SELECT l.id
+SELECT l.id, l.progress
   FROM {lease} l
  WHERE 1 = 0
     {rows};

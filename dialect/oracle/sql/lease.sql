@@ -1,19 +1,22 @@
 -- Extend
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. A null
+-- :progress_size keeps the progress that the lease has.
 {block_at_one_time};
 
 -- Extend row
 BEGIN
   UPDATE {lease}
-     SET fence = :fence,
+     SET progress = CASE WHEN :progress_size IS NULL AND fence = :fence THEN progress
+                         ELSE :progress END,
+         fence = :fence,
          lease_until = l_now + :lease,
          keep_until = (SELECT GREATEST(t.lease_until, l_now + :lease) FROM {task} t WHERE t.id = :id)
    WHERE id = :id
      AND fence <= :fence
      AND EXISTS (SELECT 1 FROM {task} t WHERE t.id = :id AND t.fence = :fence AND t.state = {PROCESSING});
   IF SQL%ROWCOUNT = 0 THEN
-    INSERT INTO {lease} (id, fence, lease_until, keep_until)
-    SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease)
+    INSERT INTO {lease} (id, fence, lease_until, keep_until, progress)
+    SELECT t.id, t.fence, l_now + :lease, GREATEST(t.lease_until, l_now + :lease), :progress
       FROM {task} t
      WHERE t.id = :id AND t.fence = :fence AND t.state = {PROCESSING};
   END IF;
@@ -51,7 +54,7 @@ DELETE FROM {lease}
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. A DELETE would wait for rows that heartbeats and takeovers have locked. The cursor skips
--- them, and locks no more rows than it fetches.
+-- them, and locks no more rows than it fetches. The progress of a task that is still leased stays for the takeover.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -62,6 +65,9 @@ DECLARE
     SELECT l.id
       FROM {lease} l
      WHERE l.keep_until <= l_before
+       AND (l.progress IS NULL
+            OR NOT EXISTS (
+                 SELECT 1 FROM {task} t WHERE t.id = l.id AND t.fence = l.fence AND t.state = {PROCESSING}))
        FOR UPDATE SKIP LOCKED;
 BEGIN
   SELECT {now} - l_age INTO l_before FROM dual;
@@ -79,3 +85,8 @@ END;
 COALESCE(
   (SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence),
   t.lease_until);
+
+-- reported
+-- The progress that heartbeats have stored is in the renewal.
+(SELECT l.progress FROM {lease} l
+  WHERE l.id = t.id AND l.fence = t.fence);

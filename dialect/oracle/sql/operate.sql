@@ -2,8 +2,13 @@
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
 SELECT id, queue, state, attempt, fence, holder, taken, updated,
-       result, result_size, {now} AS now
-  FROM {task}
+       result, result_size,
+       CASE
+         WHEN t.state = {PROCESSING}
+         THEN {reported}
+       END AS progress,
+       {now} AS now
+  FROM {task} t
  WHERE id IN ({rows})
    AND {guard}
  ORDER BY id
@@ -42,4 +47,11 @@ DELETE FROM {task}
 UPDATE {task}
    SET result = :result,
        result_size = :result_size
+ WHERE id = :id;
+
+-- SetProgress
+-- Runs after Settle, Move or a takeover in the same transaction, for tasks whose holders have reported progress, with
+-- arrays. Index: the primary key.
+UPDATE {task}
+   SET progress = :progress
  WHERE id = :id;

@@ -21,6 +21,10 @@ UPDATE {task}
        result = CASE
          WHEN {keeps_result} THEN result
          ELSE :result
+       END,
+       progress = CASE
+         WHEN :state <> {COMPLETED}
+         THEN COALESCE((SELECT l.progress FROM {lease} l WHERE l.id = :id AND l.fence = :fence), progress)
        END
  {where_held};
 

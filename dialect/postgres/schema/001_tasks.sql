@@ -38,7 +38,8 @@ CREATE TABLE {task} (
   holder varchar(200),
   headers text,
   payload bytea,
-  result bytea
+  result bytea,
+  progress bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
@@ -50,12 +51,18 @@ CREATE TABLE {task} (
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each
 -- page is free (fillfactor 50), so that a renewal is a small HOT update.
+--
+-- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
+-- leased task that has progress is kept. Long progress is stored outside of the row (toast_tuple_target), so that
+-- scans of the table stay short.
 CREATE TABLE {lease} (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
   lease_until bigint NOT NULL,
-  keep_until bigint NOT NULL
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+  keep_until bigint NOT NULL,
+  progress bytea
+) WITH (fillfactor = 50, toast_tuple_target = 128,
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
 -- A reference is unique within its queue.
@@ -72,7 +79,8 @@ CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) INCLUDE (cancelled
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
--- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain.
+-- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain. progress is
+-- escaped: a byte outside of ASCII is shown as \ooo.
 CREATE VIEW {tasks} AS
 SELECT id, queue, reference, kind,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
@@ -87,7 +95,10 @@ SELECT id, queue, reference, kind,
       '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
       '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
     THEN convert_from(result, 'UTF8')
-    ELSE encode(result, 'escape') END AS result
+    ELSE encode(result, 'escape') END AS result,
+  encode(coalesce(
+    (SELECT l.progress FROM {lease} l WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), t.progress),
+    'escape') AS progress
   FROM {task} t;
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A

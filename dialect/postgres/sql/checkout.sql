@@ -185,7 +185,7 @@ UPDATE {task} t
  WHERE {match}
    AND coalesce(t.due <= clock.now, false)
 RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.was_due, clock.now;
+          t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- at_place
 t.ctid = ANY (ARRAY(
@@ -205,7 +205,8 @@ claim AS (
   ON CONFLICT (id) DO UPDATE
      SET fence = excluded.fence,
          lease_until = excluded.lease_until,
-         keep_until = excluded.keep_until
+         keep_until = excluded.keep_until,
+         progress = CASE WHEN l.fence >= excluded.fence - 1 THEN l.progress END
    WHERE l.fence < excluded.fence - 1
       OR l.lease_until <= (SELECT now FROM clock)
   RETURNING l.id),
@@ -224,6 +225,7 @@ UPDATE {task} t
        result = CASE WHEN {exhausted}
                      THEN {exhausted_result}
                      ELSE t.result END,
+       progress = coalesce({reported}, t.progress),
        lease_until = CASE WHEN {exhausted}
                           THEN NULL
                           ELSE clock.now + CAST(:lease AS bigint) END,
@@ -244,7 +246,7 @@ UPDATE {task} t
  WHERE {match}
    AND t.state + 0 = {PROCESSING}
 RETURNING {columns},
-          t.lease_until, t.payload, clock.now,
+          t.progress, t.lease_until, t.payload, clock.now,
           claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until;
 
 -- was

@@ -58,4 +58,4 @@ ON CONFLICT DO NOTHING;
 -- stored
 id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
 max_attempts, lapses, known_started, cancelled, queue, reference, kind,
-holder, headers, payload, result;
+holder, headers, payload, result, progress;

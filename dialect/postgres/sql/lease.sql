@@ -3,6 +3,11 @@
 coalesce((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until);
 
+-- reported
+-- The progress that heartbeats have stored is in the renewal.
+(SELECT l.progress FROM {lease} l
+  WHERE l.id = t.id AND l.fence = t.fence);
+
 -- not_renewed
 -- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
 -- for each, whatever the planner believes of its size.
@@ -27,12 +32,16 @@ unnest(given.id, given.fence) AS d (id, fence);
 -- Extend
 -- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. It writes
 -- the table lease alone, in the order of ids, so that no two heartbeats deadlock. A row with a higher fence is a
--- takeover's and stays. state + 0 keeps the planner from driving the join from task_busy.
+-- takeover's and stays. A null :progress keeps what the lease has. state + 0 keeps the planner from driving the join
+-- from task_busy. OFFSET 0: see given_leases.
 WITH {clock}
-INSERT INTO {lease} AS l (id, fence, lease_until, keep_until)
-SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint))
+INSERT INTO {lease} AS l (id, fence, lease_until, keep_until, progress)
+SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint)),
+       d.progress
   FROM clock,
-       {given_leases},
+       (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:progress AS bytea[]) AS progress
+        OFFSET 0) AS given,
+       unnest(given.id, given.fence, given.progress) AS d (id, fence, progress),
        {task} t
  WHERE t.id = d.id
    AND t.fence = d.fence
@@ -41,7 +50,8 @@ SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until
 ON CONFLICT (id) DO UPDATE
    SET fence = excluded.fence,
        lease_until = excluded.lease_until,
-       keep_until = excluded.keep_until
+       keep_until = excluded.keep_until,
+       progress = coalesce(excluded.progress, CASE WHEN l.fence = excluded.fence THEN l.progress END)
  WHERE l.fence <= excluded.fence
 RETURNING l.id, l.fence;
 
@@ -66,12 +76,16 @@ DELETE FROM {lease} l
 -- ExpireLeases
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
--- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers.
+-- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers. The progress of a task that
+-- is still leased stays for the takeover.
 DELETE FROM {lease}
  WHERE keep_until <= {now} - CAST(:age AS bigint)
    AND id = ANY (ARRAY(
-         SELECT id
-           FROM {lease}
-          WHERE keep_until <= {now} - CAST(:age AS bigint)
+         SELECT l.id
+           FROM {lease} l
+          WHERE l.keep_until <= {now} - CAST(:age AS bigint)
+            AND (l.progress IS NULL
+                 OR (SELECT t.state FROM {task} t WHERE t.id = l.id AND t.fence = l.fence)
+                    IS DISTINCT FROM {PROCESSING})
           LIMIT :limit
-            FOR UPDATE SKIP LOCKED));
+            FOR UPDATE OF l SKIP LOCKED));

@@ -13,7 +13,10 @@ LIMIT :limit;
 -- Columns
 {columns},
 CASE WHEN t.state = {PROCESSING}
-     THEN {renewed} END AS lease_until;
+     THEN {renewed} END AS lease_until,
+CASE WHEN t.state = {PROCESSING}
+     THEN coalesce({reported}, t.progress)
+     ELSE t.progress END AS progress;
 
 -- columns
 t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,

@@ -11,7 +11,11 @@ UPDATE {task} t
        attempt = t.attempt - d.uncount,
        lease_until = NULL,
        updated = clock.now,
-       result = CASE WHEN d.state = {CREATED} THEN coalesce(d.result, t.result) ELSE d.result END
+       result = CASE WHEN d.state = {CREATED} THEN coalesce(d.result, t.result) ELSE d.result END,
+       progress = CASE
+         WHEN d.state <> {COMPLETED}
+         THEN coalesce({reported}, t.progress)
+       END
   FROM clock,
        (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence, CAST(:state AS smallint[]) AS state,
                CAST(:at AS bigint[]) AS at, CAST(:after AS bigint[]) AS after, CAST(:uncount AS smallint[]) AS uncount,
@@ -32,7 +36,8 @@ UPDATE {task} t
        due = NULL,
        lease_until = NULL,
        updated = (SELECT {now}),
-       result = NULL
+       result = NULL,
+       progress = NULL
 {under_one_fence};
 
 -- Remove

@@ -34,7 +34,8 @@ CREATE TABLE {task} (
   updated INTEGER NOT NULL,
   headers TEXT,
   payload BLOB,
-  result BLOB) STRICT;
+  result BLOB,
+  progress BLOB) STRICT;
 
 CREATE UNIQUE INDEX {prefix}task_id ON {task} (id);
 
@@ -63,7 +64,8 @@ SELECT lower(hex(id)) AS id, queue, reference, kind,
   strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
   strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
   strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
-  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result,
+  CAST(progress AS TEXT) AS progress
   FROM {task};
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set.

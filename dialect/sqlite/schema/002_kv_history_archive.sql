@@ -67,6 +67,7 @@ CREATE TABLE {archive} (
   headers TEXT,
   payload BLOB,
   result BLOB,
+  progress BLOB,
   archived INTEGER NOT NULL) STRICT;
 
 CREATE UNIQUE INDEX {prefix}archive_id ON {archive} (id);

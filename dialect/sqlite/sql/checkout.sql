@@ -19,7 +19,7 @@ SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now};
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.result, length(t.result) AS result_size, t.due AS was_due, {now} AS now
+       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
   FROM (
     {each: ready_at_priority}
     LIMIT +:limit) AS d

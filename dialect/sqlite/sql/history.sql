@@ -56,4 +56,4 @@ ON CONFLICT DO NOTHING;
 -- stored
 -- The columns are those that SQLite does not compute.
 id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result;
+fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress;

@@ -43,3 +43,13 @@ UPDATE {task}
 
 -- SetResult row
 (:id, :result);
+
+-- SetProgress
+-- Runs after Settle in the same transaction, for tasks whose holders have reported progress. Index: task_id.
+UPDATE {task}
+   SET progress = d.column2
+  FROM (VALUES {rows}) AS d
+ WHERE {task}.id = +d.column1;
+
+-- SetProgress row
+(:id, :progress);

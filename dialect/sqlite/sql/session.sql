@@ -9,7 +9,7 @@ LIMIT :limit;
 
 -- Columns
 id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size;
+lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress;
 
 -- Payload
 payload, length(payload) AS payload_size;

@@ -13,7 +13,8 @@ UPDATE {task}
        attempt = attempt - d.column6,
        lease_until = NULL,
        updated = {now},
-       result = CASE WHEN d.column3 = {CREATED} THEN coalesce(d.column7, result) ELSE d.column7 END
+       result = CASE WHEN d.column3 = {CREATED} THEN coalesce(d.column7, result) ELSE d.column7 END,
+       progress = CASE WHEN d.column3 <> {COMPLETED} THEN progress END
   FROM (VALUES {rows}) AS d
  {of_listed}
 RETURNING id, fence, state;
@@ -85,6 +86,7 @@ due = NULL,
 lease_until = NULL,
 updated = {now},
 result = NULL,
+progress = NULL,
 taken_by = taken_by || '       ';
 
 -- and_under_one

@@ -6,7 +6,8 @@ CREATE TABLE {task} (
   lapses INTEGER NOT NULL DEFAULT 0, known_started INTEGER NOT NULL DEFAULT 0,
   cancelled INTEGER NOT NULL DEFAULT 0,
   due INTEGER, lease_until INTEGER, holder TEXT, taken INTEGER, created INTEGER NOT NULL, updated INTEGER NOT NULL,
-  headers TEXT, payload BLOB, result BLOB, UNIQUE (reference, queue)) STRICT;
+  headers TEXT, payload BLOB, result BLOB, progress BLOB,
+  UNIQUE (reference, queue)) STRICT;
 
 CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL;
 

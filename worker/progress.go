@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/google/uuid"
+)
+
+// SetProgress reports what a handler has done so far, so that a later attempt can resume there: up to dbq.MaxProgress
+// bytes of any form, in place of what was reported before. ctx is the handler's, or derived from it. Empty progress
+// changes nothing.
+//
+// SetProgress only keeps a copy in memory. The next renewal of the task's lease stores it, without a statement of its
+// own: at the latest after a third of Lease, when operators see it in dbq.Task. If the attempt ends and the task does
+// not, its last progress is stored with the outcome. So the next attempt has all progress of an attempt that failed or
+// was released. After a crash, it lacks at most what was reported since the last renewal.
+//
+// It returns dbq.ErrProgress for longer progress, and ErrConfig if ctx is not a handler's. In a BatchHandler, use the
+// context of ForTask.
+func SetProgress(ctx context.Context, progress []byte) error {
+	l, err := reporting(ctx)
+	if err == nil {
+		err = limits.Progress(progress)
+	}
+	if err != nil || len(progress) == 0 {
+		return err
+	}
+	progress = bytes.Clone(progress)
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	l.progress, l.unsaved = progress, true
+	return nil
+}
+
+// Progress returns what SetProgress has last reported for the task: in this attempt or, before that, in an earlier one.
+// It returns nil if there is nothing, or if ctx is not a handler's.
+func Progress(ctx context.Context) []byte {
+	l, err := reporting(ctx)
+	if err != nil {
+		return nil
+	}
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	if l.progress != nil {
+		return bytes.Clone(l.progress)
+	}
+	return bytes.Clone(l.task.Progress)
+}
+
+// ForTask returns a context for SetProgress and Progress of one of the tasks of a BatchHandler, whose context is ctx.
+func ForTask(ctx context.Context, t dbq.Task) context.Context {
+	return context.WithValue(ctx, taskKey{}, t.ID)
+}
+
+// taskKey is the key of the task that ForTask selects, a uuid.UUID.
+type taskKey struct{}
+
+// invocationKey is the key of the invocation in a handler's context.
+type invocationKey struct{}
+
+// handlerContext is the parent of a handler's context: it adds the invocation, without an allocation.
+type handlerContext struct {
+	context.Context
+	invocation *invocation
+}
+
+// Value returns the invocation, or a value of the parent.
+func (c *handlerContext) Value(key any) any {
+	if key == (invocationKey{}) {
+		return c.invocation
+	}
+	return c.Context.Value(key)
+}
+
+// reporting returns the task that a handler's context is about.
+func reporting(ctx context.Context) (*leased, error) {
+	f, _ := ctx.Value(invocationKey{}).(*invocation)
+	if f == nil {
+		return nil, fmt.Errorf("%w: progress needs the context that a Worker passes to its handler", ErrConfig)
+	}
+	if f.in.cfg.BatchHandler == nil {
+		return f.tasks[0], nil
+	}
+	id, _ := ctx.Value(taskKey{}).(uuid.UUID)
+	for _, l := range f.tasks {
+		if l.task.ID == id {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: progress in a BatchHandler needs ForTask with one of its tasks", ErrConfig)
+}
