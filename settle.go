@@ -40,7 +40,8 @@ func (q *Queue) Settle(ctx context.Context, l Lease, o Outcome) error {
 	return q.settledOne(s, out, err)
 }
 
-// SettleTx is Settle in the caller's transaction; see CompleteTx.
+// SettleTx is Settle in the caller's transaction; see CompleteTx. If another attempt may follow, pass the lease that
+// Extend has returned last: only its Progress is sure to be kept.
 func (q *Queue) SettleTx(ctx context.Context, tx Tx, l Lease, o Outcome) error {
 	s := Settlement{Lease: l, Outcome: o}
 	out, err := q.settleTx(ctx, tx, s)

@@ -54,7 +54,8 @@ type Statements struct {
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
 	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount
 	// is subtracted from the attempts. A null :result keeps the old result if :state is CREATED, and clears it otherwise.
-	// A task that is COMPLETED then has no progress; any other keeps the latest, as Columns shows it.
+	// A task that is COMPLETED then has no progress; any other keeps the latest, as Columns shows it. If :callers_tx is 1,
+	// the transaction is a caller's, and may keep less if reading it would lock a renewal.
 	//
 	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then
 	// fail with class Conflict, if the statement can limit its own wait. If :lock_wait is null, as in a caller's

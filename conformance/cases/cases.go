@@ -42,7 +42,7 @@ func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), slices.Concat(checkoutCases(), bytesCases()),
 		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
-		deadLetterCases(),
+		deadLetterCases(), slices.Concat(progressCases(), progressWorkerCases()),
 		fleetCases(), keepingCases(), scheduleCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(),
 		contentionCases(), faultCases(),
 		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),

@@ -18,7 +18,7 @@ var documentedValues = map[string]string{
 	"CountUpTo": "queue limit", "CountNewest": "limit", "NextQueue": "queue",
 	"MigrationLock": "name", "MigrationUnlock": "name",
 	"Insert":   "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size now",
-	"Settle":   "id fence state at after uncount result result_size lock_wait",
+	"Settle":   "id fence state at after uncount result result_size lock_wait callers_tx",
 	"Remove":   "id fence lock_wait",
 	"LockFree": "id",
 	"Extend":   "id fence lease progress progress_size",

@@ -286,11 +286,8 @@ SELECT t.id, t.fence,
          WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
          ELSE d.state
        END AS state,
-       CASE
-         WHEN d.state <> 2 /* COMPLETED */
-         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                WHERE l.id = t.id AND l.fence = t.fence)
-       END AS progress
+       (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+         WHERE 0 = 0 AND d.state <> 2 /* COMPLETED */ AND l.id = t.id AND l.fence = t.fence) AS progress
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL,
     NULL) AS again UNION ALL
 SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence, 2 AS state, coalesce(NULL,

@@ -764,8 +764,8 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 -- ==== lock settle ====
 -- Locks the rows that Settle will change, and returns them with the states that they will have.
 -- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
--- SetProgress keeps. Settle itself would lock the renewal in a caller's transaction at REPEATABLE READ.
--- The progress that heartbeats have stored is in the renewal.
+-- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it. MariaDB reads a subquery's row by
+-- constants even if CASE leaves it out, so the conditions are in the subquery.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
 SELECT t.id, t.fence,
@@ -773,11 +773,8 @@ SELECT t.id, t.fence,
          WHEN d.state = 3 /* ERROR */ AND t.attempt >= t.max_attempts AND d.again IS NOT NULL THEN 4 /* POISON */
          ELSE d.state
        END AS state,
-       CASE
-         WHEN d.state <> 2 /* COMPLETED */
-         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                WHERE l.id = t.id AND l.fence = t.fence)
-       END AS progress
+       (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+         WHERE :callers_tx = 0 AND d.state <> 2 /* COMPLETED */ AND l.id = t.id AND l.fence = t.fence) AS progress
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */

@@ -161,7 +161,7 @@ var (
 		"lease": "60000000", "known_started": "0", "now": "1700000000000000", "was_due": "1700000000000000",
 		"bytes": "67108864", "used": "0", "share": "1048576", "lock_wait": "1000", "result": "NULL",
 		"fence": "1", "state": "2", "at": "NULL", "after": "NULL", "uncount": "0",
-		"progress": "NULL",
+		"progress": "NULL", "callers_tx": "0",
 	}
 	arrayValues = map[string]string{
 		"id":    "'{019a0000-0000-7000-8000-000000000001,019a0000-0000-7000-8000-000000000002}'",

@@ -50,6 +50,7 @@ type settleBatch struct {
 	out   []SettleResult
 	added Notices // of those that went to POISON
 
+	callersTx  bool         // it is part of a caller's transaction
 	wait       bool         // it waits for rows that other transactions have locked
 	skipLocked bool         // this try passes them by
 	locked     map[int]bool // indexes of ss that it passed by
@@ -68,7 +69,7 @@ type settleStep struct {
 // in the same transaction.
 func (s *Store) Settle(ctx context.Context, queue string, ss []SettleRow, wait bool) (
 	[]SettleResult, Notices, error) {
-	b := s.newSettleBatch(queue, ss, wait)
+	b := s.newSettleBatch(queue, ss, wait, false)
 	if err := b.write(ctx); err != nil {
 		return nil, Notices{}, err
 	}
@@ -86,8 +87,9 @@ func (b *settleBatch) renewed() (ls []LeaseKey) {
 	return ls
 }
 
-func (s *Store) newSettleBatch(queue string, ss []SettleRow, wait bool) *settleBatch {
-	b := &settleBatch{s: s, queue: queue, ss: ss, wait: wait, index: make(map[LeaseKey]int, len(ss))}
+func (s *Store) newSettleBatch(queue string, ss []SettleRow, wait, callersTx bool) *settleBatch {
+	b := &settleBatch{s: s, queue: queue, ss: ss, wait: wait, callersTx: callersTx,
+		index: make(map[LeaseKey]int, len(ss))}
 	for i := range ss {
 		// Which of two for one lease an engine would do is its own choice: only the first is sent.
 		if _, duplicate := b.index[ss[i].LeaseKey]; !duplicate {
@@ -257,7 +259,10 @@ func (b *settleBatch) leaseArgs(index []int) dialect.Args {
 	for k, i := range index {
 		id[k], fence[k] = b.ss[i].Task, b.ss[i].Fence
 	}
-	args := dialect.Args{"id": id, "fence": fence, "lock_wait": nil}
+	args := dialect.Args{"id": id, "fence": fence, "lock_wait": nil, "callers_tx": int64(0)}
+	if b.callersTx {
+		args["callers_tx"] = int64(1)
+	}
 	if !b.wait {
 		args["lock_wait"] = lockWait.Milliseconds()
 	}

@@ -19,7 +19,7 @@ func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, queue string, ss []S
 	if err != nil {
 		return nil, Notices{}, err
 	}
-	b := s.newSettleBatch(queue, ss, true)
+	b := s.newSettleBatch(queue, ss, true, true)
 	if err := b.run(ctx, conn, false); err != nil {
 		return nil, Notices{}, err
 	}

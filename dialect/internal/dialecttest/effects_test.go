@@ -295,7 +295,7 @@ func settled(ids dialect.Col[uuid.UUID], fence int64, to state.State) dialect.Ar
 	return dialect.Args{
 		"id": ids, "fence": column(n, fence), "lease": time.Hour.Microseconds(), "state": column(n, int64(to)),
 		"at": column[*int64](n, nil), "after": column[*int64](n, nil), "uncount": column(n, int64(0)),
-		"result": column[[]byte](n, nil), "result_size": column[*int64](n, nil), "lock_wait": nil,
+		"result": column[[]byte](n, nil), "result_size": column[*int64](n, nil), "lock_wait": nil, "callers_tx": int64(0),
 		"progress": column[[]byte](n, nil), "progress_size": column[*int64](n, nil),
 	}
 }

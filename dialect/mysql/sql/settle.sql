@@ -25,16 +25,15 @@ CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY
 
 -- Batch lock settle
 -- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
--- SetProgress keeps. Settle itself would lock the renewal in a caller's transaction at REPEATABLE READ.
+-- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it. MariaDB reads a subquery's row by
+-- constants even if CASE leaves it out, so the conditions are in the subquery.
 SELECT t.id, t.fence,
        CASE
          WHEN {exhausted_now} AND d.again IS NOT NULL THEN {POISON}
          ELSE d.state
        END AS state,
-       CASE
-         WHEN d.state <> {COMPLETED}
-         THEN {reported}
-       END AS progress
+       (SELECT l.progress FROM {lease} AS l FORCE INDEX (PRIMARY)
+         WHERE :callers_tx = 0 AND d.state <> {COMPLETED} AND l.id = t.id AND l.fence = t.fence) AS progress
   FROM {held}
    FOR UPDATE;
 
