@@ -90,8 +90,8 @@ func failure(end ending, cause error) Outcome {
 	return o
 }
 
-// WithResult returns the outcome with another result to store with the task, such as progress for a Released task, or
-// a text that replaces the error's. Deleted stores none.
+// WithResult returns the outcome with another result to store with the task, or a text that replaces the error's.
+// Deleted stores none.
 func (o Outcome) WithResult(result []byte) Outcome {
 	o.result = result
 	return o

@@ -11,9 +11,9 @@ import (
 // invocation is one call of a handler, on one task or on several.
 type invocation struct {
 	in        *leases
-	tasks     []*leased  // at least one
-	one       [1]*leased // the backing array of tasks for a handler of single tasks
-	goroutine int        // its number, to find its stack
+	tasks     []*leased      // at least one
+	one       [1]*leased     // the backing array of tasks for a handler of single tasks
+	goroutine int            // its number, to find its stack
 	parent    handlerContext // of ctx
 	ctx       context.Context
 	cancel    context.CancelCauseFunc

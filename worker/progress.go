@@ -15,7 +15,7 @@ import (
 // changes nothing.
 //
 // SetProgress only keeps a copy in memory. The next renewal of the task's lease stores it, without a statement of its
-// own: at the latest after a third of Lease, when operators see it in dbq.Task. If the attempt ends and the task does
+// own: within a third of Lease, when operators see it in dbq.Task. If the attempt ends and the task does
 // not, its last progress is stored with the outcome. So the next attempt has all progress of an attempt that failed or
 // was released. After a crash, it lacks at most what was reported since the last renewal.
 //

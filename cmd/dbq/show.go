@@ -101,6 +101,9 @@ func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 	}
 	describeBytes(&b, "payload", t.Payload)
 	describeBytes(&b, "result", t.Result)
+	if t.Progress != nil {
+		describeBytes(&b, "progress", t.Progress)
+	}
 	for _, at := range attempts {
 		failure := ""
 		if at.Error != "" {
@@ -154,6 +157,9 @@ type taskView struct {
 	PayloadBase64 []byte  `json:"payload_base64,omitempty"`
 	Result        *string `json:"result,omitempty"`
 	ResultBase64  []byte  `json:"result_base64,omitempty"`
+	Progress      *string `json:"progress,omitempty"`
+
+	ProgressBase64 []byte `json:"progress_base64,omitempty"`
 
 	Attempts []dbq.Attempt `json:"attempts,omitempty"` // the history
 }
@@ -162,6 +168,7 @@ func viewOf(t dbq.Task) taskView {
 	v := taskView{Task: t, Parked: t.Parked()}
 	v.Payload, v.PayloadBase64 = textOrBytes(t.Payload)
 	v.Result, v.ResultBase64 = textOrBytes(t.Result)
+	v.Progress, v.ProgressBase64 = textOrBytes(t.Progress)
 	return v
 }
 

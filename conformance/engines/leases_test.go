@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -68,6 +69,57 @@ func TestTakeoversLeaveNothing(t *testing.T) {
 				t.Errorf("round %d: there are %d rows, %v; want that of the last takeover", round, left, err)
 			}
 			age(c)
+		}
+	})
+}
+
+// Progress of a task that is leased outlives its renewal, however long nobody takes the task over. That of a task that
+// has ended goes with the renewal.
+func TestProgressOutlivesItsRenewal(t *testing.T) {
+	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
+		c := open()
+		report := func(queue string) dbq.Lease {
+			if _, err := c.Queue(queue).Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+				t.Fatal(err)
+			}
+			tasks, err := c.Queue(queue).Checkout(t.Context(), 1, time.Hour)
+			if err != nil || len(tasks) != 1 {
+				t.Fatal(len(tasks), err)
+			}
+			l := tasks[0].Lease
+			l.Progress = []byte("half")
+			if _, err := c.Queue(queue).Extend(t.Context(), l, dbq.MinLease); err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		report("crashed")
+		for queue, o := range map[string]dbq.Outcome{
+			"completed": dbq.Completed(nil), "failed": dbq.Parked(errors.New("boom")), "deleted": dbq.Deleted(),
+		} {
+			l := report(queue) // which does not say that it is renewed
+			if err := c.Queue(queue).Settle(t.Context(), l, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func() (n int) {
+			if err := c.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_lease").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if n := left(); n != 4 {
+			t.Errorf("%d renewals before the cleaning, want 4", n)
+		}
+		age(c)
+		other := open()
+		lapsed(t, other.Queue("other")) // it renews a lease, and removes what is old
+		if n := left(); n != 2 {
+			t.Errorf("%d renewals after the cleaning, want 2: with progress, and the one just made", n)
+		}
+		tasks, err := other.Queue("crashed").Checkout(t.Context(), 1, time.Hour)
+		if err != nil || len(tasks) != 1 || string(tasks[0].Progress) != "half" {
+			t.Errorf("taken over: %+v, %v; want the task with its progress", tasks, err)
 		}
 	})
 }

@@ -764,8 +764,9 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 -- ==== lock settle ====
 -- Locks the rows that Settle will change, and returns them with the states that they will have.
 -- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
--- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it. MariaDB reads a subquery's row by
--- constants even if CASE leaves it out, so the conditions are in the subquery.
+-- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it.
+-- MariaDB reads a row that a subquery finds by constants even if a CASE leaves the subquery out, so the conditions are
+-- in the subquery.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, coalesce(:at, :after) AS again
 SELECT t.id, t.fence,

@@ -25,8 +25,9 @@ CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY
 
 -- Batch lock settle
 -- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
--- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it. MariaDB reads a subquery's row by
--- constants even if CASE leaves it out, so the conditions are in the subquery.
+-- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it.
+-- MariaDB reads a row that a subquery finds by constants even if a CASE leaves the subquery out, so the conditions are
+-- in the subquery.
 SELECT t.id, t.fence,
        CASE
          WHEN {exhausted_now} AND d.again IS NOT NULL THEN {POISON}
