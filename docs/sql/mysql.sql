@@ -1131,6 +1131,12 @@ CASE
          t.lease_end)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});

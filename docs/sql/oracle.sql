@@ -1164,6 +1164,12 @@ CASE
          t.lease_until)
 END AS lease_until,
 t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});

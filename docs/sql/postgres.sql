@@ -1152,6 +1152,10 @@ t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.progress FROM dbq_lease l
+                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+     ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});

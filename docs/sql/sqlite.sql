@@ -855,7 +855,7 @@ lease_until, holder, created, updated, headers, result, length(result) AS result
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});
