@@ -129,6 +129,7 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 		return nil, c.wrap("open", "", uuid.Nil, err)
 	}
 	logNote(c.cfg.logger, d, dsn)
+	logUntested(c.cfg.logger, server)
 	return c, nil
 }
 

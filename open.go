@@ -148,3 +148,14 @@ func logNote(logger *slog.Logger, d dialect.Dialect, dsn string) {
 		logger.Info("dbq: note on this dialect", "dialect", d.Name(), "note", note)
 	}
 }
+
+// logUntested logs that the suite has not been run on a server's product and version.
+func logUntested(logger *slog.Logger, s dialect.Server) {
+	if !s.Untested {
+		return
+	}
+	if _, logged := notes.LoadOrStore(s.Product+" "+s.Version, true); !logged {
+		logger.Info("dbq: the conformance suite has not been run on this version of the server",
+			"product", s.Product, "version", s.Version)
+	}
+}

@@ -90,6 +90,14 @@ func TestANoteIsLoggedOnce(t *testing.T) {
 	if got := strings.Count(out.String(), note); got != 1 {
 		t.Errorf("it is there %d times: %s", got, out.String())
 	}
+	out.Reset()
+	for range 2 {
+		logUntested(logger, dialect.Server{Product: "Test", Version: scheme})
+		logUntested(logger, dialect.Server{Product: "Test", Version: scheme, Untested: true})
+	}
+	if got := strings.Count(out.String(), scheme); got != 1 {
+		t.Errorf("an untested server is logged %d times: %s", got, out.String())
+	}
 	if got := noteOf(sqlite.Dialect{}, "sqlite:x"); got != "" {
 		t.Errorf("SQLite's note is %q", got)
 	}

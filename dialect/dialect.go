@@ -66,6 +66,9 @@ type Dialect interface {
 type Server struct {
 	Product string // such as "PostgreSQL" or "SQLite"
 	Version string // as the server reports it: "18.6"
+	// Untested reports that the server is accepted although the conformance suite has not been run on its product, or
+	// only on later versions. The client logs it.
+	Untested bool
 	// Strategies are the supported strategies, best first. The first is the default.
 	Strategies []Strategy
 	// MaxPayload is the largest payload of a task on this server, in bytes.

@@ -121,19 +121,22 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	if seconds, err := strconv.Atoi(vars[lockWait]); err != nil || seconds > 2 { // a caller's pool
 		s.LongLockWaits = true
 	}
-	major, minor := 8, 0
+	major, minor, tested := 8, 0, [2]int{9, 7}
 	switch { // in this order: all of these speak MySQL's protocol
 	case strings.Contains(reported, "TiDB"): // it parses SKIP LOCKED but takes no lock
 		s.Product, s.Strategies, major = tidb, []dialect.Strategy{dialect.CAS}, 0
+		s.Untested = true
 	case strings.Contains(reported, "MariaDB"):
-		s.Product, major, minor = "MariaDB", 10, 6
+		s.Product, major, minor, tested = "MariaDB", 10, 6, [2]int{10, 11}
 	}
 	// In a cluster where several nodes write, locks hold on one node only: row conflicts are found at COMMIT.
 	if on("wsrep_on") || vars["group_replication_group_name"] != "" && !on("group_replication_single_primary_mode") {
 		s.Strategies = []dialect.Strategy{dialect.CAS}
 	}
 	// Some proxies put 5.5.5- before MariaDB's own version.
-	if !version.AtLeast(strings.TrimPrefix(reported, "5.5.5-"), major, minor) {
+	number := strings.TrimPrefix(reported, "5.5.5-")
+	s.Untested = s.Untested || !version.AtLeast(number, tested[0], tested[1])
+	if !version.AtLeast(number, major, minor) {
 		return dialect.Server{}, misconfigured("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", reported)
 	}
 	return s, nil

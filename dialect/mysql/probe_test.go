@@ -96,6 +96,23 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// Versions older than those of the published reports are accepted, but reported as untested.
+func TestInspectReportsUntestedVersions(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"8.0.36": true, "8.4.2": true, "9.7.4-2": false, "10.0.1": false, "8.0.11-TiDB-v8.5.1": true,
+		"10.6.18-MariaDB": true, "10.11.6-MariaDB-0+deb12u1": false, "5.5.5-11.8.6-MariaDB": false,
+	} {
+		s, err := inspect(map[string]string{
+			"version": version, "max_allowed_packet": "16777216",
+			"sql_mode": "STRICT_TRANS_TABLES", "character_set_client": "utf8mb4",
+		})
+		if err != nil || s.Untested != want {
+			t.Errorf("%s: untested is %v, %v, want %v", version, s.Untested, err, want)
+		}
+	}
+}
+
 // A full batch fits into a packet, however much of it must be escaped.
 func TestInspectMaxPayload(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,7 @@ func inspect(f found) (dialect.Server, error) {
 	s := dialect.Server{
 		LongLockWaits: true, // an UPDATE waits for as long as the lock lasts: there is no setting that bounds it
 		Product:       "Oracle", Version: f.version, MaxPayload: 100 << 20, ExplicitTx: true,
+		Untested:   true,
 		Precision:  time.Millisecond, // a server on Windows has no better clock
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.CAS, Update},
 	}

@@ -34,6 +34,9 @@ func (Dialect) Name() string { return "postgres" }
 // carry.
 const maxPayload = 100 << 20
 
+// leastVersion is the oldest accepted version, and testedFrom the oldest one on which the suite has been run.
+const leastVersion, testedFrom = 130_000, 150_000
+
 // Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is
 // refused.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
@@ -54,7 +57,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 		return dialect.Server{}, err
 	}
 	switch {
-	case number < 130000:
+	case number < leastVersion:
 		return dialect.Server{}, fmt.Errorf("%w: the server is too old, dbq needs PostgreSQL 13 or later: %s",
 			dialect.ErrServer, version)
 	case encoding != "UTF8":
@@ -69,6 +72,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 		ExplicitTx: isolation != "read committed",
 		Notifies:   true,
+		Untested:   number < testedFrom,
 	}
 	if shared {
 		s.Pooler = poolerName
@@ -78,9 +82,11 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	switch {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
 		s.Product, s.Strategies, s.Notifies = "CockroachDB", []dialect.Strategy{dialect.CAS}, false
+		s.Untested = true
 	case strings.Contains(version, "-YB-"):
 		// It has no ctid, which the other strategies use.
 		s.Product, s.Strategies, s.Notifies = "YugabyteDB", []dialect.Strategy{dialect.CAS}, false
+		s.Untested = true
 	}
 	return s, nil
 }

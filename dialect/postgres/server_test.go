@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/dialect/internal/version"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -40,6 +41,9 @@ func TestProbe(t *testing.T) {
 		if s.Product == "" || s.Version == "" || s.Version == "?" || len(s.Strategies) == 0 ||
 			s.MaxPayload == 0 || s.Precision == 0 {
 			t.Errorf("got %+v", s)
+		}
+		if old := !version.AtLeast(s.Version+".0", 15, 0) || s.Product != "PostgreSQL"; s.Untested != old {
+			t.Errorf("%s %s: untested is %v, want %v", s.Product, s.Version, s.Untested, old)
 		}
 		t.Logf("%+v", s)
 	})
