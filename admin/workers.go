@@ -7,7 +7,7 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// WorkerInfo is a worker's last heartbeat to the registry. No task depends on it: a task belongs to the holder of its
+// WorkerInfo is what a worker last reported to the registry. No task depends on it: a task belongs to the holder of its
 // lease.
 type WorkerInfo struct {
 	ID          string    `json:"id"`    // unique among all workers

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// missedReports is how many heartbeats in a row a worker can miss before the registry lists it as dead.
+	// missedReports is how many reports in a row a worker can miss before the registry lists it as dead.
 	missedReports = 3
-	// registryTimeout limits the calls of one heartbeat.
+	// registryTimeout limits the calls of one report.
 	registryTimeout = 10 * time.Second
 )
 
-// controller sends the worker's heartbeats to the registry, executes operators' commands and applies their settings.
+// controller reports the worker to the registry, executes operators' commands and applies their settings.
 type controller struct {
 	*env
 	shared    *control.Control
@@ -32,7 +32,7 @@ type controller struct {
 	draining  atomic.Bool        // it takes no more tasks
 }
 
-// run sends heartbeats until ctx ends: after a wake-up by an operator, and otherwise about once in Check.
+// run reports until ctx ends: after a wake-up by an operator, and otherwise about once in ReportInterval.
 func (c *controller) run(ctx context.Context) {
 	host, _ := os.Hostname()
 	me := control.Worker{ID: c.cfg.ID, Queue: c.cfg.Queue.Name(), Host: host, PID: os.Getpid(), Started: time.Now().UTC()}
@@ -42,6 +42,7 @@ func (c *controller) run(ctx context.Context) {
 		defer waiter.Close()
 		wakeup = waiter.C()
 	}
+	interval := c.cfg.ReportInterval
 	for {
 		for c.report(ctx, me) { // again, to report the effect of the command
 		}
@@ -49,7 +50,7 @@ func (c *controller) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-wakeup:
-		case <-time.After(c.cfg.Check*3/4 + rand.N(c.cfg.Check/2)): // at a random time, so that workers do not report in step
+		case <-time.After(interval*3/4 + rand.N(interval/2)): // at a random time, so that workers do not report in step
 		}
 	}
 }
@@ -63,7 +64,7 @@ func (c *controller) leave() {
 	}
 }
 
-// report applies the queue's settings, sends a heartbeat to the registry and executes the waiting command, if any.
+// report applies the queue's settings, reports to the registry and executes the waiting command, if any.
 func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool) {
 	once, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
@@ -72,7 +73,7 @@ func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool
 		c.apply(set)
 		c.describe(&me)
 		var command string
-		if command, err = c.shared.Heartbeat(once, me, missedReports*c.cfg.Check); command != "" {
+		if command, err = c.shared.Report(once, me, missedReports*c.cfg.ReportInterval); command != "" {
 			c.obey(dbq.Command(command))
 			obeyed = true
 		}

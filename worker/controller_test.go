@@ -45,7 +45,7 @@ func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
 	var now atomic.Int64
 	step := make(chan struct{})
 	defer close(step)
-	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2, Check: time.Hour,
+	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2, ReportInterval: time.Hour,
 		Logger: slog.New(slog.DiscardHandler)})
 	runs := func(n int64) func() bool { return func() bool { return now.Load() == n } }
 	eventually(t, "two handlers run", runs(2))
@@ -95,14 +95,17 @@ func TestOperatorsOrdersAreObeyed(t *testing.T) {
 	var handled atomic.Int64
 	ended := make(chan error, 1)
 	var obeyed []dbq.Command // until ended
-	w := worker.Worker{Queue: q, ID: "the worker", Check: time.Hour, Paused: true, Observe: func(e worker.Observation) {
+	w := worker.Worker{Queue: q, ID: "the worker", ReportInterval: time.Hour, Paused: true,
+		Logger: slog.New(slog.DiscardHandler)}
+	w.Observe = func(e worker.Observation) {
 		if e.Type == worker.Commanded {
 			obeyed = append(obeyed, e.Command)
 		}
-	}, Logger: slog.New(slog.DiscardHandler), Handler: worker.Func(func(context.Context, dbq.Task) error {
+	}
+	w.Handler = worker.Func(func(context.Context, dbq.Task) error {
 		handled.Add(1)
 		return nil
-	})}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { ended <- w.Run(ctx) }()
@@ -163,7 +166,7 @@ func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
 	dir := t.TempDir()
 	mine, theirs := openAt(t, filepath.Join(dir, "q.db")), openAt(t, dir+"/./q.db")
 	ended := make(chan error, 1)
-	w := worker.Worker{Queue: mine, ID: "w", Check: 50 * time.Millisecond, Concurrency: 1,
+	w := worker.Worker{Queue: mine, ID: "w", ReportInterval: 50 * time.Millisecond, Concurrency: 1,
 		Handler: worker.HandlerFunc(nil)}
 	go func() { ended <- w.Run(t.Context()) }()
 	configure(t, theirs, func(s *admin.QueueSettings) { s.Concurrency = 3 })

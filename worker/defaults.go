@@ -16,8 +16,8 @@ const (
 	defaultBatch       = 1000
 	defaultLease       = 30 * time.Second
 	minLease           = 100 * time.Millisecond
-	defaultCheck       = 15 * time.Second
-	minCheck           = 10 * time.Millisecond
+	defaultReport      = 15 * time.Second
+	minReport          = 10 * time.Millisecond
 	defaultPollMin     = 10 * time.Millisecond
 	defaultPollMax     = 2 * time.Second
 	defaultDrain       = 30 * time.Second
@@ -40,7 +40,7 @@ func (w Worker) withDefaults() (Worker, error) {
 		notNegative("Concurrency", w.Concurrency), notNegative("Batch", w.Batch), notNegative("BatchSize", w.BatchSize),
 		notNegative("MaxAttempts", w.MaxAttempts), notNegative("Lease", w.Lease), notNegative("PollMin", w.PollMin),
 		notNegative("PollMax", w.PollMax), notNegative("DrainTimeout", w.DrainTimeout), notNegative("Timeout", w.Timeout),
-		notNegative("Grace", w.Grace), notNegative("Check", w.Check), notNegative("Weight", w.Weight),
+		notNegative("Grace", w.Grace), notNegative("ReportInterval", w.ReportInterval), notNegative("Weight", w.Weight),
 		notNegative("Retention.Completed", w.Retention.Completed), notNegative("Retention.Poison", w.Retention.Poison),
 		notNegative("Retention.Parked", w.Retention.Parked), notNegative("Retention.Attempts", w.Retention.Attempts),
 	); err != nil {
@@ -54,9 +54,9 @@ func (w Worker) withDefaults() (Worker, error) {
 	w.DrainTimeout = cmp.Or(w.DrainTimeout, defaultDrain)
 	w.Grace = cmp.Or(w.Grace, defaultGrace)
 	w.BatchSize = cmp.Or(w.BatchSize, min(defaultBatchSize, w.Batch))
-	w.Check = cmp.Or(w.Check, defaultCheck)
+	w.ReportInterval = cmp.Or(w.ReportInterval, defaultReport)
 	if err := cmp.Or(
-		within("Lease", w.Lease, minLease, dbq.MaxLease), within("Check", w.Check, minCheck, dbq.MaxLease),
+		within("Lease", w.Lease, minLease, dbq.MaxLease), within("ReportInterval", w.ReportInterval, minReport, dbq.MaxLease),
 		within("Batch", w.Batch, 1, dbq.MaxCheckout), within("BatchSize", w.BatchSize, 1, w.Batch),
 		within("the length of ID", utf8.RuneCountInString(w.ID), 0, dbq.MaxWorkerID),
 	); err != nil {

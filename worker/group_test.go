@@ -91,8 +91,8 @@ func TestGroupGoesOnWithoutOneOfItsWorkers(t *testing.T) {
 	ops, ctx := admin.New(c), t.Context()
 	var a, b atomic.Int64
 	stop := startGroup(t, &worker.Group{Concurrency: 1, Strict: true, Workers: []worker.Worker{
-		{Queue: c.Queue("a"), Handler: counter(&a), ID: "a", Check: time.Second},
-		{Queue: c.Queue("b"), Handler: counter(&b), ID: "b", Check: time.Second},
+		{Queue: c.Queue("a"), Handler: counter(&a), ID: "a", ReportInterval: time.Second},
+		{Queue: c.Queue("b"), Handler: counter(&b), ID: "b", ReportInterval: time.Second},
 	}})
 	registered := func(state string, n int) func() bool {
 		return func() bool {

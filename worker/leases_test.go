@@ -21,7 +21,7 @@ func TestAShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 	enqueue(t, q, 1, dbq.NewTask{})
 	const long, short = time.Minute, time.Second
 	began, ended := make(chan struct{}), make(chan error, 1)
-	start(t, worker.Worker{Queue: q, Lease: long, Check: 10 * time.Millisecond, DrainTimeout: time.Millisecond,
+	start(t, worker.Worker{Queue: q, Lease: long, ReportInterval: 10 * time.Millisecond, DrainTimeout: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 			close(began)

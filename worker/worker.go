@@ -83,10 +83,10 @@ type Worker struct {
 	// ID is the worker's name in the registry, in the leases and in the history, up to dbq.MaxWorkerID characters. No
 	// other worker may have the same ID. The default is the client's ID and a number.
 	ID string
-	// Check is how often the worker sends a heartbeat to the registry and reads commands and settings. It also does so
-	// when it is notified of a change. A worker without a heartbeat for three intervals is listed as dead. The default
+	// ReportInterval is how often the worker reports to the registry and reads commands and settings. It also does so
+	// when it is notified of a change. A worker that has not reported for three intervals is listed as dead. The default
 	// is 15 seconds, the minimum 10 milliseconds.
-	Check time.Duration
+	ReportInterval time.Duration
 	// Paused makes Run start paused, until an operator resumes the worker: admin.Admin.CommandWorker, dbq worker resume.
 	Paused bool
 	// Unlisted keeps the worker out of the registry. It then ignores the queue's settings and operators' commands, and

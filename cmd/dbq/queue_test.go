@@ -76,7 +76,7 @@ func TestWorkerVerbs(t *testing.T) {
 // obeys has an operator see a worker process that begins paused, resume, pause and stop it, and set its queue.
 func obeys(u *user, check string) {
 	u.t.Helper()
-	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--check", check, "--paused")...)
+	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--report-interval", check, "--paused")...)
 	b.err.says(u.t, "dbq worker resume web/1")
 	is := func(state string) func() bool {
 		return func() bool {
@@ -111,8 +111,8 @@ func obeys(u *user, check string) {
 	}
 }
 
-// A worker that gets no processor for three checks is not alive, and commands to it are refused: --check is long enough
-// for a busy machine.
+// A worker that gets no processor for three intervals is not alive, and commands to it are refused:
+// --report-interval is long enough for a busy machine.
 func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "1s") }
 
 // With --until-empty it would go on for as long as others hold tasks.
@@ -121,7 +121,7 @@ func TestStoppedWorkDoesNotBeginAgain(t *testing.T) {
 	u.run("enqueue", "-q", "q").id()
 	other := u.start(sh(hang)...)
 	pids := u.hangs()
-	b := u.start(sh("true", "--id", "w", "--check", "50ms", "--paused", "--until-empty")...)
+	b := u.start(sh("true", "--id", "w", "--report-interval", "50ms", "--paused", "--until-empty")...)
 	eventually(t, "the worker is told to stop", func() bool { return u.run("worker", "stop", "w").code == 0 })
 	b.wait().ok()
 	other.signal(syscall.SIGTERM)

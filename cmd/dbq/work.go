@@ -77,8 +77,8 @@ func (w *work) addFlags(l *pflag.FlagSet) {
 	l.StringVar((*string)(&w.History), "history", "all", "record these `ATTEMPTS`: all, failures or none")
 	l.StringVar(&w.ID, "id", "",
 		"the worker's unique `NAME` in the registry (default dbq@HOST/PROCESS#RANDOM/QUEUE)")
-	durationVar(l, &w.Check, "check", 15*time.Second,
-		"send a heartbeat to the registry, and read commands and settings, at least once in this `TIME`").
+	durationVar(l, &w.ReportInterval, "report-interval", 15*time.Second,
+		"report to the registry, and read commands and settings, at least once in this `TIME`").
 		within(leastPause, dbq.MaxLease)
 	l.BoolVar(&w.Paused, "paused", false, "start paused; dbq worker resume ends the pause")
 	l.BoolVar(&w.UntilEmpty, "until-empty", false,

@@ -98,8 +98,10 @@ func TestWorkKillsAfterItsTimeout(t *testing.T) {
 func TestWorkRefusesFlags(t *testing.T) {
 	u := newUser(t)
 	for flag, bad := range map[string]string{
-		"--batch": "0", "--max-attempts": "-1", "--timeout": "-1s", "--poll": "1ms", "--check": "1ms", "--history": "some",
-		"--keep-poison": "soon", "--id": strings.Repeat("x", 201), "--drain": "0s", "--lease": "1ms", "--concurrency": "0",
+		"--batch": "0", "--max-attempts": "-1", "--timeout": "-1s", "--poll": "1ms", "--history": "some",
+		"--report-interval": "1ms",
+		"--keep-poison":     "soon", "--id": strings.Repeat("x", 201), "--drain": "0s", "--lease": "1ms",
+		"--concurrency": "0",
 	} {
 		u.run("work", "-q", "q", flag, bad, "--", "true").fails(exitUsage, flag)
 	}

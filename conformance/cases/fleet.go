@@ -32,7 +32,7 @@ func fleetCases() []Case {
 			Law: "Of many candidates exactly one leads, as long as it keeps renewing, and another one soon after its term " +
 				"ends."},
 		Case{Name: "WorkersAreListed", Once: true, run: fleetWorkers,
-			Law: "A worker is listed with what its last heartbeat reported, is alive until its time is over, and disappears " +
+			Law: "A worker is listed with what it last reported, is alive until its time is over, and disappears " +
 				"when it deregisters."},
 		Case{Name: "CommandsArriveOnce", Once: true, run: fleetCommands,
 			Law: "A command reaches its worker exactly once; a command for a worker that is not alive returns ErrNotFound."},
@@ -231,9 +231,9 @@ func fleetWorkers(t *test) {
 	said := control.Worker{ID: "worker ü 1", Queue: "q", Host: "h", PID: 12,
 		Started: time.Now().UTC().Truncate(time.Second), State: "running",
 		Concurrency: 4, Holding: 2, Done: 10, Failed: 1, Program: "v1"}
-	_, err := access.Of(c).Control.Heartbeat(t.ctx, said, short)
+	_, err := access.Of(c).Control.Report(t.ctx, said, short)
 	t.must(err)
-	_, err = access.Of(c).Control.Heartbeat(t.ctx, control.Worker{ID: "worker ü 2", State: "running"}, long)
+	_, err = access.Of(c).Control.Report(t.ctx, control.Worker{ID: "worker ü 2", State: "running"}, long)
 	t.must(err)
 	ws, err := admin.New(t.open()).Workers(t.ctx)
 	t.must(err)
@@ -255,7 +255,7 @@ func fleetWorkers(t *test) {
 	if ws, err := admin.New(c).Workers(t.ctx); err != nil || len(ws) != 1 || ws[0].ID != "worker ü 2" {
 		t.Errorf("got %+v, %v, want the other one alone", ws, err)
 	}
-	_, err = access.Of(c).Control.Heartbeat(t.ctx, control.Worker{}, long)
+	_, err = access.Of(c).Control.Report(t.ctx, control.Worker{}, long)
 	t.wantErr("a worker without an id", err, dbq.ErrOption)
 }
 
@@ -263,20 +263,20 @@ func fleetCommands(t *test) {
 	c := t.open()
 	ops := admin.New(c)
 	w := control.Worker{ID: "w", State: "running"}
-	heartbeat := func() dbq.Command {
-		command, err := access.Of(c).Control.Heartbeat(t.ctx, w, long)
+	report := func() dbq.Command {
+		command, err := access.Of(c).Control.Report(t.ctx, w, long)
 		t.must(err)
 		return dbq.Command(command)
 	}
-	if got := heartbeat(); got != "" {
+	if got := report(); got != "" {
 		t.Errorf("got the command %q, which was not sent", got)
 	}
 	t.must(ops.CommandWorker(t.ctx, "w", dbq.CommandPause))
 	t.must(admin.New(t.open()).CommandWorker(t.ctx, "w", dbq.CommandStop))
-	if got := heartbeat(); got != dbq.CommandStop {
+	if got := report(); got != dbq.CommandStop {
 		t.Errorf("got the command %q, want the later one, %q", got, dbq.CommandStop)
 	}
-	if got := heartbeat(); got != "" {
+	if got := report(); got != "" {
 		t.Errorf("got the command %q once more", got)
 	}
 	t.wantErr("a command for an unknown worker", ops.CommandWorker(t.ctx, "nobody", dbq.CommandStop), dbq.ErrNotFound)

@@ -278,7 +278,7 @@ func wakeOperators(t *test) {
 		receives(w.C(), patience) // it begins to listen
 		operators["another process"] = t.otherProcess(c)
 	}
-	_, err := access.Of(c).Control.Heartbeat(t.ctx, control.Worker{ID: "w", Queue: "q"}, time.Hour)
+	_, err := access.Of(c).Control.Report(t.ctx, control.Worker{ID: "w", Queue: "q"}, time.Hour)
 	t.must(err)
 	for name, operator := range operators {
 		ops := admin.New(operator)

@@ -103,8 +103,8 @@ func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 			return access.Of(c).Wrap("record", q.Name(), uuid.Nil, access.Of(c).Store.Record(ctx, q.Name(), attempts))
 		},
 		func() error { _, err := access.Of(c).Control.Settings(ctx, "q"); return err },
-		func() error { _, err := access.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
-		func() error { _, err := access.Of(c).Control.Heartbeat(ctx, info, time.Minute); return err },
+		func() error { _, err := access.Of(c).Control.Report(ctx, info, time.Minute); return err },
+		func() error { _, err := access.Of(c).Control.Report(ctx, info, time.Minute); return err },
 		func() error { _, err := access.Of(c).Control.TryLead(ctx, "clean", "w", time.Minute); return err },
 		func() error { return access.Of(c).Control.Deregister(ctx, "w") },
 		func() (err error) { crashed, err = u.takeOver(ctx, q); return err },
@@ -147,7 +147,7 @@ func completeInTx(ctx context.Context, q *dbq.Queue, l dbq.Lease) error {
 // runAsWorker fails when a worker's log has a warning.
 func runAsWorker(ctx context.Context, q *dbq.Queue) error {
 	var log bytes.Buffer
-	w := worker.Worker{Queue: q, UntilEmpty: true, Check: 10 * time.Millisecond,
+	w := worker.Worker{Queue: q, UntilEmpty: true, ReportInterval: 10 * time.Millisecond,
 		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome { return dbq.Completed([]byte("done")) })}
 	if err := w.Run(ctx); err != nil {
@@ -205,7 +205,7 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	if got, err := u.admin.Queue("q").Checkout(ctx, 1, time.Minute); err != nil || len(got) != 1 {
 		return fmt.Errorf("checkout of %d: %w", len(got), err)
 	}
-	if _, err := access.Of(u.admin).Control.Heartbeat(ctx, control.Worker{ID: "w", Queue: "q"}, time.Minute); err != nil {
+	if _, err := access.Of(u.admin).Control.Report(ctx, control.Worker{ID: "w", Queue: "q"}, time.Minute); err != nil {
 		return err
 	}
 	ops := admin.New(c)

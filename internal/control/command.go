@@ -22,7 +22,7 @@ const commandTTL = 10 * time.Minute
 // commandTaken replaces a command that its worker has read.
 const commandTaken = "taken"
 
-// SendCommand sends a worker a command, which its next heartbeat returns, and wakes it for that. A dead worker is
+// SendCommand sends a worker a command, which its next report returns, and wakes it for that. A dead worker is
 // ErrNotFound. A command that is not taken within 10 minutes expires; a later one replaces it.
 func (c *Control) SendCommand(ctx context.Context, id, command string) error {
 	return c.wrap("command", "", c.sendCommand(ctx, id, command))
@@ -44,7 +44,7 @@ func (c *Control) sendCommand(ctx context.Context, id, command string) error {
 		return err
 	}
 	var w Worker
-	if json.Unmarshal([]byte(r.Value), &w) == nil { // otherwise the next regular heartbeat finds the command
+	if json.Unmarshal([]byte(r.Value), &w) == nil { // otherwise the next regular report finds the command
 		c.Waker.WakeControl(w.Queue)
 	}
 	return nil

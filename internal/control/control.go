@@ -17,7 +17,7 @@ import (
 const (
 	kindPause    = dialect.PauseKind  // by queue: it hands out no tasks
 	kindSettings = store.KindSettings // by queue
-	kindWorker   = "worker"           // by worker: its last heartbeat
+	kindWorker   = "worker"           // by worker: its last report
 	kindCommand  = "command"          // by worker: its command
 	kindLeader   = "leader"           // by role: the member that leads
 )

@@ -113,7 +113,7 @@ func TestUnreadableWorkerIsListed(t *testing.T) {
 	if err != nil || len(ws) != 1 || ws[0].ID != "w" || ws[0].State != "unreadable" || ws[0].Dead {
 		t.Errorf("got %+v, %v, want w, unreadable", ws, err)
 	}
-	f.must(f.SendCommand(t.Context(), "w", control.CommandStop)) // its next heartbeat finds it, without a wake-up
+	f.must(f.SendCommand(t.Context(), "w", control.CommandStop)) // its next report finds it, without a wake-up
 	if len(f.woken.all) != 0 {
 		t.Errorf("woken: %v", f.woken.all)
 	}
@@ -138,7 +138,7 @@ func TestConfigureAppliesConcurrentChanges(t *testing.T) {
 
 func TestWhatWakesWorkers(t *testing.T) {
 	f := open(t)
-	f.must(second(f.Heartbeat(t.Context(), control.Worker{ID: "w", Queue: "q"}, time.Minute)))
+	f.must(second(f.Report(t.Context(), control.Worker{ID: "w", Queue: "q"}, time.Minute)))
 	for _, c := range []struct {
 		name string
 		call func() error
@@ -161,13 +161,13 @@ func TestWhatWakesWorkers(t *testing.T) {
 func TestWhatIsRefusedChangesAndWakesNothing(t *testing.T) {
 	f := open(t)
 	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) { s.Batch = 7 }))
-	f.must(second(f.Heartbeat(t.Context(), control.Worker{ID: "dead"}, time.Millisecond)))
+	f.must(second(f.Report(t.Context(), control.Worker{ID: "dead"}, time.Millisecond)))
 	time.Sleep(5 * time.Millisecond)
 	f.woken.all = nil
 	long := strings.Repeat("x", 201)
 	ctx := t.Context()
 	beat := func(id string, ttl time.Duration) error {
-		return second(f.Heartbeat(ctx, control.Worker{ID: id}, ttl))
+		return second(f.Report(ctx, control.Worker{ID: id}, ttl))
 	}
 	lead := func(role, member string, ttl time.Duration) error { return second(f.TryLead(ctx, role, member, ttl)) }
 	batch := func(queue string, n int) error {
@@ -207,7 +207,7 @@ func TestHeartbeatOfAWorkerThatAnotherClientReported(t *testing.T) {
 	f := open(t)
 	other := f.another()
 	for i, c := range []*control.Control{f.Control, f.Control, other, f.Control, other} {
-		_, err := c.Heartbeat(t.Context(), control.Worker{ID: "w", Done: int64(i)}, time.Minute)
+		_, err := c.Report(t.Context(), control.Worker{ID: "w", Done: int64(i)}, time.Minute)
 		f.must(err)
 		ws, err := f.Workers(t.Context())
 		if err != nil || len(ws) != 1 || ws[0].Done != int64(i) {
@@ -220,7 +220,7 @@ func TestLaterCommandReplacesAnEarlierOne(t *testing.T) {
 	f := open(t)
 	beat := func() string {
 		t.Helper()
-		command, err := f.Heartbeat(t.Context(), control.Worker{ID: "w", Queue: "q"}, time.Minute)
+		command, err := f.Report(t.Context(), control.Worker{ID: "w", Queue: "q"}, time.Minute)
 		f.must(err)
 		return command
 	}
@@ -250,7 +250,7 @@ func TestWorkersDeadForADayAreRemoved(t *testing.T) {
 	}
 	listed := func(c *control.Control) string {
 		t.Helper()
-		f.must(second(c.Heartbeat(t.Context(), control.Worker{ID: "w"}, time.Minute)))
+		f.must(second(c.Report(t.Context(), control.Worker{ID: "w"}, time.Minute)))
 		ws, err := c.Workers(t.Context())
 		f.must(err)
 		var ids []string

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Worker is a worker's last heartbeat.
+// Worker is what a worker last reported to the registry.
 type Worker struct {
 	ID          string    `json:"id"` // unique among all workers: 1 to limits.MaxReference characters
 	Queue       string    `json:"queue"`
@@ -36,14 +36,14 @@ const (
 	purgeInterval = time.Hour      // how often a client that has workers removes dead ones
 )
 
-// Heartbeat reports that a worker is alive for the next ttl, and returns the command that an operator has sent it, or
-// "". Each command is returned once. Call Heartbeat again well before ttl has passed.
-func (c *Control) Heartbeat(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
-	command, err := c.heartbeat(ctx, w, ttl)
-	return command, c.wrap("heartbeat", w.Queue, err)
+// Report records that a worker is alive for the next ttl, and returns the command that an operator has sent it, or
+// "". Each command is returned once. Call Report again well before ttl has passed.
+func (c *Control) Report(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
+	command, err := c.report(ctx, w, ttl)
+	return command, c.wrap("report worker", w.Queue, err)
 }
 
-func (c *Control) heartbeat(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
+func (c *Control) report(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
 	if err := limits.Text(w.ID, 1, limits.MaxReference, errs.ErrOption, "worker's id"); err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func (c *Control) Deregister(ctx context.Context, id string) error {
 	return c.wrap("deregister", "", err)
 }
 
-// Workers returns the workers with a heartbeat within the last day, ordered by id.
+// Workers returns the workers that have reported within the last day, ordered by id.
 func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
 	records, err := c.store.ListKV(ctx, kindWorker)
 	if err != nil {
