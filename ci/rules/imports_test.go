@@ -36,7 +36,7 @@ var layers = []string{
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",
 	"conformance",
-	"conformance/engines conformance/clusters cmd/dbq internal/gen ci/... examples/quickstart",
+	"conformance/engines conformance/clusters cmd/dbq internal/gen ci/... examples/quickstart examples/recipes",
 }
 
 // reserved lists imports that only some packages may have. The first row that matches counts. Each module of others

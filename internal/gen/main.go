@@ -60,6 +60,7 @@ func fillPages(root string, out map[string]string) error {
 		"docs/engines.md":         {"reports": reportTable(reports)},
 		"docs/getting-started.md": nil,
 		"docs/dialect.md":         nil,
+		"docs/recipes.md":         nil,
 	} {
 		page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
 		if err != nil {

@@ -1,0 +1,121 @@
+package recipes
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/worker"
+)
+
+type refund struct{ Order string }
+
+var payRefund = dbq.Kind[refund]{Name: "pay-refund", Queue: "refunds"}
+
+var errNotPending = errors.New("no refund of this order waits for an approval")
+
+// approve records who approved a refund and enqueues its payment. The second approval of a refund changes nothing.
+func approve(ctx context.Context, c *dbq.Client, order, by string) error {
+	tx, err := c.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	const first = "UPDATE refunds SET approved_by = ? WHERE name = ? AND approved_by IS NULL"
+	approved, err := tx.ExecContext(ctx, first, by, order)
+	if err != nil {
+		return err
+	}
+	if n, err := approved.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errNotPending)
+	}
+	if _, err := payRefund.EnqueueTx(ctx, tx, c, refund{order}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// payIfSmall pays small refunds at once. A large one is parked in ERROR until it is approved.
+func payIfSmall(ctx context.Context, tx *sql.Tx, _ dbq.Task, r refund) error {
+	var cents int
+	var by sql.NullString
+	const read = "SELECT cents, approved_by FROM refunds WHERE name = ?"
+	if err := tx.QueryRowContext(ctx, read, r.Order).Scan(&cents, &by); err != nil {
+		return err
+	}
+	if cents > 10000 && !by.Valid {
+		return dbq.Parked(errors.New("waits for an approval")).Err()
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE refunds SET paid = 1 WHERE name = ?", r.Order)
+	return err
+}
+
+// approveParked records the approval and makes the parked task due again, in one transaction. While the task's attempt
+// is still running it returns dbq.ErrWrongState and records nothing: ask the approver to try again.
+func approveParked(ctx context.Context, c *dbq.Client, order, by string) error {
+	task, err := c.Queue(payRefund.Queue).Find(ctx, order) // the task's Reference is the order
+	if err != nil {
+		return err
+	}
+	tx, err := c.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	const record = "UPDATE refunds SET approved_by = ? WHERE name = ?"
+	if _, err := tx.ExecContext(ctx, record, by, order); err != nil {
+		return err
+	}
+	if err := admin.New(c).OperateTx(ctx, tx, admin.Reenqueue, task, admin.By(by)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+const refunds = "CREATE TABLE refunds (name TEXT PRIMARY KEY, cents INTEGER, approved_by TEXT, paid INTEGER DEFAULT 0)"
+
+// A refund has no task until it is approved.
+func Example_approval() {
+	ctx := context.Background()
+	c := open(ctx, refunds, "INSERT INTO refunds (name, cents) VALUES ('books', 500)")
+	defer c.Close()
+	mux := worker.NewMux()
+	worker.HandleTx(mux, payRefund, payIfSmall)
+
+	fmt.Println("ann:", approve(ctx, c, "books", "ann"))
+	fmt.Println("bob:", approve(ctx, c, "books", "bob"))
+	work(ctx, c, payRefund.Queue, mux)
+	fmt.Println("paid:", number(ctx, c, "SELECT sum(paid) FROM refunds"))
+	// Output:
+	// ann: <nil>
+	// bob: no refund of this order waits for an approval
+	// paid: 1
+}
+
+// A task that finds out by itself that it needs an approval is parked until then.
+func Example_approvalOfParkedTask() {
+	ctx := context.Background()
+	c := open(ctx, refunds, "INSERT INTO refunds (name, cents) VALUES ('piano', 90000), ('books', 500)")
+	defer c.Close()
+	for _, order := range []string{"piano", "books"} {
+		_, err := payRefund.Enqueue(ctx, c, refund{order}, func(t *dbq.NewTask) { t.Reference = order })
+		must(err)
+	}
+	mux := worker.NewMux()
+	worker.HandleTx(mux, payRefund, payIfSmall)
+
+	fmt.Println("too early:", errors.Is(approveParked(ctx, c, "piano", "ann"), dbq.ErrWrongState))
+	work(ctx, c, payRefund.Queue, mux)
+	fmt.Println("paid:", number(ctx, c, "SELECT sum(paid) FROM refunds"))
+	fmt.Println("approved:", approveParked(ctx, c, "piano", "ann"))
+	work(ctx, c, payRefund.Queue, mux)
+	fmt.Println("paid:", number(ctx, c, "SELECT sum(paid) FROM refunds"))
+	// Output:
+	// too early: true
+	// paid: 1
+	// approved: <nil>
+	// paid: 2
+}
