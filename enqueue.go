@@ -17,12 +17,17 @@ type Enqueued struct {
 	// ID is the task's id. For a duplicate it is the id of the existing task, or zero if that task has been removed since
 	// or the transaction cannot see it.
 	ID uuid.UUID
-	// Duplicate reports that the reference or the id was taken, by an existing task or by an earlier one of the call.
+	// Duplicate reports that nothing was added or changed: the reference, the id or the unique key was taken, by an
+	// existing task or by an earlier one of the call.
 	Duplicate bool
+	// Replaced and Debounced report that nothing was added, because the unique key was taken, and that the waiting task
+	// ID was changed as Unique.OnConflict says.
+	Replaced, Debounced bool
 }
 
-// Enqueue adds a task and returns its id. If it returns no error, the task is committed. If the reference is taken,
-// it returns ErrDuplicate and the existing task's id. Invalid input is ErrInvalid.
+// Enqueue adds a task and returns its id. If it returns no error, the task is committed. If the reference or the unique
+// key is taken, it returns ErrDuplicate and the existing task's id. If it replaces or debounces that task, as
+// Unique.OnConflict says, it returns the id without an error. Invalid input is ErrInvalid.
 //
 // If the answer to the insert is lost, Enqueue searches for the task for a few hundred milliseconds. If it does not
 // find the task, it cannot determine whether the task was never added, or was added, completed and removed. It then
@@ -59,7 +64,11 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	if err != nil || len(ts) == 0 {
 		return nil, err
 	}
-	inserted, err := q.c.store.Insert(ctx, q.name, rows)
+	insert := q.c.store.Insert
+	if unique(ts) {
+		insert = q.c.store.InsertUnique
+	}
+	inserted, err := insert(ctx, q.name, rows)
 	if len(ts) == 1 && errors.Is(err, ErrMayHaveHappened) {
 		err = q.c.wrap("enqueue", q.name, rows[0].ID, err)
 	}
@@ -82,7 +91,11 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 	if err != nil || len(ts) == 0 {
 		return nil, err
 	}
-	inserted, err := q.c.store.InsertTx(ctx, tx, q.name, rows)
+	insert := q.c.store.InsertTx
+	if unique(ts) {
+		insert = q.c.store.InsertUniqueTx
+	}
+	inserted, err := insert(ctx, tx, q.name, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +123,9 @@ func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, e
 		rows[i] = store.InsertRow{
 			ID: t.ID, GivenID: t.ID != uuid.Nil, Kind: t.Kind, Payload: t.Payload, Reference: t.Reference,
 			Priority: t.Priority, MaxAttempts: t.MaxAttempts, Headers: headers, RunAt: t.RunAt, Delay: t.Delay,
+		}
+		if t.Unique != nil {
+			rows[i].Unique = t.Unique.rule(&t)
 		}
 		if t.ID == uuid.Nil {
 			rows[i].ID = q.c.ids.next(q.c.cfg.clock())

@@ -84,6 +84,9 @@ var (
 	ErrQueueName = errs.ErrQueueName
 	// ErrReference is returned for a reference of more than MaxReference characters, or with control characters.
 	ErrReference = errs.ErrReference
+	// ErrUnique is returned for a Unique whose key has more than MaxUniqueKey characters or control characters, or whose
+	// fields exclude each other.
+	ErrUnique = errs.ErrUnique
 	// ErrKind is returned for a kind of more than MaxKind characters, or with control characters.
 	ErrKind = errs.ErrKind
 	// ErrPriority is returned for a priority outside 0 (first) to MaxPriority.

@@ -17,6 +17,7 @@ import (
 const (
 	MaxQueueName   = limits.MaxQueueName   // characters in a queue's name
 	MaxReference   = limits.MaxReference   // characters in a reference
+	MaxUniqueKey   = limits.MaxUniqueKey   // characters in a unique key
 	MaxKind        = limits.MaxKind        // characters in a kind
 	MaxPriority    = limits.MaxPriority    // the last priority; 0 is the first
 	MaxMaxAttempts = limits.MaxMaxAttempts // attempts of a task
@@ -33,6 +34,12 @@ const (
 // MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is stored as the holder
 // of a lease, has up to 25 more.
 const MaxWorkerID = limits.MaxWorkerID
+
+// Limits of Unique.Period.
+const (
+	MinUniquePeriod = limits.MinUniquePeriod
+	MaxUniquePeriod = limits.MaxUniquePeriod
+)
 
 // check returns an error for the first field that is outside its limits. It returns the headers in their stored form.
 func (t *NewTask) check(maxPayload int) (headers *string, err error) {
@@ -60,6 +67,11 @@ func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 	}
 	if !t.RunAt.IsZero() {
 		if err := limits.Time(t.RunAt); err != nil {
+			return nil, err
+		}
+	}
+	if t.Unique != nil {
+		if err := t.Unique.check(t); err != nil {
 			return nil, err
 		}
 	}

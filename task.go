@@ -38,6 +38,9 @@ type NewTask struct {
 	// Reference is unique in the queue for as long as the task's row exists; "" is none. Up to MaxReference characters,
 	// compared byte by byte.
 	Reference string
+	// Unique makes the task exclude others with the same key: while it waits, until it ends, or for a period. Nil means
+	// none. Unlike a Reference, a key can be used again.
+	Unique *Unique
 	// Priority is 0 (first, the default) to MaxPriority.
 	Priority int
 	// RunAt is the earliest time at which the task is due, by the database's clock. Zero means now.

@@ -13,10 +13,11 @@ import (
 // States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
 // a statement returns are found by name.
 //
-// A field may be empty if its comment says so. Archive, Count, CountUpTo, ExpireAttempts, Held, IDBehind, Move, Next,
-// NextQueue, Peek, SetProgress and SetResult have defaults: the core writes them in plain SQL from the columns of
-// Row. A dialect supplies its own if its columns have other names, or if the engine needs a different form to use an
-// index. The defaults of CountUpTo and Next cost more the more tasks a queue has.
+// A field may be empty if its comment says so. Archive, Count, CountUpTo, DropKeys, ExpireAttempts, FindKeys, Held,
+// IDBehind, Move, Next, NextQueue, OldKeys, Peek, Postpone, Replace, SetKeys, SetProgress and SetResult have defaults:
+// the core writes them in plain SQL from the columns of Row. A dialect supplies its own if its columns have other
+// names, or if the engine needs a different form to use an index. The defaults of CountUpTo and Next cost more the more
+// tasks a queue has.
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
@@ -50,6 +51,20 @@ type Statements struct {
 	// For an insert of several statements, :now is their common time; for a single statement it is null. It is not a
 	// column. Rows that are due at that time have it as :at.
 	Insert Batch
+	// AddKeys adds unique keys: :id :queue :scope :name :task :expires. It skips a key that exists, waits for a
+	// transaction that is adding it, and leaves the surrounding transaction usable. It returns nothing.
+	//
+	// FindKeys returns the keys of :id without locking them: id, task, expires, and the task's state and due, which are
+	// null if it does not exist. LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as
+	// last committed. SetKeys changes :task and :expires of keys that the transaction has locked, DropKeys removes them:
+	// :id. OldKeys returns the id of at most :limit keys that have expired, the oldest first.
+	AddKeys, FindKeys, LockKeys, SetKeys, DropKeys Batch
+	OldKeys                                        string
+	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
+	// order of ids. It returns id, state, due and created as last committed. Replace changes tasks that have a due time
+	// and that the transaction has locked: :id :kind :priority :at :headers :payload :payload_size. :at is the new due
+	// time; the progress is cleared. Postpone changes only the due time: :id :at.
+	LockWaiting, Replace, Postpone Batch
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It changes rows that are
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
 	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount

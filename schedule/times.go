@@ -84,6 +84,8 @@ func (d *Schedule) check() error {
 	switch t := d.Task; {
 	case t.ID != dbq.NewTask{}.ID || t.Reference != "" || !t.RunAt.IsZero():
 		return fmt.Errorf("%w: leave Task.ID, Reference and RunAt empty; each time sets them", ErrInvalid)
+	case t.Unique != nil:
+		return fmt.Errorf("%w: leave Task.Unique nil; NoOverlap is for tasks that take long", ErrInvalid)
 	case t.Priority < 0 || t.Priority > limits.MaxPriority:
 		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrInvalid, dbq.ErrPriority, t.Priority, limits.MaxPriority)
 	case t.MaxAttempts < 0 || t.MaxAttempts > limits.MaxMaxAttempts:

@@ -35,7 +35,7 @@ func newEnqueue(a *app) *cobra.Command {
 	cmd := a.command("dbq enqueue", noArgs("give the payload as --payload TEXT"),
 		func(ctx context.Context, _ []string) error {
 			err := cmp.Or(clash(l, "payload", "payload-file", "lines"), clash(l, "payload", "payload-file", "file"),
-				clash(l, "delay", "run-at"), f.readHeaders())
+				clash(l, "delay", "run-at"), clash(l, "unique-while", "unique-period"), f.readHeaders())
 			if err != nil {
 				return err
 			}
@@ -53,6 +53,7 @@ func newEnqueue(a *app) *cobra.Command {
 	l.StringVar(&f.payload, "payload", "", "the payload as `TEXT`")
 	l.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
 	l.StringVar(&f.line.Reference, "reference", "", "a `NAME` that is unique in the queue")
+	f.line.uniqueLine.addFlags(l)
 	l.IntVar(&f.line.Priority, "priority", 0, fmt.Sprintf("priority `P` from 0 (first) to %d", dbq.MaxPriority))
 	durationVar(l, &f.delay, "delay", 0, "not before this `TIME` from now, such as 90s, 12h or 3d")
 	l.StringVar(&f.line.RunAt, "run-at", "", "not before this `TIME`, such as 2030-01-31T08:00:00Z")
@@ -113,7 +114,11 @@ func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) e
 		case err != nil:
 			return err
 		}
-		return a.result(map[string]any{"id": id}, "%s", id)
+		answer := map[string]any{"id": id}
+		if id != t.ID { // another task has the unique key
+			answer[f.line.outcome()] = true
+		}
+		return a.result(answer, "%s", id)
 	})
 }
 
@@ -130,11 +135,14 @@ type taskLine struct {
 	RunAt         string            `json:"run_at"`
 	MaxAttempts   int               `json:"max_attempts"`
 	Headers       map[string]string `json:"headers"`
+
+	uniqueLine
 }
 
 // parseTaskLine reads one line; the flags give the defaults.
 func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, err error) {
-	l := taskLine{Queue: flags.Queue, Kind: flags.Kind, Priority: flags.Priority, MaxAttempts: flags.MaxAttempts}
+	l := taskLine{Queue: flags.Queue, Kind: flags.Kind, Priority: flags.Priority, MaxAttempts: flags.MaxAttempts,
+		uniqueLine: flags.uniqueLine}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
@@ -190,6 +198,9 @@ func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
 		t.Headers = l.Headers
 	} else {
 		maps.Copy(t.Headers, l.Headers)
+	}
+	if t.Unique, err = l.unique(); err != nil {
+		return t, err
 	}
 	t.Payload, err = l.payload()
 	return t, err

@@ -71,7 +71,7 @@ type lineEnqueuer struct {
 	batch []numbered
 	bytes int // of the payloads in the batch
 
-	added, duplicates int
+	added, duplicates, replaced, debounced int
 }
 
 // numbered is a task and the line it came from.
@@ -97,8 +97,13 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 		err := e.run(ctx, readLines(ctx, in))
 		e.show.end()
 		done := plural(e.added, "task") + " enqueued"
-		if e.duplicates > 0 {
-			done += fmt.Sprintf(", %d already there", e.duplicates)
+		for _, count := range []struct {
+			n    int
+			what string
+		}{{e.duplicates, "already there"}, {e.replaced, "replaced"}, {e.debounced, "debounced"}} {
+			if count.n > 0 {
+				done += fmt.Sprintf(", %d %s", count.n, count.what)
+			}
 		}
 		switch {
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
@@ -179,7 +184,7 @@ func (e *lineEnqueuer) flush(ctx context.Context) error {
 		e.batch = e.batch[end:]
 	}
 	e.batch, e.bytes = nil, 0
-	e.show.update("%s enqueued", plural(e.added+e.duplicates, "task"))
+	e.show.update("%s enqueued", plural(e.added+e.duplicates+e.replaced+e.debounced, "task"))
 	return nil
 }
 
@@ -209,13 +214,18 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, part []numbered) error {
 		return fmt.Errorf("lines %d to %d: %w", first, last, err)
 	}
 	for i, o := range out {
-		if o.Duplicate {
+		switch {
+		case o.Duplicate:
 			e.duplicates++
-		} else {
+		case o.Replaced:
+			e.replaced++
+		case o.Debounced:
+			e.debounced++
+		default:
 			e.added++
 		}
 		if e.a.json {
-			if err := e.a.printJSON(lineAnswer{part[i].line, o.ID, o.Duplicate}); err != nil {
+			if err := e.a.printJSON(lineAnswer{part[i].line, o.ID, o.Duplicate, o.Replaced, o.Debounced}); err != nil {
 				return err
 			}
 		}
@@ -228,4 +238,6 @@ type lineAnswer struct {
 	Line      int       `json:"line"`
 	ID        uuid.UUID `json:"id"`
 	Duplicate bool      `json:"duplicate"`
+	Replaced  bool      `json:"replaced,omitempty"`
+	Debounced bool      `json:"debounced,omitempty"`
 }

@@ -102,6 +102,7 @@ func faultCalls() []faultCall {
 		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
 		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
 		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
+		{name: "EnqueueUnique", prepare: prepareUnique, call: callEnqueueUnique, did: didEnqueueUnique, once: true},
 		{name: "Checkout", prepare: prepareReady, call: callCheckout, did: didCheckout, after: afterCheckout, once: true},
 		{name: "Complete", prepare: prepareLeased(1), did: movedState(state.Processing, state.Completed),
 			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {

@@ -33,9 +33,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Newest = []state.State{state.Completed, state.Error, state.Poison}
 	st.DropTable = unless(gone, "DROP TABLE {name} PURGE")
 	st.DropView = unless(gone, "DROP VIEW {name}")
-	for _, b := range []*dialect.Batch{&st.Insert, &st.Extend, &st.Record} {
+	for _, b := range []*dialect.Batch{&st.Insert, &st.Extend, &st.Record, &st.AddKeys} {
 		b.Max = maxTasks
 	}
+	st.Replace.Max = 1
 	for name, b := range st.Own {
 		if strings.HasPrefix(b.Sep, "\n") { // a block or a condition for each row
 			b.Max = maxTasks

@@ -86,6 +86,20 @@ CREATE TABLE IF NOT EXISTS dbq_lease (
   progress VARBINARY(4000)
 ) ENGINE = InnoDB;
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE IF NOT EXISTS dbq_unique_key (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  task BINARY(16) NOT NULL,
+  expires BIGINT NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  scope VARBINARY(60) NOT NULL,
+  name VARBINARY(800) NOT NULL,
+  KEY dbq_unique_key_expires (expires)
+) ENGINE = InnoDB;
+
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
@@ -259,6 +273,7 @@ DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
+DROP TABLE IF EXISTS dbq_unique_key;
 DROP TABLE IF EXISTS dbq_lease;
 DROP TABLE IF EXISTS dbq_task;
 DROP TABLE IF EXISTS dbq_migration;
@@ -297,6 +312,108 @@ VALUES {rows};
 SELECT id
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
+
+-- ======== Unique tasks ========
+
+-- ==== FindKeys ====
+-- Reads unique keys, and the states of the tasks that they name.
+-- Runs first for an enqueue of unique tasks, without locks. Indexes: the primary keys of unique_key and task.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT k.id, k.task, k.expires, t.state, t.due
+  FROM dbq_unique_key AS k FORCE INDEX (PRIMARY)
+  LEFT JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = k.task
+ WHERE k.id IN ({rows});
+
+-- ==== LockWaiting ====
+-- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
+-- PROCESSING, too, if a key is held until its task ends.
+-- Runs after FindKeys, for tasks that it has found: for others, InnoDB would lock a gap at REPEATABLE READ. It runs
+-- before LockKeys: a transaction that has completed a task and enqueues its successor locks in this order, too.
+-- Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, state, due, created
+  FROM dbq_task FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (due_at >= 0 OR state = 1 /* PROCESSING */ AND :running = 1)
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== AddKeys ====
+-- Adds keys that do not exist.
+-- Runs after FindKeys, for keys that it has not found. Index: the primary key. For a key that exists, IGNORE would take
+-- a shared lock, and two transactions that go on to lock it exclusively would deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :task, :expires, :queue, :scope, :name)
+INSERT INTO dbq_unique_key (id, task, expires, queue, scope, name)
+VALUES {rows}
+    ON DUPLICATE KEY UPDATE task = task;
+
+-- ==== LockKeys ====
+-- Locks the keys. After that, no other transaction can add a task with one of them.
+-- Runs after AddKeys. Index: the primary key. It locks in the order of ids, so that no two calls deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, task, expires
+  FROM dbq_unique_key FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== SetKeys ====
+-- Gives keys to the tasks that were added.
+-- Runs after Insert, for keys that name another task then. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, CAST(:task AS BINARY(16)) AS task, :expires AS expires
+UPDATE ({rows}) AS d
+       STRAIGHT_JOIN dbq_unique_key AS k FORCE INDEX (PRIMARY)
+       ON k.id = d.id
+   SET k.task = d.task,
+       k.expires = d.expires;
+
+-- ==== Replace ====
+-- Replaces what a waiting task has to do.
+-- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
+-- At most 1 rows.
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET kind = :kind,
+       priority = :priority,
+       due_at = :at,
+       headers = :headers,
+       payload_size = :payload_size,
+       payload = :payload,
+       progress = NULL
+ WHERE id = :id
+   AND due_at >= 0;
+
+-- ==== Postpone ====
+-- Moves the due times of waiting tasks.
+-- Runs after LockKeys. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:id AS BINARY(16)) AS id, :at AS at
+UPDATE ({rows}) AS d
+       STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+       ON t.id = d.id
+   SET t.due_at = d.at
+ WHERE t.due_at >= 0;
+
+-- ==== OldKeys ====
+-- Finds keys that cleaning may remove. Index: unique_key_expires.
+SELECT id
+  FROM dbq_unique_key
+ WHERE expires <= {now}
+ ORDER BY expires
+ LIMIT :limit;
+
+-- ==== DropKeys ====
+-- Removes keys whose period has passed, or whose task has ended.
+-- Runs for cleaning, after LockKeys. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE k
+  FROM dbq_unique_key AS k FORCE INDEX (PRIMARY)
+ WHERE k.id IN ({rows});
 
 -- ======== Checking out ========
 

@@ -89,6 +89,28 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_unique_key (
+  id RAW(16) NOT NULL,
+  task RAW(16) NOT NULL,
+  expires NUMBER(19) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  scope VARCHAR2(60 BYTE) NOT NULL,
+  name VARCHAR2(800 BYTE) NOT NULL,
+  CONSTRAINT dbq_uniq_pk PRIMARY KEY (id)
+) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_uniq_exp ON dbq_unique_key (expires)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
 -- A reference is unique within its queue. The queue in the key is null without a reference: a key of a null reference
 -- and a queue would allow one such task in each queue.
 BEGIN EXECUTE IMMEDIATE 'CREATE UNIQUE INDEX dbq_task_ref
@@ -322,6 +344,10 @@ BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_kv PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_unique_key PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
 BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_lease PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
@@ -371,6 +397,105 @@ SELECT id
  WHERE 1 = 0
     -- for each row:
     OR id = :id;
+
+-- ======== Unique tasks ========
+
+-- ==== FindKeys ====
+-- Reads unique keys, and the states of the tasks that they name.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+SELECT k.id, k.task, k.expires,
+       (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = k.task) AS due
+  FROM dbq_unique_key k
+ WHERE k.id IN ({rows});
+
+-- ==== LockWaiting ====
+-- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
+-- PROCESSING, too, if a key is held until its task ends.
+-- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
+-- this order, too. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, state, due, created
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (due IS NOT NULL OR state = 1 /* PROCESSING */ AND :running = 1)
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== AddKeys ====
+-- Adds keys that do not exist.
+-- Runs after FindKeys, for keys that it has not found. Index: the primary key.
+-- At most 100 rows.
+BEGIN
+  -- for each row:
+  BEGIN
+    INSERT INTO dbq_unique_key (id, task, expires, queue, scope, name)
+    VALUES (:id, :task, :expires, :queue, :scope, :name);
+  EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
+  END;
+END;
+/
+
+-- ==== LockKeys ====
+-- Locks the keys. After that, no other transaction can add a task with one of them.
+-- Runs after AddKeys. Index: the primary key. It locks in the order of ids, so that no two calls deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, task, expires
+  FROM dbq_unique_key
+ WHERE id IN ({rows})
+ ORDER BY id
+   FOR UPDATE;
+
+-- ==== SetKeys ====
+-- Gives keys to the tasks that were added.
+-- Runs after Insert, with arrays, for keys that name another task then. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_unique_key
+   SET task = :task,
+       expires = :expires
+ WHERE id = :id;
+
+-- ==== Replace ====
+-- Replaces what a waiting task has to do.
+-- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
+-- At most 1 rows.
+UPDATE dbq_task
+   SET kind = :kind,
+       priority = :priority,
+       due = :at,
+       headers = :headers,
+       payload_size = :payload_size,
+       payload = :payload,
+       progress = NULL
+ WHERE id = :id
+   AND due IS NOT NULL;
+
+-- ==== Postpone ====
+-- Moves the due times of waiting tasks.
+-- Runs after LockKeys, with arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET due = :at
+ WHERE id = :id
+   AND due IS NOT NULL;
+
+-- ==== OldKeys ====
+-- Finds keys that cleaning may remove. Index: unique_key_expires.
+SELECT id
+  FROM dbq_unique_key
+ WHERE expires <= {now}
+ ORDER BY expires
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== DropKeys ====
+-- Removes keys whose period has passed, or whose task has ended.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_unique_key
+ WHERE id IN ({rows});
 
 -- ======== Checking out ========
 

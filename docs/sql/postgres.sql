@@ -87,6 +87,22 @@ CREATE TABLE dbq_lease (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE dbq_unique_key (
+  id uuid PRIMARY KEY,
+  task uuid NOT NULL,
+  expires bigint NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  scope varchar(60) COLLATE "C" NOT NULL,
+  name varchar(200) COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX dbq_unique_key_expires ON dbq_unique_key (expires);
+
 -- A reference is unique within its queue.
 CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE reference IS NOT NULL;
 
@@ -244,6 +260,7 @@ DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
+DROP TABLE IF EXISTS dbq_unique_key;
 DROP TABLE IF EXISTS dbq_lease;
 DROP TABLE IF EXISTS dbq_task;
 DROP TABLE IF EXISTS dbq_migration;
@@ -282,6 +299,109 @@ SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:p
        clock.now, clock.now, CAST(:headers AS text), d.payload
   FROM clock,
        (SELECT unnest(CAST(:id AS uuid[])) AS id, unnest(CAST(:payload AS bytea[])) AS payload) AS d;
+
+-- ======== Unique tasks ========
+
+-- ==== FindKeys ====
+-- Reads unique keys, and the states of the tasks that they name.
+-- Runs first for an enqueue of unique tasks. Indexes: the primary keys of unique_key and task.
+-- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
+-- the table.
+-- At most 5000 rows.
+SELECT k.id, k.task, k.expires, t.state, t.due
+  FROM dbq_unique_key k
+  LEFT JOIN dbq_task t ON t.id = k.task
+ WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
+
+-- ==== LockWaiting ====
+-- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
+-- PROCESSING, too, if a key is held until its task ends.
+-- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
+-- this order, too. Index: the primary key. state + 0 keeps the planner from using a partial index.
+-- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
+-- the table.
+-- At most 5000 rows.
+SELECT t.id, t.state, t.due, t.created
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+   AND (t.due IS NOT NULL OR t.state + 0 = 1 /* PROCESSING */ AND CAST(:running AS smallint) = 1)
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== AddKeys ====
+-- Adds keys that do not exist.
+-- Runs after FindKeys, for keys that it has not found. Index: the primary key.
+-- At most 5000 rows.
+INSERT INTO dbq_unique_key (id, task, expires, queue, scope, name)
+SELECT d.id, d.task, d.expires, CAST(:queue AS text), d.scope, d.name
+  FROM unnest(CAST(:id AS uuid[]), CAST(:task AS uuid[]), CAST(:expires AS bigint[]), CAST(:scope AS text[]),
+              CAST(:name AS text[])) AS d (id, task, expires, scope, name)
+ON CONFLICT DO NOTHING;
+
+-- ==== LockKeys ====
+-- Locks the keys. After that, no other transaction can add a task with one of them.
+-- Runs after AddKeys. Index: the primary key. It locks in the order of ids, so that no two calls deadlock.
+-- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
+-- the table.
+-- At most 5000 rows.
+SELECT k.id, k.task, k.expires
+  FROM dbq_unique_key k
+ WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+ ORDER BY k.id
+   FOR UPDATE;
+
+-- ==== SetKeys ====
+-- Gives keys to the tasks that were added.
+-- Runs after Insert, for keys that name another task then. Index: the primary key.
+-- At most 5000 rows.
+UPDATE dbq_unique_key k
+   SET task = d.task,
+       expires = d.expires
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:task AS uuid[]) AS task, CAST(:expires AS bigint[]) AS expires
+        OFFSET 0) AS given,
+       unnest(given.id, given.task, given.expires) AS d (id, task, expires)
+ WHERE k.id = d.id;
+
+-- ==== Replace ====
+-- Replaces what a waiting task has to do.
+-- At most 1 rows.
+UPDATE dbq_task
+   SET kind = :kind,
+       priority = :priority,
+       due = :at,
+       headers = :headers,
+       payload = :payload,
+       progress = NULL
+ WHERE id = :id
+   AND due IS NOT NULL;
+
+-- ==== Postpone ====
+-- Moves the due times of waiting tasks.
+-- Runs after LockKeys. Index: the primary key.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET due = d.at
+  FROM (SELECT CAST(:id AS uuid[]) AS id, CAST(:at AS bigint[]) AS at OFFSET 0) AS given,
+       unnest(given.id, given.at) AS d (id, at)
+ WHERE t.id = d.id
+   AND t.due IS NOT NULL;
+
+-- ==== OldKeys ====
+-- Finds keys that cleaning may remove. Index: unique_key_expires.
+SELECT id
+  FROM dbq_unique_key
+ WHERE expires <= {now}
+ ORDER BY expires
+ LIMIT :limit;
+
+-- ==== DropKeys ====
+-- Removes keys whose period has passed, or whose task has ended.
+-- Runs for cleaning, after LockKeys. Index: the primary key.
+-- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
+-- the table.
+-- At most 5000 rows.
+DELETE FROM dbq_unique_key k
+ WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
 
 -- ======== Checking out ========
 

@@ -75,6 +75,20 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id, cancelled)
  WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE dbq_unique_key (
+  id BLOB NOT NULL PRIMARY KEY,
+  task BLOB NOT NULL,
+  expires INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  name TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dbq_unique_key_expires ON dbq_unique_key (expires);
+
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,
@@ -261,6 +275,7 @@ DROP VIEW IF EXISTS dbq_attempts;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
+DROP TABLE IF EXISTS dbq_unique_key;
 DROP TABLE IF EXISTS dbq_task;
 DROP TABLE IF EXISTS dbq_migration;
 
@@ -315,6 +330,94 @@ INSERT INTO dbq_task (
 SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts,
        coalesce(:at, {now} + :delay), {now}, {now}, :headers, d.column2
   FROM (VALUES {rows}) AS d;
+
+-- ======== Unique tasks ========
+
+-- ==== FindKeys ====
+-- Reads unique keys, and the states of the tasks that they name.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT k.id, k.task, k.expires,
+       (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = k.task) AS due
+  FROM dbq_unique_key k
+ WHERE k.id IN ({rows});
+
+-- ==== LockWaiting ====
+-- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
+-- PROCESSING, too, if a key is held until its task ends.
+-- Runs after FindKeys. There is no other writer, so it need not lock. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+SELECT t.id, t.state, t.due, t.created
+  FROM (VALUES {rows}) AS d
+  JOIN dbq_task AS t ON t.id = +d.column1
+ WHERE +t.due IS NOT NULL
+    OR +t.state = 1 /* PROCESSING */ AND :running = 1
+ ORDER BY t.id;
+
+-- ==== AddKeys ====
+-- Adds keys that do not exist.
+-- Runs after FindKeys, for keys that it has not found. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :task, :expires, :queue, :scope, :name)
+INSERT INTO dbq_unique_key (id, task, expires, queue, scope, name)
+VALUES {rows}
+ON CONFLICT DO NOTHING;
+
+-- ==== LockKeys ====
+-- Locks the keys. After that, no other transaction can add a task with one of them.
+-- Runs after AddKeys. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, task, expires
+  FROM dbq_unique_key
+ WHERE id IN ({rows})
+ ORDER BY id;
+
+-- ==== SetKeys ====
+-- Gives keys to the tasks that were added.
+-- At most 1 rows.
+UPDATE dbq_unique_key
+   SET task = :task,
+       expires = :expires
+ WHERE id = :id;
+
+-- ==== Replace ====
+-- Replaces what a waiting task has to do.
+-- At most 1 rows.
+UPDATE dbq_task
+   SET kind = :kind,
+       priority = :priority,
+       due = :at,
+       headers = :headers,
+       payload = :payload,
+       progress = NULL
+ WHERE id = :id
+   AND due IS NOT NULL;
+
+-- ==== Postpone ====
+-- Moves the due times of waiting tasks.
+-- At most 1 rows.
+UPDATE dbq_task
+   SET due = :at
+ WHERE id = :id
+   AND due IS NOT NULL;
+
+-- ==== OldKeys ====
+-- Finds keys that cleaning may remove. Index: unique_key_expires.
+SELECT id
+  FROM dbq_unique_key
+ WHERE expires <= {now}
+ ORDER BY expires
+ LIMIT :limit;
+
+-- ==== DropKeys ====
+-- Removes keys whose period has passed, or whose task has ended.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_unique_key
+ WHERE id IN ({rows});
 
 -- ======== Checking out ========
 

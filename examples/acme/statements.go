@@ -42,6 +42,11 @@ SELECT id, reused * max({now}, :clock), :queue, reference, kind, 0, priority, ma
        coalesce(at, {now} + delay), {now}, {now}, headers, payload FROM d WHERE true
 ON CONFLICT DO NOTHING RETURNING id`,
 			`(:id, :reused, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
+		AddKeys: batch(`INSERT INTO {unique_key} (id, task, expires, queue, scope, name)
+VALUES {rows} ON CONFLICT DO NOTHING`, `(:id, :task, :expires, :queue, :scope, :name)`),
+		LockKeys: batch(`SELECT id, task, expires FROM {unique_key} WHERE id IN (VALUES {rows})`, `(:id)`),
+		LockWaiting: batch(`SELECT id, state, due, created FROM {task} WHERE id IN (VALUES {rows})
+   AND (due IS NOT NULL OR state = 1 AND :running = 1)`, `(:id)`),
 		// A failure with a time to retry is ERROR (3) while attempts are left, and POISON (4) when none is.
 		Settle: batch(`WITH d (id, fence, state, due, uncount, result) AS (
   SELECT column1, column2, column3, coalesce(column4, {now} + column5), column6, column7 FROM (VALUES {rows}))

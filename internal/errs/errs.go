@@ -35,7 +35,7 @@ var (
 
 // Errors about tasks and leases.
 var (
-	ErrDuplicate        = errors.New("the queue already has a task with this reference")
+	ErrDuplicate        = errors.New("the queue already has a task with this reference or unique key")
 	ErrLeaseLost        = errors.New("the lease is lost")
 	ErrLocked     error = lockedError{}
 	ErrNotFound         = errors.New("not found")
@@ -57,6 +57,7 @@ var ErrInvalid = errors.New("invalid input")
 var (
 	ErrQueueName   = invalid("invalid queue name")
 	ErrReference   = invalid("invalid reference")
+	ErrUnique      = invalid("invalid unique key")
 	ErrKind        = invalid("invalid kind")
 	ErrPriority    = invalid("invalid priority")
 	ErrMaxAttempts = invalid("invalid max attempts")

@@ -17,6 +17,7 @@ import (
 const (
 	MaxQueueName   = 100                        // characters in a queue's name
 	MaxReference   = 200                        // characters in a reference
+	MaxUniqueKey   = 200                        // characters in a unique key
 	MaxKind        = 100                        // characters in a kind
 	MaxPriority    = 9                          // the last priority; 0 is the first
 	MaxMaxAttempts = 32767                      // attempts of a task
@@ -33,6 +34,12 @@ const (
 // MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is the holder of its
 // leases, has up to 25 more.
 const MaxWorkerID = MaxReference - 25
+
+// The limits of the period of unique tasks.
+const (
+	MinUniquePeriod = time.Second
+	MaxUniquePeriod = 365 * 24 * time.Hour
+)
 
 // MaxName is the maximum number of characters in a client's name (WithName). A checkout token has up to 24 more.
 const MaxName = 150

@@ -28,14 +28,21 @@ func (s *Session) NeedsTx(op dialect.Op, args dialect.Args, n int) bool {
 // QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.
 func (s *Session) QueryBatch(
 	ctx context.Context, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
-) (out []dialect.Row, err error) {
+) ([]dialect.Row, error) {
+	return QueryBatchAs[dialect.Row](ctx, s, c, b, args, n)
+}
+
+// QueryBatchAs is QueryBatch for rows of another kind.
+func QueryBatchAs[T any](
+	ctx context.Context, s *Session, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
+) (out []T, err error) {
 	for from, most := 0, max(b.Max, 1); from < n; from += most {
 		to := min(from+most, n)
 		q, values, err := s.binder.bindBatch(b, args, from, to)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := readAs[dialect.Row](ctx, c, q, values, to-from)
+		rows, err := readAs[T](ctx, c, q, values, to-from)
 		if err != nil {
 			return nil, err
 		}

@@ -81,6 +81,18 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
     WHERE queue = :queue
       AND ended <= {now} - :age
     {limit})`)
+	text(&st.OldKeys, `SELECT id
+  FROM {unique_key}
+ WHERE expires <= {now}
+ ORDER BY expires
+ {limit}`)
+	byID(&st.FindKeys, `SELECT k.id, k.task, k.expires,
+       (SELECT t.state FROM {task} t WHERE t.id = k.task) AS state,
+       (SELECT t.due FROM {task} t WHERE t.id = k.task) AS due
+  FROM {unique_key} k
+ WHERE k.id IN ({rows})`)
+	byID(&st.DropKeys, `DELETE FROM {unique_key}
+ WHERE id IN ({rows})`)
 	byID(&st.Peek, `SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM {task} t
  WHERE t.id IN ({rows})`)
@@ -95,15 +107,33 @@ SELECT {stored}, {now}
  WHERE id IN ({rows})
    AND {purgeable}
    AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id)`)
-	if st.SetResult.SQL == "" { // one row at a time
-		st.SetResult = dialect.Batch{SQL: t(`UPDATE {task}
-   SET result = :result
- WHERE id = :id`), Max: 1}
+	byRow := func(field *dialect.Batch, text string) {
+		if field.SQL == "" {
+			*field = dialect.Batch{SQL: t(text), Max: 1}
+		}
 	}
-	if st.SetProgress.SQL == "" { // one row at a time
-		st.SetProgress = dialect.Batch{SQL: t(`UPDATE {task}
+	byRow(&st.SetProgress, `UPDATE {task}
    SET progress = :progress
- WHERE id = :id`), Max: 1}
-	}
+ WHERE id = :id`)
+	byRow(&st.SetResult, `UPDATE {task}
+   SET result = :result
+ WHERE id = :id`)
+	byRow(&st.SetKeys, `UPDATE {unique_key}
+   SET task = :task,
+       expires = :expires
+ WHERE id = :id`)
+	byRow(&st.Replace, `UPDATE {task}
+   SET kind = :kind,
+       priority = :priority,
+       due = :at,
+       headers = :headers,
+       payload = :payload,
+       progress = NULL
+ WHERE id = :id
+   AND due IS NOT NULL`)
+	byRow(&st.Postpone, `UPDATE {task}
+   SET due = :at
+ WHERE id = :id
+   AND due IS NOT NULL`)
 	return st
 }

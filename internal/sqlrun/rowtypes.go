@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 )
 
 // CountRow is one line of dialect.Statements.Count, CountNewest and CountUpTo.
@@ -29,6 +30,15 @@ type KVRow struct {
 	Updated int64  `db:"updated"`
 	Expires *int64 `db:"expires"` // null is never
 	Now     int64  `db:"now"`
+}
+
+// KeyRow is a unique key: the task that it names, when it expires, and the state and the due time of that task.
+type KeyRow struct {
+	ID      uuid.UUID `db:"id"`
+	Task    uuid.UUID `db:"task"`
+	Expires int64     `db:"expires"`
+	State   *int64    `db:"state"` // null if the task does not exist
+	Due     *int64    `db:"due"`
 }
 
 // textOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a

@@ -56,7 +56,8 @@ const (
 
 // Clean removes or archives the tasks of a queue that have been kept for longer than r says, and removes such attempts,
 // in short transactions. The history keeps the last attempts of tasks that are removed, if h has such attempts and they
-// are not old enough to be removed, too; tasks in the archive have theirs with them. On an error, Cleaned counts what
+// are not old enough to be removed, too; tasks in the archive have theirs with them. It also removes unique keys that
+// are no longer needed, of all queues. On an error, Cleaned counts what
 // was removed before; the next call continues there.
 func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h History) (done Cleaned, err error) {
 	for _, part := range []struct {
@@ -82,6 +83,9 @@ func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h Histor
 	}
 	if err == nil && ends(r.Attempts) {
 		err = s.cleanAttempts(ctx, queue, r.Attempts, &done.Attempts)
+	}
+	if err == nil {
+		err = s.cleanKeys(ctx)
 	}
 	return done, err
 }

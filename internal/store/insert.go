@@ -26,14 +26,17 @@ type InsertRow struct {
 	Headers     *string // as JSON; nil is none
 	RunAt       time.Time
 	Delay       time.Duration // counted from the database's now when RunAt is zero
+	Unique      *Unique       // nil is none; for InsertUnique
 }
 
 // Inserted is the outcome of one task of an insert.
 type Inserted struct {
 	// ID is the task's id. For a duplicate it is that of the existing task, or zero when that cannot be seen.
 	ID uuid.UUID
-	// Duplicate is set when the id or the reference was taken.
+	// Duplicate is set when the id, the reference or the unique key was taken, and nothing was changed.
 	Duplicate bool
+	// Replaced and Debounced are set when the task with the same unique key was changed instead.
+	Replaced, Debounced bool
 }
 
 // insertBytes bounds the payloads of one statement.

@@ -37,6 +37,8 @@ func Two() dialect.Args {
 		"attempt": dialect.Col[int64]{1, 2}, "outcome": dialect.Col[string]{"completed", "failed"},
 		"taken": dialect.Col[int64]{1, 2}, "ended": dialect.Col[int64]{2, 3},
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
+		"task": dialect.Col[uuid.UUID]{{1}, {2}}, "expires": dialect.Col[int64]{1, 2}, "running": int64(0),
+		"scope": dialect.Col[string]{"pending", "pending"}, "name": dialect.Col[string]{"a", "b"},
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
 		"progress":   dialect.Col[[]byte]{nil, []byte("p")}, "progress_size": dialect.Col[*int64]{nil, sizeOf(payload)},
 	}

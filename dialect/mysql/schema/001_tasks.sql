@@ -63,6 +63,20 @@ CREATE TABLE IF NOT EXISTS {lease} (
   progress VARBINARY(4000)
 ) ENGINE = InnoDB;
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE IF NOT EXISTS {unique_key} (
+  id BINARY(16) NOT NULL PRIMARY KEY,
+  task BINARY(16) NOT NULL,
+  expires BIGINT NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  scope VARBINARY(60) NOT NULL,
+  name VARBINARY(800) NOT NULL,
+  KEY {prefix}unique_key_expires (expires)
+) ENGINE = InnoDB;
+
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,

@@ -54,6 +54,22 @@ CREATE TABLE {lease} (
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE {unique_key} (
+  id RAW(16) NOT NULL,
+  task RAW(16) NOT NULL,
+  expires NUMBER(19) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  scope VARCHAR2(60 BYTE) NOT NULL,
+  name VARCHAR2(800 BYTE) NOT NULL,
+  CONSTRAINT {prefix}uniq_pk PRIMARY KEY (id)
+) INITRANS 16;
+
+CREATE INDEX {owner}uniq_exp ON {unique_key} (expires);
+
 -- A reference is unique within its queue. The queue in the key is null without a reference: a key of a null reference
 -- and a queue would allow one such task in each queue.
 CREATE UNIQUE INDEX {owner}task_ref

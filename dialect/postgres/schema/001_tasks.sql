@@ -65,6 +65,22 @@ CREATE TABLE {lease} (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE {unique_key} (
+  id uuid PRIMARY KEY,
+  task uuid NOT NULL,
+  expires bigint NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  scope varchar(60) COLLATE "C" NOT NULL,
+  name varchar(200) COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX {prefix}unique_key_expires ON {unique_key} (expires);
+
 -- A reference is unique within its queue.
 CREATE UNIQUE INDEX {prefix}task_reference ON {task} (reference, queue) WHERE reference IS NOT NULL;
 

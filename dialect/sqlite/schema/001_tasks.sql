@@ -53,6 +53,20 @@ CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1 /* PROCESSING *
 CREATE INDEX {prefix}task_failed ON {task} (queue, state, id, cancelled)
  WHERE state = 3 /* ERROR */ OR state = 4 /* POISON */;
 
+-- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
+-- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
+-- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
+-- expires on, cleaning checks whether the row can be removed.
+CREATE TABLE {unique_key} (
+  id BLOB NOT NULL PRIMARY KEY,
+  task BLOB NOT NULL,
+  expires INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  name TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {prefix}unique_key_expires ON {unique_key} (expires);
+
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, queue, reference, kind,

@@ -1,6 +1,9 @@
 CREATE TABLE {kv} (kind TEXT, name TEXT, version INTEGER NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
   expires INTEGER, PRIMARY KEY (kind, name)) STRICT;
 
+CREATE TABLE {unique_key} (id BLOB PRIMARY KEY, task BLOB NOT NULL, expires INTEGER NOT NULL, queue TEXT NOT NULL,
+  scope TEXT NOT NULL, name TEXT NOT NULL) STRICT;
+
 CREATE TABLE {attempt} (task BLOB, fence INTEGER, queue TEXT NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL,
   taken INTEGER NOT NULL, ended INTEGER NOT NULL, worker TEXT NOT NULL, error BLOB, PRIMARY KEY (task, fence)) STRICT;
 

@@ -1,0 +1,388 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Unique is the rule by which a task excludes others of its queue with the same key.
+type Unique struct {
+	Key        string
+	Unfinished bool          // the task excludes others until it ends; otherwise while it has a due time
+	Period     time.Duration // it excludes others that are due in the same period, whatever its state; 0 is none
+	OnConflict OnConflict
+	MaxWait    time.Duration // how long after its creation a task may be due because of others; 0 is no bound
+}
+
+// OnConflict is what a task does with the one that excludes it.
+type OnConflict int
+
+// What a task does with the one that excludes it.
+const (
+	Keep OnConflict = iota
+	Replace
+	Debounce
+)
+
+// keyKept is for how long after its last use a key is not checked by cleaning.
+const keyKept = 24 * time.Hour
+
+// keyTries bounds how often a key is added again that cleaning removes at the same time.
+const keyTries = 3
+
+// InsertUnique is Insert for tasks of which some are unique. It leaves tasks in their order.
+func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
+	var lost error // why the outcome cannot be known
+	err = s.repeat(ctx, func() (bool, error) {
+		b := s.newUniqueBatch(queue, tasks, true)
+		err := s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.insert(ctx, conn) })
+		out = b.out
+		if s.sql.Class(err) != dialect.Ambiguous {
+			return false, err
+		}
+		if !b.findLost(ctx) {
+			lost = err
+		}
+		return true, nil // never insert again, as in Insert
+	})
+	if err == nil && lost != nil {
+		err = maybeHappened(true, lost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// InsertUniqueTx is InsertUnique in the caller's transaction, without any repetition.
+func (s *Store) InsertUniqueTx(ctx context.Context, tx sqlrun.Tx, queue string, tasks []InsertRow) ([]Inserted, error) {
+	conn, err := s.txConn(tx)
+	if err != nil {
+		return nil, err
+	}
+	b := s.newUniqueBatch(queue, tasks, false)
+	if err := b.insert(ctx, conn); err != nil {
+		return nil, err
+	}
+	return b.out, nil
+}
+
+// uniqueBatch is one try of an insert of which some tasks are unique.
+//
+// The truth about a key is the state of the task that it names, so nothing has to free a key when a task ends. The
+// batch locks the tasks that its keys name, then the keys, both in the order of ids, and adds the tasks whose keys are
+// free. While it holds a key's lock, no other transaction can take that key, and while it holds a task's, the task can
+// neither start nor end. The tasks come first because a transaction that completes a task and enqueues its successor
+// with the same key locks in that order.
+type uniqueBatch struct {
+	s       *Store
+	queue   string
+	own     bool        // the transaction is dbq's own
+	rows    []InsertRow // in the caller's order
+	now     int64       // the database's clock, if a due time is to be computed
+	keys    []*uniqueKey
+	locked  map[uuid.UUID]dialect.Row // tasks
+	changes map[uuid.UUID]*taskChange
+	added   []int // the rows to add
+	out     []Inserted
+}
+
+// uniqueKey is a key of a batch, and the row that has it in the database.
+type uniqueKey struct {
+	id          uuid.UUID
+	scope, name string
+	unfinished  bool
+	periodEnd   int64 // 0 is no period
+	expires     int64 // if one of the batch's tasks takes it
+	rows        []int // the batch's rows with this key, in the caller's order
+	winner      int   // the one that takes it, or -1
+
+	found *sqlrun.KeyRow // before it was locked; nil if it did not exist
+	row   sqlrun.KeyRow  // as it is locked
+	fresh bool           // this batch has added it
+}
+
+// taskChange is what a batch does to a waiting task.
+type taskChange struct {
+	by  *InsertRow // what replaces its payload; nil if nothing does
+	due int64
+}
+
+func (s *Store) newUniqueBatch(queue string, rows []InsertRow, own bool) *uniqueBatch {
+	return &uniqueBatch{
+		s: s, queue: queue, own: own, rows: slices.Clone(rows), out: make([]Inserted, len(rows)),
+		locked: map[uuid.UUID]dialect.Row{}, changes: map[uuid.UUID]*taskChange{},
+	}
+}
+
+// insert adds the tasks whose keys are free, and does to the others what they want.
+func (b *uniqueBatch) insert(ctx context.Context, conn dialect.Conn) error {
+	for _, step := range []func(context.Context, dialect.Conn) error{
+		b.readClock, b.findKeys, b.lockTasks, b.lockKeys, b.lockChanged, b.decide, b.change, b.add, b.setKeys,
+	} {
+		if err := step(ctx, conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readClock reads the database's clock, if a due time is to be computed.
+func (b *uniqueBatch) readClock(ctx context.Context, conn dialect.Conn) (err error) {
+	for i := range b.rows {
+		if u := b.rows[i].Unique; u != nil && (u.Period > 0 || u.OnConflict != Keep) {
+			b.now, err = b.s.sql.Now(ctx, conn)
+			return err
+		}
+	}
+	return nil
+}
+
+// due is when a row is due, after readClock.
+func (b *uniqueBatch) due(r *InsertRow) int64 {
+	if !r.RunAt.IsZero() {
+		return r.RunAt.UnixMicro()
+	}
+	return b.now + r.Delay.Microseconds()
+}
+
+// setDue sets when a row is due.
+func (r *InsertRow) setDue(due int64) { r.RunAt, r.Delay = time.UnixMicro(due), 0 }
+
+// findKeys finds the batch's keys, without a lock. In a transaction of dbq's own, that decides about tasks that give
+// way: nothing of the caller depends on how long the other task waits.
+func (b *uniqueBatch) findKeys(ctx context.Context, conn dialect.Conn) error {
+	keys := map[uuid.UUID]*uniqueKey{}
+	for i := range b.rows {
+		if b.rows[i].Unique == nil {
+			b.added = append(b.added, i)
+			continue
+		}
+		k := b.key(&b.rows[i])
+		if keys[k.id] == nil {
+			keys[k.id] = k
+		}
+		keys[k.id].rows = append(keys[k.id].rows, i)
+	}
+	b.keys = slices.SortedFunc(maps.Values(keys), func(x, y *uniqueKey) int { return compareIDs(x.id, y.id) })
+	found, err := b.s.findKeys(ctx, conn, idsOfKeys(b.keys))
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		keys[found[i].ID].found = &found[i]
+	}
+	if b.own {
+		b.keys = slices.DeleteFunc(b.keys, b.givesWay)
+	}
+	return nil
+}
+
+// key is the key of a row. The period is that of the due time, which the row then has.
+func (b *uniqueBatch) key(r *InsertRow) *uniqueKey {
+	u := r.Unique
+	k := &uniqueKey{scope: "pending", name: u.Key, unfinished: u.Unfinished, winner: -1}
+	last := max(time.Now().UnixMicro(), r.RunAt.UnixMicro())
+	switch {
+	case u.Period > 0:
+		due, length := b.due(r), u.Period.Microseconds()
+		start := due - due%length
+		r.setDue(due)
+		k.periodEnd = start + length
+		k.scope = fmt.Sprintf("%v from %s", u.Period, time.UnixMicro(start).UTC().Format("2006-01-02T15:04:05.999999Z"))
+		last = max(b.now, k.periodEnd)
+	case u.Unfinished:
+		k.scope = "unfinished"
+	}
+	k.expires = last + (r.Delay + keyKept).Microseconds()
+	text := fmt.Sprintf("%d %s %d %s %s", len(b.queue), b.queue, len(k.scope), k.scope, k.name)
+	k.id = uuid.NewHash(sha256.New(), uuid.Nil, []byte(text), 8)
+	return k
+}
+
+// givesWay reports whether a key's tasks give way to the one that it names, according to findKeys.
+func (b *uniqueBatch) givesWay(k *uniqueKey) bool {
+	for _, i := range k.rows {
+		if b.rows[i].Unique.OnConflict != Keep {
+			return false
+		}
+	}
+	if k.found == nil || !k.excludes(k.found.Expires, k.found.State, k.found.Due) {
+		return false
+	}
+	for _, i := range k.rows {
+		b.out[i] = Inserted{ID: k.found.Task, Duplicate: true}
+	}
+	return true
+}
+
+// excludes reports whether the task that a key names excludes others. A period without an end was given up.
+func (k *uniqueKey) excludes(expires int64, taskState, due *int64) bool {
+	switch {
+	case k.periodEnd > 0:
+		return expires > 0
+	case due != nil:
+		return true
+	}
+	return k.unfinished && taskState != nil && *taskState == int64(state.Processing)
+}
+
+// lockTasks locks the tasks that the keys name. One that was removed, or has completed, cannot return.
+func (b *uniqueBatch) lockTasks(ctx context.Context, conn dialect.Conn) error {
+	var keys []*uniqueKey
+	for _, k := range b.keys {
+		if k.found != nil && k.found.State != nil && *k.found.State != int64(state.Completed) {
+			k.row = *k.found
+			keys = append(keys, k)
+		}
+	}
+	return b.lock(ctx, conn, keys)
+}
+
+// lock locks the tasks that some keys name, if they wait and, where a key is held until its task ends, if they run.
+func (b *uniqueBatch) lock(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
+	ids := map[bool][]uuid.UUID{}
+	for _, k := range keys {
+		ids[k.unfinished] = append(ids[k.unfinished], k.row.Task)
+	}
+	for _, unfinished := range []bool{false, true} {
+		if len(ids[unfinished]) == 0 {
+			continue
+		}
+		sorted := slices.SortedFunc(slices.Values(ids[unfinished]), compareIDs)
+		sorted = slices.Compact(sorted)
+		args := dialect.Args{"id": dialect.Col[uuid.UUID](sorted), "running": int64(0)}
+		if unfinished {
+			args["running"] = int64(1)
+		}
+		rows, err := b.s.sql.QueryBatch(ctx, conn, b.s.sql.Texts.LockWaiting, args, len(sorted))
+		if err != nil {
+			return err
+		}
+		maps.Copy(b.locked, byID(rows))
+	}
+	return nil
+}
+
+// lockKeys locks the keys, and adds those that do not exist.
+func (b *uniqueBatch) lockKeys(ctx context.Context, conn dialect.Conn) error {
+	todo := b.keys
+	for range keyTries {
+		if len(todo) == 0 {
+			return nil
+		}
+		if err := b.addKeys(ctx, conn, todo); err != nil {
+			return err
+		}
+		args := dialect.Args{"id": dialect.Col[uuid.UUID](idsOfKeys(todo))}
+		rows, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, b.s.sql, conn, b.s.sql.Texts.LockKeys, args, len(todo))
+		if err != nil {
+			return err
+		}
+		locked := map[uuid.UUID]sqlrun.KeyRow{}
+		for _, r := range rows {
+			locked[r.ID] = r
+		}
+		todo = slices.DeleteFunc(slices.Clone(todo), func(k *uniqueKey) bool {
+			row, exists := locked[k.id]
+			k.row, k.fresh = row, exists && k.found == nil && row.Task == b.rows[k.rows[0]].ID
+			if !exists { // cleaning has removed it, or this transaction cannot see it
+				k.found = nil
+			}
+			return exists
+		})
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: another transaction has taken the unique key", errs.ErrConflict)
+}
+
+// addKeys adds those of keys that were not found.
+func (b *uniqueBatch) addKeys(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
+	var id, task dialect.Col[uuid.UUID]
+	var scope, name dialect.Col[string]
+	var expires dialect.Col[int64]
+	for _, k := range keys {
+		if k.found == nil {
+			id, task = append(id, k.id), append(task, b.rows[k.rows[0]].ID)
+			scope, name, expires = append(scope, k.scope), append(name, k.name), append(expires, k.expires)
+		}
+	}
+	if len(id) == 0 {
+		return nil
+	}
+	args := dialect.Args{"queue": b.queue, "id": id, "task": task, "scope": scope, "name": name, "expires": expires}
+	_, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.AddKeys, args, len(id))
+	return err
+}
+
+// lockChanged locks the tasks of keys that another transaction took after findKeys.
+func (b *uniqueBatch) lockChanged(ctx context.Context, conn dialect.Conn) error {
+	var keys []*uniqueKey
+	for _, k := range b.keys {
+		same := k.found != nil && k.found.Task == k.row.Task && k.found.Expires == k.row.Expires
+		if !same && !k.fresh {
+			keys = append(keys, k)
+		}
+	}
+	return b.lock(ctx, conn, keys)
+}
+
+// add adds the rows that decide has chosen.
+func (b *uniqueBatch) add(ctx context.Context, conn dialect.Conn) error {
+	if len(b.added) == 0 {
+		return nil
+	}
+	rows := make([]InsertRow, len(b.added))
+	for k, i := range b.added {
+		rows[k] = b.rows[i]
+	}
+	inserted, err := b.s.newInsertBatch(b.queue, rows).insert(ctx, conn)
+	if err != nil {
+		return err
+	}
+	for k, i := range b.added {
+		b.out[i] = inserted[k]
+	}
+	return nil
+}
+
+// setKeys gives the keys to the tasks that were added. A task whose reference or id was taken gives its key up, and
+// those of the batch that it would have excluded are duplicates, too.
+func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
+	var id, task dialect.Col[uuid.UUID]
+	var expires dialect.Col[int64]
+	for _, k := range b.keys {
+		if k.winner < 0 {
+			continue
+		}
+		own, out, until := b.rows[k.winner].ID, b.out[k.winner], k.expires
+		if out.Duplicate {
+			for _, i := range k.rows {
+				b.out[i] = out
+			}
+			until = 0
+		}
+		if k.fresh != out.Duplicate || out.Duplicate && out.ID == own { // it is as it should be
+			continue
+		}
+		id, task, expires = append(id, k.id), append(task, own), append(expires, until)
+	}
+	if len(id) == 0 {
+		return nil
+	}
+	args := dialect.Args{"id": id, "task": task, "expires": expires}
+	_, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.SetKeys, args, len(id))
+	return err
+}
