@@ -127,8 +127,10 @@ func progressTakeover(t *test) {
 	want("taken over after another report", "two")
 	t.must(q.Settle(t.ctx, task.Lease, dbq.Released(0)))
 	task = t.wantResumed("after a release", q, "two")
-	t.must(q.Settle(t.ctx, t.report(q, task.Lease, "three"), dbq.Released(0)))
-	task = t.take(q, short) // the row of its renewal is of the lease before
+	t.report(q, task.Lease, "of an earlier lease")
+	task.Lease.Progress = []byte("three")
+	t.must(q.Settle(t.ctx, task.Lease, dbq.Released(0))) // which does not know of the renewal
+	task = t.take(q, short)
 	t.awaitExpiry(c, task.ID)
 	task = t.takeOver(q, task.ID, long)
 	want("taken over after a release", "three")
