@@ -119,20 +119,24 @@ func progressCrash(t *test) {
 		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 			t.setProgress(ctx, []byte("first"))
 			close(first)
-			<-crash
+			select {
+			case <-crash:
+			case <-t.ctx.Done():
+			}
 			t.setProgress(ctx, []byte("never sent"))
 			<-ctx.Done()
 			return nil
 		})}
 	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = w.Run(ctx) }()
-	<-first
+	t.await("the handler starts", first)
 	t.eventually("the progress is seen", func() bool { return string(t.get(c, id).Progress) == "first" })
 	crashing.Close() // nothing more of it reaches the database
 	close(crash)
 	cancel()
-	<-ended
+	t.await("the worker ends", ended)
 	t.awaitExpiry(c, id)
 	if task := t.takeOver(c.Queue("work"), id, long); string(task.Progress) != "first" {
 		t.Errorf("after the crash the progress is %q, want that of the last heartbeat", task.Progress)
@@ -151,7 +155,7 @@ func progressShutdown(t *test) {
 			t.setProgress(ctx, []byte("the last"))
 			return context.Cause(ctx)
 		})})
-	<-started
+	t.await("the handler starts", started)
 	stop()
 	t.wantState(c, id, dbq.StateCreated)
 	t.wantResumed("after the shutdown", c.Queue("work"), "the last")
