@@ -134,8 +134,7 @@ SELECT d.priority
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Index: dbq_task_lane
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
@@ -236,7 +235,7 @@ SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence
    FOR UPDATE SKIP LOCKED;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
+-- Leases tasks again whose lease expired.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 UPDATE dbq_task FORCE INDEX (PRIMARY)
@@ -253,7 +252,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 x'019a0000000070008000000000000002');
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Renews leases.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until, progress)

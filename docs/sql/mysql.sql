@@ -491,8 +491,7 @@ DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Runs once for each priority that has a due task, while the queue's payloads are small (strategies skip-locked and
 -- advisory). Index: task_lane, one ordered range. One search ordered by priority and due time would lock the rows
 -- that it passes.
@@ -561,7 +560,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE SKIP LOCKED;
 
 -- ==== try lock ready ====
--- On TiDB, which has no SKIP LOCKED: like "lock ready", but fails if a candidate is locked.
+-- Like "lock ready" on a server without SKIP LOCKED: fails if a candidate is locked.
 -- Runs for all candidates and, if one is locked, for each of them. Index: the primary key.
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
@@ -645,7 +644,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
    FOR UPDATE SKIP LOCKED;
 
 -- ==== try lock expired ====
--- On TiDB, which has no SKIP LOCKED: like "lock expired", but fails if a candidate is locked.
+-- Like "lock expired" on a server without SKIP LOCKED: fails if a candidate is locked.
 -- Runs for all candidates and, if one is locked, for each of them. Index: the primary key.
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
@@ -690,7 +689,7 @@ SELECT l.id, l.progress
        ON l.id = d.id AND l.fence = d.fence + 1;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
+-- Leases tasks again whose lease expired.
 -- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The server assigns
 -- from left to right, so each column is set after those that are computed from it. An attempt counts if it is known
 -- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
@@ -770,9 +769,10 @@ SELECT t.id, t.fence
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */ AND t.known_started = 1;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. The
--- fence is assigned last: the server assigns from left to right. A null :progress keeps what the lease has.
+-- Renews leases.
+-- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
+-- writes nor locks a task. Indexes: the primary keys of task and lease. The fence is assigned last: the server assigns
+-- from left to right. A null :progress keeps what the lease has.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, CAST(:progress AS BINARY) AS progress
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until, progress)
@@ -1616,7 +1616,7 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
 
 -- ==== EarliestKV ====
 -- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
--- kv_expires; Oracle reads the few records of the kind.
+-- kv_expires, or else the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind

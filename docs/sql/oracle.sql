@@ -571,8 +571,7 @@ END;
 /
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Runs for a checkout (strategies skip-locked and advisory). Index: task_ready, once for each priority. A cursor
 -- locks rows as it fetches them, so one that fetches no more than it may take locks no more. FETCH FIRST cannot be
 -- combined with FOR UPDATE (SQL Language Reference, "row_limiting_clause"), and ROWNUM would count rows that others
@@ -772,7 +771,7 @@ SELECT l.id, l.progress
     OR l.id = :id AND l.fence = :fence + 1;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
+-- Leases tasks again whose lease expired.
 -- Runs for locked tasks whose lease expired and that have attempts left, with arrays. Index: the primary key. was_due
 -- marks a task that was taken over: it has no due time by which it could be sorted. An attempt counts if it is known
 -- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
@@ -835,9 +834,10 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. A null
--- :progress_size keeps the progress that the lease has.
+-- Renews leases.
+-- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
+-- writes nor locks a task. Indexes: the primary keys of task and lease. A null :progress_size keeps the progress that
+-- the lease has.
 -- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
@@ -1598,7 +1598,7 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
 
 -- ==== EarliestKV ====
 -- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
--- kv_expires; Oracle reads the few records of the kind.
+-- kv_expires, or else the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind

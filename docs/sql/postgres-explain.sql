@@ -6,8 +6,7 @@
 -- index that is named above the statement. A statement that takes many rows has two here.
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Index: dbq_task_ready
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now),
@@ -89,8 +88,7 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
              FROM pick) AS cut;
 
 -- ==== expired ====
--- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
--- them to POISON if their attempts are exhausted.
+-- Finds tasks whose lease expired.
 -- Index: dbq_task_busy
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now),
@@ -350,7 +348,7 @@ SELECT done.*
   FROM done;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Renews leases.
 -- Index: dbq_task_pkey
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)

@@ -413,8 +413,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq checkout ' || CAST(CAST('dbq_task' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Runs at each poll of a worker (strategies skip-locked and advisory). Index: task_ready, one ordered descent for
 -- each priority, until there are enough tasks. pick finds and locks the tasks and keeps their addresses (ctid). The
 -- update goes to these addresses: no join is left to plan, so wrong statistics cannot slow it down. pick is
@@ -574,12 +573,11 @@ RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.la
           t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== expired ====
--- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
--- them to POISON if their attempts are exhausted.
+-- Finds tasks whose lease expired.
 -- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
 -- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
 -- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
--- recorded adds their lost attempts to the history.
+-- recorded adds their lost attempts to the history. state + 0 hides the condition of done from the planner.
 -- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
 -- checkout's own token, which it may have taken a moment ago for a very short lease.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
@@ -727,6 +725,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
 -- their attempts are exhausted.
 -- Runs after "see expired". Index: the primary key. pick locks the candidates, claimed keeps those that no renewal
 -- holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
 -- than look up each row.
@@ -841,8 +840,8 @@ SELECT {now} AS now
 
 -- ==== Start ====
 -- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
--- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 keeps the planner from
--- driving the join from task_busy.
+-- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 hides the condition
+-- from the planner, which would otherwise start the join from the index task_busy.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
 -- than look up each row.
 -- At most 5000 rows.
@@ -856,11 +855,13 @@ UPDATE dbq_task t
 RETURNING t.id, t.fence;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. It writes
--- the table lease alone, in the order of ids, so that no two heartbeats deadlock. A row with a higher fence is a
--- takeover's and stays. A null :progress keeps what the lease has. state + 0 keeps the planner from driving the join
--- from task_busy. OFFSET 0: see given_leases.
+-- Renews leases.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. A renewal is
+-- a row of its own, so that a heartbeat neither writes nor locks a task. Rows are written in the order of ids, so that
+-- no two heartbeats deadlock. A row with a higher fence is a takeover's and stays. A null :progress keeps what the
+-- lease has. state + 0 hides the condition from the planner, which would otherwise start the join from the index
+-- task_busy. OFFSET 0 hides the length of the arrays from it: it would rather scan a small table for a long array than
+-- look up each row.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until, progress)
@@ -919,7 +920,8 @@ DELETE FROM dbq_lease
 -- Ends attempts (complete, fail, poison, release) whose fences are still valid.
 -- Runs for attempts that ended in different ways or under different fences. Index: the primary key, once for each
 -- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
--- array than look up each row. state + 0 keeps it from driving the join from task_busy.
+-- array than look up each row. state + 0 hides the condition from it: it would otherwise start the join from
+-- the index task_busy.
 -- The progress that heartbeats have stored is in the renewal.
 -- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
 -- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
@@ -1538,8 +1540,8 @@ ON CONFLICT DO NOTHING;
 -- Adds the last attempts of tasks to the history, from the tasks' rows, when another attempt follows or the task is
 -- removed.
 -- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
--- the primary key of task. OFFSET 0 hides the length of the arrays from the planner, and state + 0 keeps it from
--- using task_busy.
+-- the primary key of task. OFFSET 0 hides the length of the arrays from the planner, and state + 0 the condition: it
+-- would otherwise start from the index task_busy.
 -- At most 5000 rows.
 INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
@@ -1642,7 +1644,7 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
 
 -- ==== EarliestKV ====
 -- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
--- kv_expires; Oracle reads the few records of the kind.
+-- kv_expires, or else the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind

@@ -37,8 +37,7 @@ SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Index: dbq_task_ready
 EXPLAIN QUERY PLAN
 SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
@@ -100,8 +99,7 @@ UPDATE OR FAIL dbq_task
    AND (due, id) <= (1700000000000000, x'019a0000000070008000000000000001');
 
 -- ==== expired ====
--- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
--- them to POISON if their attempts are exhausted.
+-- Finds tasks whose lease expired.
 -- Index: dbq_task_busy
 EXPLAIN QUERY PLAN
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
@@ -114,7 +112,7 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
  LIMIT 10;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
+-- Leases tasks again whose lease expired.
 -- Index: dbq_task_id
 EXPLAIN QUERY PLAN
 UPDATE dbq_task
@@ -158,7 +156,7 @@ RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, la
           payload, length(payload) AS payload_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Renews leases.
 -- Index: dbq_task_id
 EXPLAIN QUERY PLAN
 UPDATE dbq_task

@@ -436,8 +436,7 @@ SELECT {now} AS now
    AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
 
 -- ==== ready ====
--- Finds due tasks in order. On PostgreSQL and Oracle the same statement leases them; on MySQL it locks them, for
--- "take".
+-- Finds due tasks in order.
 -- Runs in the transaction of a checkout. Index: task_ready, one ordered search for each priority, until there are
 -- enough tasks. One search ordered by priority and due time would read all future tasks of the better priorities. The
 -- plus before :limit keeps one plan for all limits: SQLite would prepare the statement again for each value of a bare
@@ -490,8 +489,7 @@ UPDATE OR FAIL dbq_task
    AND (due, id) <= (:was_due, :id);
 
 -- ==== expired ====
--- Finds tasks whose lease expired. On PostgreSQL the same statement takes them over: it leases them again, or moves
--- them to POISON if their attempts are exhausted.
+-- Finds tasks whose lease expired.
 -- Runs in the transaction of a checkout, if nothing is due, and at intervals otherwise. Index: task_busy. "take over"
 -- follows.
 SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated AS was_taken,
@@ -504,8 +502,9 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
  LIMIT :limit;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired. On SQLite it also moves those whose attempts are exhausted to POISON.
--- Runs for the tasks that "expired" returned. Index: task_id. An attempt counts if it is known to have started.
+-- Leases tasks again whose lease expired.
+-- Runs for the tasks that "expired" returned, and moves those to POISON whose attempts are exhausted. Index: task_id.
+-- An attempt counts if it is known to have started.
 -- Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 -- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
@@ -571,7 +570,7 @@ UPDATE dbq_task
 RETURNING id, fence;
 
 -- ==== Extend ====
--- Renews leases. On servers a renewal is a row of its own, so that a heartbeat neither writes nor locks a task.
+-- Renews leases.
 -- Runs at each heartbeat of a worker, for all of its leases. Index: task_id.
 -- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
 -- tasks, and looks up each one in the list.
@@ -1234,7 +1233,7 @@ SELECT kind, name, version, value, updated, expires, {now} AS now
 
 -- ==== EarliestKV ====
 -- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
--- kv_expires; Oracle reads the few records of the kind.
+-- kv_expires, or else the primary key.
 SELECT kind, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
  WHERE kind = :kind

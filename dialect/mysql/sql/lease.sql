@@ -1,6 +1,7 @@
 -- Extend
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. The
--- fence is assigned last: the server assigns from left to right. A null :progress keeps what the lease has.
+-- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
+-- writes nor locks a task. Indexes: the primary keys of task and lease. The fence is assigned last: the server assigns
+-- from left to right. A null :progress keeps what the lease has.
 INSERT INTO {lease} (id, fence, lease_until, keep_until, progress)
 SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease), d.progress
   FROM {held}

@@ -1,6 +1,7 @@
 -- Extend
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. A null
--- :progress_size keeps the progress that the lease has.
+-- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
+-- writes nor locks a task. Indexes: the primary keys of task and lease. A null :progress_size keeps the progress that
+-- the lease has.
 {block_at_one_time};
 
 -- Extend row

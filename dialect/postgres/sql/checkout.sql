@@ -35,7 +35,7 @@ pick AS MATERIALIZED (
 -- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
 -- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
 -- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
--- recorded adds their lost attempts to the history.
+-- recorded adds their lost attempts to the history. state + 0 hides the condition of done from the planner.
 -- with found = t.id, t.fence, t.ctid AS place
 -- with size_name = size
 -- with lock = FOR UPDATE SKIP LOCKED
@@ -91,6 +91,7 @@ WITH {clock},
 -- Batch take expired
 -- Runs after "see expired". Index: the primary key. pick locks the candidates, claimed keeps those that no renewal
 -- holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- with still = t.state + 0 = {PROCESSING}
 -- with source = claimed, clock
 -- with match = t.id = claimed.id AND t.fence = claimed.fence

@@ -10,8 +10,8 @@ ON CONFLICT DO NOTHING;
 
 -- RecordLast
 -- Runs after a Settle of the same transaction, for attempts that others follow, and before tasks are removed. Index:
--- the primary key of task. OFFSET 0 hides the length of the arrays from the planner, and state + 0 keeps it from
--- using task_busy.
+-- the primary key of task. OFFSET 0 hides the length of the arrays from the planner, and state + 0 the condition: it
+-- would otherwise start from the index task_busy.
 INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 SELECT t.id, t.fence, t.queue,
        CASE t.state WHEN {CREATED} THEN t.attempt + 1

@@ -30,10 +30,12 @@ coalesce((SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.
 unnest(given.id, given.fence) AS d (id, fence);
 
 -- Extend
--- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. It writes
--- the table lease alone, in the order of ids, so that no two heartbeats deadlock. A row with a higher fence is a
--- takeover's and stays. A null :progress keeps what the lease has. state + 0 keeps the planner from driving the join
--- from task_busy. OFFSET 0: see given_leases.
+-- Runs at each heartbeat of a worker, for all of its leases. Indexes: the primary keys of task and lease. A renewal is
+-- a row of its own, so that a heartbeat neither writes nor locks a task. Rows are written in the order of ids, so that
+-- no two heartbeats deadlock. A row with a higher fence is a takeover's and stays. A null :progress keeps what the
+-- lease has. state + 0 hides the condition from the planner, which would otherwise start the join from the index
+-- task_busy. OFFSET 0 hides the length of the arrays from it: it would rather scan a small table for a long array than
+-- look up each row.
 WITH {clock}
 INSERT INTO {lease} AS l (id, fence, lease_until, keep_until, progress)
 SELECT t.id, t.fence, clock.now + CAST(:lease AS bigint), greatest(t.lease_until, clock.now + CAST(:lease AS bigint)),
@@ -56,8 +58,8 @@ ON CONFLICT (id) DO UPDATE
 RETURNING l.id, l.fence;
 
 -- Start
--- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 keeps the planner from
--- driving the join from task_busy.
+-- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 hides the condition
+-- from the planner, which would otherwise start the join from the index task_busy.
 UPDATE {task} t
    SET known_started = 1
   FROM {given_leases}

@@ -1,7 +1,8 @@
 -- Settle
 -- Runs for attempts that ended in different ways or under different fences. Index: the primary key, once for each
 -- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
--- array than look up each row. state + 0 keeps it from driving the join from task_busy.
+-- array than look up each row. state + 0 hides the condition from it: it would otherwise start the join from
+-- the index task_busy.
 WITH {clock}
 UPDATE {task} t
    SET state = CASE WHEN d.state = {ERROR} AND coalesce(d.at, d.after) IS NOT NULL AND t.attempt >= t.max_attempts

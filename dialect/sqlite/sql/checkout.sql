@@ -76,7 +76,8 @@ SELECT t.id, t.payload
 (:id);
 
 -- Batch take over
--- Runs for the tasks that "expired" returned. Index: task_id. An attempt counts if it is known to have started.
+-- Runs for the tasks that "expired" returned, and moves those to POISON whose attempts are exhausted. Index: task_id.
+-- An attempt counts if it is known to have started.
 -- Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
 UPDATE {task}
    SET state = CASE
