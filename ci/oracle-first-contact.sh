@@ -2,10 +2,10 @@
 # Tests the Oracle dialect on a server, in the order in which it is likely to fail. Stops at the first step that fails,
 # and keeps each step's output for a report.
 #
-#   DBQ_TEST_ORACLE_DSN='oracle://app:password@host:1521/service' ci/oracle-first-contact.sh [FOLDER]
+#   DBQ_TEST_ORACLE_DSN='oracle://app:password@host:1521/service' ci/oracle-first-contact.sh [DIRECTORY]
 #
-# The user needs CREATE SESSION, CREATE TABLE, CREATE VIEW and a quota, in a database without other users. FOLDER gets
-# the outputs, by default /tmp/dbq-oracle-first-contact. To start a server:
+# The user needs CREATE SESSION, CREATE TABLE, CREATE VIEW and a quota, in a database without other users. DIRECTORY
+# gets the outputs, by default /tmp/dbq-oracle-first-contact. To start a server:
 #   docker run -d -p 1521:1521 -e ORACLE_PASSWORD=secret -e APP_USER=dbq -e APP_USER_PASSWORD=secret \
 #     gvenzl/oracle-free:23-slim
 # and for the strategy advisory, as SYSTEM: GRANT EXECUTE ON SYS.DBMS_LOCK TO dbq

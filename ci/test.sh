@@ -3,8 +3,9 @@
 # of the groups that depend on the strategy under each. Needs only Go, and fetches nothing.
 # make test-all (test.sh all): all laws under every strategy, the long tests, and the race detector.
 # An engine comes from DBQ_TEST_<TARGET>_DSN, else from server programs found here (started on loopback with data in a
-# temporary folder, and stopped at the end), else from a Docker image found here (DBQ_TEST_CONTAINERS=pull fetches it).
-# GOTESTFLAGS has more arguments for go test. DBQ_TEST_REQUIRE=postgres15,postgres18 makes a skip of these a failure.
+# temporary directory, and stopped at the end), else from a Docker image found here
+# (DBQ_TEST_CONTAINERS=pull fetches it). GOTESTFLAGS has more arguments for go test.
+# DBQ_TEST_REQUIRE=postgres15,postgres18 makes a skip of these a failure.
 # DBQ_TEST_START=no starts no servers.
 set -euo pipefail
 case ${1:-} in '' | all) ;; *) sed -n '2,9s/^# //p' "$0"; exit 2 ;; esac

@@ -23,7 +23,7 @@ type Migration struct {
 	Comments []string
 }
 
-// ReadSchema reads the steps of a schema from the files of a folder, in order. The name of a file is the version and
+// ReadSchema reads the steps of a schema from the files of a directory, in order. The name of a file is the version and
 // the title of its step, as in 001_tasks.sql. Versions are 0, 1, 2 and so on. Each statement ends with a semicolon at
 // the end of a line, and CREATE TRIGGER with a line END; of its own. Lines that begin with -- are comments on the
 // next statement. fill replaces the placeholders in the texts; see Names.Filler. ReadSchema omits a statement with

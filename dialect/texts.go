@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a folder. Each text is a block of
+// ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a directory. Each text is a block of
 // comment lines, SQL, and a semicolon at the end of a line; PL/SQL, which begins with DECLARE or BEGIN, ends with a
 // slash on a line of its own. The first comment line is its name. The others are for people: when it runs, which index
 // serves it, and why it is written as it is. They stay before the text and are not sent. Those on its fragments follow,

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Shared by the scripts in this folder and ci/test.sh: where the trees are, and containers of the tests.
+# Shared by the scripts in this directory and ci/test.sh: where the trees are, and containers of the tests.
 
 ENGINES=${DBQ_ENGINES:-/var/cache/dbq-engines}
 
@@ -26,7 +26,7 @@ wait_for() {
   done
 }
 
-# used LINK FOLDER: a process has FOLDER as its LINK (cwd or root). readlink fails for the ones that just ended.
+# used LINK DIRECTORY: a process has DIRECTORY as its LINK (cwd or root). readlink fails for the ones that just ended.
 used() { { readlink /proc/[0-9]*/"$1" || true; } 2>/dev/null | grep -xF -- "$2" >/dev/null; }
 
 # use_local_images: lets testcontainers-go find the images that images.sh built, if they are here.

@@ -13,8 +13,8 @@ import (
 
 // A machine is where servers run.
 type machine struct {
-	state string // the folder of ports, process ids and data
-	trees string // the folder of the Debian trees
+	state string // the directory of ports, process ids and data
+	trees string // the directory of the Debian trees
 	root  bool   // this program may change into a tree and become another user
 }
 
@@ -34,7 +34,7 @@ func openMachine() (machine, error) {
 	return m, nil
 }
 
-// prepare makes the state folder, and refuses one of another user.
+// prepare makes the state directory, and refuses one of another user.
 func (m machine) prepare() error {
 	if err := os.MkdirAll(m.state, 0o711); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (m machine) prepare() error {
 	return os.Chmod(m.state, 0o711) // the server's user must reach its data
 }
 
-// started are the servers that have files in the state folder.
+// started are the servers that have files in the state directory.
 func (m machine) started() []*server {
 	var servers []*server
 	files, _ := filepath.Glob(m.state + "/*.port")
@@ -64,7 +64,7 @@ func (m machine) started() []*server {
 	return servers
 }
 
-// forget removes a server's files from the state folder, and its cluster's mark.
+// forget removes a server's files from the state directory, and its cluster's mark.
 func (m machine) forget(s *server) {
 	files, _ := filepath.Glob(filepath.Join(m.state, s.name+".*"))
 	for _, c := range clusterNames {
@@ -80,11 +80,11 @@ func (m machine) forget(s *server) {
 // mark is the file that says that a cluster was started completely.
 func (m machine) mark(cluster string) string { return filepath.Join(m.state, cluster) }
 
-// tidy removes folders that are empty now. The state folder may have been made by another program and still be in
-// use.
+// tidy removes directories that are empty now. The state directory may have been made by another program and still be
+// in use.
 func (m machine) tidy() {
-	folders, _ := filepath.Glob(filepath.Join(m.trees, "*/srv", filepath.Base(m.state)))
-	for _, f := range append(folders, filepath.Join(m.state, "data"), m.state) {
+	directories, _ := filepath.Glob(filepath.Join(m.trees, "*/srv", filepath.Base(m.state)))
+	for _, f := range append(directories, filepath.Join(m.state, "data"), m.state) {
 		_ = os.Remove(f)
 	}
 }

@@ -3,9 +3,9 @@
 // Command engines runs database servers for the tests: on loopback, without containers, from this machine's own
 // packages or, as root, from the Debian trees that trees.sh builds. ci/engines/native.sh runs it.
 //
-// Servers outlive the program. It finds them again by the files of its state folder: NAME.port and NAME.pid. Before it
-// signals a process it checks that the process works in the server's data folder, since another one may have the number
-// by now. Every wait ends.
+// Servers outlive the program. It finds them again by the files of its state directory: NAME.port and NAME.pid.
+// Before it signals a process it checks that the process works in the server's data directory, since another one may
+// have the number by now. Every wait ends.
 //
 // It uses the standard library only: the libraries that start servers for tests (embedded-postgres, pgtest, mysqltest)
 // know one engine each and no clusters.
@@ -33,9 +33,9 @@ a pooler in transaction mode in front of postgres18.
 Clusters of nodes 1, 2 and 3: galera, groupreplication (one node takes writes), multiprimary (each does), and postgresha
 (synchronous standbys, of which kill promotes one).
 
-DBQ_ENGINES_STATE   the folder for ports and data, an absolute path; another folder is another set of servers
+DBQ_ENGINES_STATE   the directory for ports and data, an absolute path; another directory is another set of servers
 DBQ_ENGINES_FSYNC   on: commits are durable, and an engine has 1 GB of memory; off by default, on for clusters
-DBQ_ENGINES         the folder of the trees, by default /var/cache/dbq-engines
+DBQ_ENGINES         the directory of the trees, by default /var/cache/dbq-engines
 `
 
 func main() {

@@ -39,7 +39,7 @@ func (s *server) mysqld(options ...string) *exec.Cmd {
 		options...)...)
 }
 
-// seed copies the data folder that seed.sh made, unless the server has one, and writes the statements that make its
+// seed copies the data directory that seed.sh made, unless the server has one, and writes the statements that make its
 // users. Without name resolution 127.0.0.1 is not localhost.
 func (s *server) seed(statements string) error {
 	return s.makeData(func(data string) error {

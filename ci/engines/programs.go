@@ -22,8 +22,8 @@ var targets = []string{"postgres15", "postgres17", "postgres18", "mysql97", "mar
 
 // programs are those of one engine: where they are, and who runs them.
 type programs struct {
-	tree     string // the folder that they see as /, or "" for this machine's own
-	bin      string // their folder, as they see it
+	tree     string // the directory that they see as /, or "" for this machine's own
+	bin      string // their directory, as they see it
 	uid, gid uint32 // of the user that root becomes, since servers refuse to run as root; else 0
 }
 

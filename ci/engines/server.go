@@ -47,7 +47,7 @@ func (m machine) server(name string) (*server, error) {
 	return &server{programs: p, machine: m, name: name, kind: kind}, err
 }
 
-// data is the server's data folder as the server sees it; dir is the same folder as this program sees it.
+// data is the server's data directory as the server sees it; dir is the same directory as this program sees it.
 func (s *server) data() string {
 	if s.tree == "" {
 		return filepath.Join(s.machine.state, "data", s.name)
@@ -129,8 +129,8 @@ func setting(byDefault string) string {
 	return byDefault
 }
 
-// makeData makes the data folder unless there is one. It is renamed when it is complete: an interrupted run leaves none
-// that is half made. What fills it works in it, so that stop finds that too.
+// makeData makes the data directory unless there is one. It is renamed when it is complete: an interrupted run leaves
+// none that is half made. What fills it works in it, so that stop finds that too.
 func (s *server) makeData(fill func(data string) error) error {
 	if exists(s.dir()) {
 		return nil
@@ -238,14 +238,14 @@ func (s *server) pid() int {
 // alive reports whether there is a process of this number, if only one that has ended and whose parent has not noticed.
 func alive(pid int) bool { return pid != 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// worksIn reports whether the link to a process's folder leads to the data.
+// worksIn reports whether the link to a process's directory leads to the data.
 func (s *server) worksIn(link string) bool {
-	folder, err := os.Readlink(link)
+	directory, err := os.Readlink(link)
 	parent, noParent := filepath.EvalSymlinks(filepath.Dir(s.dir()))
-	return err == nil && noParent == nil && strings.TrimSuffix(folder, unfinished) == filepath.Join(parent, s.name)
+	return err == nil && noParent == nil && strings.TrimSuffix(directory, unfinished) == filepath.Join(parent, s.name)
 }
 
-// processes are all that work in the data folder, also a server's that never came up. Empty where there is no /proc.
+// processes are all that work in the data directory, also a server's that never came up. Empty where there is no /proc.
 func (s *server) processes() []int {
 	var found []int
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -261,7 +261,7 @@ func (s *server) processes() []int {
 // gone reports whether the server and its children have ended. They would keep the next start from the data.
 func (s *server) gone() bool { return s.pid() == 0 && len(s.processes()) == 0 }
 
-// signal signals the server, or what works in its folder when its process is not known: this program may have been
+// signal signals the server, or what works in its directory when its process is not known: this program may have been
 // killed before it wrote the number down.
 func (s *server) signal(sig syscall.Signal) {
 	pids := []int{s.pid()}

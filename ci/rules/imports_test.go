@@ -89,7 +89,7 @@ func TestImports(t *testing.T) {
 
 // refused reports why a package may not import another one, or "".
 func refused(from, imported string, inTest bool) string {
-	to, ours := folder(imported)
+	to, ours := directory(imported)
 	switch {
 	case !ours && !strings.Contains(strings.SplitN(to, "/", 2)[0], "."):
 		return "" // the standard library
@@ -120,12 +120,12 @@ func above(from, to string, ours bool) string {
 }
 
 // layer is a package's index in layers, -1 when it is in none.
-func layer(folder string) int {
-	return slices.IndexFunc(layers, func(names string) bool { return matches(folder, names) })
+func layer(directory string) int {
+	return slices.IndexFunc(layers, func(names string) bool { return matches(directory, names) })
 }
 
-// folder is an import path as the tables here write it, and whether it is of this module.
-func folder(imported string) (string, bool) {
+// directory is an import path as the tables here write it, and whether it is of this module.
+func directory(imported string) (string, bool) {
 	if imported == module {
 		return ".", true
 	}

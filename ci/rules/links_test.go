@@ -19,8 +19,8 @@ var (
 	goName   = regexp.MustCompile(`\b(dbq|worker|admin|schedule|dialect|conformance|dbqtest)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )
 
-// TestLinks checks that the files exist that a page links to or names in backticks. X stands for any engine's folder. A
-// name without a folder may be a file of any folder.
+// TestLinks checks that the files exist that a page links to or names in backticks. X stands for any engine's
+// directory. A name without a directory may be a file of any directory.
 func TestLinks(t *testing.T) {
 	bases := map[string]bool{}
 	sources(t, func(file string, _ []byte) { bases[path.Base(file)] = true })
@@ -51,11 +51,11 @@ func TestLinks(t *testing.T) {
 // TestNamesInPages checks that the exported names which pages and comments of other packages mention exist.
 func TestNamesInPages(t *testing.T) {
 	packages := map[string]map[string]bool{}
-	for name, folder := range map[string]string{
+	for name, directory := range map[string]string{
 		"dbq": ".", "worker": "worker", "admin": "admin", "dialect": "dialect", "conformance": "conformance",
 		"dbqtest": "dbqtest", "schedule": "schedule",
 	} {
-		packages[name] = exported(t, folder)
+		packages[name] = exported(t, directory)
 	}
 	sources(t, func(file string, content []byte) {
 		if path.Ext(file) != ".md" || strings.HasPrefix(file, "docs/reports/") {
@@ -87,9 +87,9 @@ func exists(name string) bool {
 
 // exported returns the exported names of a package, and those of its types' fields and methods as Type.Name. The name
 // of a type whose fields are not known here, such as an alias, is there with a ? before it as well.
-func exported(t *testing.T, folder string) map[string]bool {
+func exported(t *testing.T, directory string) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(repository, folder, "*.go"))
+	files, err := filepath.Glob(filepath.Join(repository, directory, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

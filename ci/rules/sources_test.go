@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// repository is the module's root, as seen from this folder.
+// repository is the module's root, as seen from this directory.
 const repository = "../.."
 
-// skipped folders hold nothing that the project's authors wrote.
+// skipped directories hold nothing that the project's authors wrote.
 var skipped = map[string]bool{".git": true, "node_modules": true}
 
 // sources calls visit with each text file of the repository: its path, relative to the root and with slashes, and its
-// content. It walks the tree instead of asking git or go list, because go test caches a result until a file or folder
-// that the test itself read has changed.
+// content. It walks the tree instead of asking git or go list, because go test caches a result until a file or
+// directory that the test itself read has changed.
 func sources(t *testing.T, visit func(path string, content []byte)) {
 	t.Helper()
 	root := filepath.Clean(repository)

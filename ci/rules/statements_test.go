@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// dialects are the folders whose files of SQL have the same names and statements.
+// dialects are the directories whose files of SQL have the same names and statements.
 var dialects = []string{"mysql", "oracle", "postgres", "sqlite"}
 
 // some are the statements that not every dialect has, with the dialects that have them; docs/sql says what each does.

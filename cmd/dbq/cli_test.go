@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // patience is far more than anything here takes.
 const patience = 60 * time.Second
 
-// user sits at a shell in a folder of their own.
+// user sits at a shell in a directory of their own.
 type user struct {
 	t   *testing.T
 	dir string
@@ -232,7 +232,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// file is the path of a file in the user's folder.
+// file is the path of a file in the user's directory.
 func (u *user) file(name string) string { return filepath.Join(u.dir, name) }
 
 // read is a file's text, "" while it is not there.

@@ -208,7 +208,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 		case named && file == "":
 			return nil, usagef("--report %s: the file name is missing", text)
 		case named && (err != nil || !info.IsDir()):
-			return nil, usagef("--report %s: %q is not a folder", text, filepath.Dir(file))
+			return nil, usagef("--report %s: %q is not a directory", text, filepath.Dir(file))
 		case !named:
 			onStdout++
 		}

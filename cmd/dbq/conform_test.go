@@ -167,7 +167,7 @@ func TestConformRefuses(t *testing.T) {
 		"no case matches":      {"--run", "nosuch"},
 		"missing closing":      {"--run", "("},
 		"text, json, junit":    {"--report", "pdf=r.pdf"},
-		"is not a folder":      {"--report", "json=nosuch/r.json"},
+		"is not a directory":   {"--report", "json=nosuch/r.json"},
 		"file name is missing": {"--report", "json="},
 		"only one report":      {"--report", "json", "--report", "text"},
 		"--load 0":             {"--load", "0"},

@@ -39,7 +39,7 @@ func newDemo(a *app) *cobra.Command {
 		return (&demo{app: a, flags: f, show: newProgress(a.err), completed: map[uuid.UUID]int{}}).run(ctx)
 	})
 	cmd.Long = fmt.Sprintf(cmd.Long, demoLease)
-	cmd.Flags().StringVar(&f.dir, "dir", ".", "the `FOLDER` whose files are hashed")
+	cmd.Flags().StringVar(&f.dir, "dir", ".", "the `DIRECTORY` whose files are hashed")
 	cmd.Flags().Var(intWithin(&f.workers, 3, 2, 50), "workers", "run `N` worker processes; one of them is killed")
 	cmd.Flags().Var(intWithin(&f.files, 5000, 1, dbq.MaxBulk), "files", "hash at most `N` files")
 	return cmd

@@ -18,7 +18,7 @@ const demoBytes = 512 << 20
 
 const sampleFiles = 200
 
-// fileSet is the set of files that the demo hashes: regular files, by their paths within a folder.
+// fileSet is the set of files that the demo hashes: regular files, by their paths within a directory.
 type fileSet struct {
 	dir   string
 	paths []string
@@ -35,7 +35,7 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		return fileSet{}, usagef("cannot use --dir: %w", err)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fileSet{}, usagef("--dir %s is not a folder", f.dir)
+		return fileSet{}, usagef("--dir %s is not a directory", f.dir)
 	}
 	s := fileSet{dir: dir}
 	var bytes int64

@@ -20,18 +20,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// tree makes a folder of files, some with names that want care.
+// tree makes a directory of files, some with names that want care.
 func (u *user) tree(n int) string {
 	u.t.Helper()
 	dir := u.file("tree")
-	if err := os.MkdirAll(filepath.Join(dir, "sub folder", ".git"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "sub directory", ".git"), 0o700); err != nil {
 		u.t.Fatal(err)
 	}
-	names := []string{"sub folder/in it", "new\nline", "-dash", "üñí", "empty"}
+	names := []string{"sub directory/in it", "new\nline", "-dash", "üñí", "empty"}
 	for i := range n - len(names) {
 		names = append(names, fmt.Sprintf("f%03d", i))
 	}
-	u.write("tree/sub folder/.git/config", "not to be taken")
+	u.write("tree/sub directory/.git/config", "not to be taken")
 	for i, name := range names {
 		u.write(filepath.Join("tree", name), strings.Repeat(name, i%50))
 	}
@@ -57,7 +57,7 @@ func (u *user) leftNothing(stderr string) {
 		eventually(u.t, "worker "+m[1]+" is gone", func() bool { return !alive(pid) })
 	}
 	if left := filesIn(u.t, u.tmp()); len(left) > 0 {
-		u.t.Errorf("left in the temporary folder: %v", left)
+		u.t.Errorf("left in the temporary directory: %v", left)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestDemo(t *testing.T) {
 			}
 			u.leftNothing(o.err)
 			if after := filesIn(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
-				t.Errorf("the folder is not as it was: %v", after)
+				t.Errorf("the directory is not as it was: %v", after)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func (a *app) caution(note string) {
 	}
 }
 
-// target finds the database: --dsn, else DBQ_DSN, else dbq.db in the current folder.
+// target finds the database: --dsn, else DBQ_DSN, else dbq.db in the current directory.
 func (a *app) target() (target, error) {
 	text := a.givenDSN()
 	switch {
@@ -92,14 +92,14 @@ func newTarget(dsn string) (target, error) {
 			strings.Join(dialect.Schemes(), ", "))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
-	if folder := filepath.Dir(t.file); t.file != "" {
-		switch info, err := os.Stat(folder); {
+	if directory := filepath.Dir(t.file); t.file != "" {
+		switch info, err := os.Stat(directory); {
 		case err == nil && info.IsDir():
 		case strings.Contains(t.file, "@"): // it may be a server's DSN that contains a password
-			return t, usagef("cannot use the SQLite file of the DSN: its folder does not exist")
+			return t, usagef("cannot use the SQLite file of the DSN: its directory does not exist")
 		default:
-			return t, usagef("cannot use the SQLite file %q: %q is not a folder; for a server write "+
-				"postgres://user@host/database", t.file, folder)
+			return t, usagef("cannot use the SQLite file %q: %q is not a directory; for a server write "+
+				"postgres://user@host/database", t.file, directory)
 		}
 	}
 	return t, nil

@@ -37,7 +37,7 @@ func TestUsageErrors(t *testing.T) {
 		{"work -q a --drain 0 -- cat", "--drain"},
 		{"--strategy skip-locked enqueue -q q", "skip-locked"},
 		{"--prefix 9 migrate", "Prefix"},
-		{"--dsn no-folder/x.db migrate", "no-folder"},
+		{"--dsn no-directory/x.db migrate", "no-directory"},
 		{"--dsn sqlite:x.db?bogus=1 migrate", "bogus"},
 		{"demo --workers 1", "--workers"},
 		{"demo --files 0", "--files"},

@@ -60,7 +60,7 @@ func copyProgram(t *testing.T, to string) {
 	}
 }
 
-// files are the names in the user's folder that begin with one.
+// files are the names in the user's directory that begin with one.
 func (u *user) files(prefix string) []string {
 	u.t.Helper()
 	found, err := filepath.Glob(u.file(prefix + "*"))
@@ -110,10 +110,10 @@ func TestReaderOfASQLiteFileNeedsNoRightToWrite(t *testing.T) {
 	if out := u.asNobody("--dsn", crashed, "list", "--json").ok(); strings.Count(out, `"id"`) != 3 {
 		t.Errorf("after a writer that crashed it lists\n%s\nwant 3 tasks", out)
 	}
-	if err := os.Chmod(u.file("own.db"), 0o666); err != nil { // the folder is not writable
+	if err := os.Chmod(u.file("own.db"), 0o666); err != nil { // the directory is not writable
 		t.Fatal(err)
 	}
-	want("with a file in a folder of others", 3)
+	want("with a file in a directory of others", 3)
 	if left := u.files("own.db"); len(left) != 1 {
 		t.Errorf("readers left %q", left)
 	}

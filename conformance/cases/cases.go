@@ -57,7 +57,7 @@ type Env struct {
 	Prefix     string // of its tables
 	KeepTables bool   // the tables are shared: others remove them
 	Strategy   dialect.Strategy
-	Dir        string // a folder for files, removed by others
+	Dir        string // a directory for files, removed by others
 	Seed       uint64
 	Log        func(line string) // may be nil
 

@@ -13,7 +13,7 @@
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
 //	DBQ_TEST_CONTAINERS=pull                  pull missing images; by default only local images are used
 //	DBQ_TEST_CONTAINERS=only                  the same, and ignore DSNs; no: use no containers at all
-//	DBQ_TEST_REPORTS=folder                   gets a report of each target: target.json and target.md
+//	DBQ_TEST_REPORTS=directory                gets a report of each target: target.json and target.md
 //	DBQ_TEST_LOAD=200                         multiplies the work of Contention and Worker: Worker/FourProcesses then has
 //	                                          100,000 tasks
 //	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
@@ -62,7 +62,7 @@ var targets = []target{
 
 // An engine describes all versions of a product.
 type engine struct {
-	// file is a DSN in a folder, for an engine without a server.
+	// file is a DSN in a directory, for an engine without a server.
 	file func(dir string) string
 	// port, environment and container are how a container of the official image is used, and driver waits for it, with
 	// driverDSN where it wants another form of DSN than dbq.

@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 )
 
-// writeReport puts a target's report into a folder, as JSON and Markdown.
+// writeReport puts a target's report into a directory, as JSON and Markdown.
 func writeReport(dir string, t target, rep conformance.Report) error {
 	var data, page bytes.Buffer
 	if err := rep.WriteJSON(&data); err != nil {

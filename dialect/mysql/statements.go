@@ -35,10 +35,10 @@ func filler(n dialect.Names) func(text string) string {
 	return n.Filler("{lock_name}", strings.ReplaceAll(lockName, "{home}", home), "{home}", home)
 }
 
-// Statements are MySQL's and MariaDB's texts, which are in the folder sql with comments on each. What a batch changes
-// is found by primary key alone, so that nothing else is locked: by a list of ids, or, where more than ids matters, by
-// a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is forced, since both products scan a table that
-// seems small. A list of pairs, (id, fence) IN (...), is not an option: MariaDB scans the whole table for
+// Statements are MySQL's and MariaDB's texts, which are in the directory sql with comments on each. What a batch
+// changes is found by primary key alone, so that nothing else is locked: by a list of ids, or, where more than ids
+// matters, by a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is forced, since both products scan a
+// table that seems small. A list of pairs, (id, fence) IN (...), is not an option: MariaDB scans the whole table for
 // a single pair, and chooses its own join order for many.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := filler(n)

@@ -17,7 +17,7 @@ const (
 	maxTasks = 100 // in one block, with a dozen values each, and in a condition that names each
 )
 
-// Statements are Oracle's texts, which are in the folder sql with comments on each. A list of rows goes by ids or by
+// Statements are Oracle's texts, which are in the directory sql with comments on each. A list of rows goes by ids or by
 // pairs of id and fence; an update or a delete goes as a batch that the driver binds as arrays, one statement for each
 // row by its primary key. What an update changed cannot be returned of a batch, so its rows are locked and read first.
 //

@@ -13,7 +13,7 @@ var sqlFiles embed.FS
 // maxRows in one statement; more would hold its locks for long.
 const maxRows = 5000
 
-// Statements are PostgreSQL's texts, which are in the folder sql with comments on each.
+// Statements are PostgreSQL's texts, which are in the directory sql with comments on each.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	home := "coalesce(current_schema(), '')" // of tables that are yet to be made
 	if n.Schema != "" {

@@ -40,7 +40,7 @@ const (
 const checkpointPages = 4000
 
 // Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode.
-// The folder must exist and be on a local disk. A file that Open makes has the mode 0600. Parameters:
+// The directory must exist and be on a local disk. A file that Open makes has the mode 0600. Parameters:
 //
 //	synchronous=full|normal|extra   full is the default: what was acknowledged survives a power failure
 //	busy_timeout=10s                how long a write waits for another process's, and for a transaction of Client.DB,

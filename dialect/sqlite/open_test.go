@@ -121,7 +121,7 @@ func TestMemoryOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-func TestMissingFolderIsUnavailable(t *testing.T) {
+func TestMissingDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "no", "such", "q.db"))
 	if err == nil || !strings.Contains(err.Error(), "cannot open") || (Dialect{}).Classify(err) != dialect.Unavailable {

@@ -111,7 +111,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	many := dialect.Args{
 		"id": make(dialect.Col[uuid.UUID], n), "result": make(dialect.Col[[]byte], n),
 		"progress": make(dialect.Col[[]byte], n),
-		"fence": numbers, "state": numbers, "uncount": numbers, "was_due": numbers,
+		"fence":    numbers, "state": numbers, "uncount": numbers, "was_due": numbers,
 		"at": times, "after": times, "due": times,
 		"lease": int64(1), "known_started": int64(0), "holder": "plan", "queue": "work",
 	}

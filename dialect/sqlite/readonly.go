@@ -19,7 +19,7 @@ import (
 )
 
 // readOnlyCaution warns about a file that is opened without permission to write.
-const readOnlyCaution = "the SQLite file or its folder is not writable, so the client only reads; " +
+const readOnlyCaution = "the SQLite file or its directory is not writable, so the client only reads; " +
 	"set mode=ro in the DSN if that is intended"
 
 // openReadOnly makes one pool of readers, for a monitor: every change is denied.

@@ -13,7 +13,7 @@ var sqlFiles embed.FS
 // maxRows keeps a batch far below SQLite's limit of 32766 values in a statement.
 const maxRows = 500
 
-// Statements are SQLite's texts, which are in the folder sql with comments on each.
+// Statements are SQLite's texts, which are in the directory sql with comments on each.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question

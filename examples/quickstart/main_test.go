@@ -7,12 +7,12 @@ import (
 )
 
 func Example() {
-	folder, err := os.MkdirTemp("", "quickstart")
+	directory, err := os.MkdirTemp("", "quickstart")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(folder)
-	if err := os.Chdir(folder); err != nil {
+	defer os.RemoveAll(directory)
+	if err := os.Chdir(directory); err != nil {
 		log.Fatal(err)
 	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))

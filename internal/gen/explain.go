@@ -10,9 +10,9 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// explained are the statements that workers run most, by engine: each with the indexes of its plan. The tests of plans
-// in each dialect's folder run the pages that are made of them. There is no page for Oracle, since there is no server
-// to run it on.
+// explained are the statements that workers run most, by engine: each with the indexes of its plan. The tests of
+// plans in each dialect's directory run the pages that are made of them. There is no page for Oracle, since there is
+// no server to run it on.
 var explained = map[string][]struct{ name, indexes string }{
 	"postgres": {
 		{"Own ready", "task_ready"},

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// pages returns the contents of the generated files by path. Paths are relative to root, the module's folder.
+// pages returns the contents of the generated files by path. Paths are relative to root, the module's directory.
 func pages(root string) (map[string]string, error) {
 	states, err := statesPage(filepath.Join(root, "state", "state.go"))
 	if err != nil {

@@ -26,7 +26,7 @@ type report struct {
 	conformance.Report
 }
 
-// readReports reads the reports in a folder and sorts them as the table shows them.
+// readReports reads the reports in a directory and sorts them as the table shows them.
 func readReports(dir string) ([]report, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/conformance"
@@ -20,7 +22,14 @@ func TestReportsAreOfThisSuite(t *testing.T) {
 	for _, c := range conformance.Cases() {
 		suite[c.FullName()] = true
 	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range reports {
+		if ran := "ran on " + r.Started.Format("2006-01-02"); !strings.Contains(string(readme), ran) {
+			t.Errorf("%s.json: README.md does not say that the suite %s", r.name, ran)
+		}
 		ran := map[string]bool{}
 		for _, result := range r.Results {
 			ran[result.Case.FullName()] = true

@@ -15,7 +15,7 @@ type Explained struct {
 	Indexes []string
 }
 
-// ExplainPage reads the page of an engine, for tables with a prefix. It is called in the folder of a dialect.
+// ExplainPage reads the page of an engine, for tables with a prefix. It is called in the directory of a dialect.
 func ExplainPage(t *testing.T, engine, prefix string) []Explained {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sql", engine+"-explain.sql"))

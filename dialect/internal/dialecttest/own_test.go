@@ -23,14 +23,14 @@ func TestOwnStatementsAreRunByTheirNames(t *testing.T) {
 	})
 }
 
-// literalsOf are the texts in the code of some folders that may be names of statements.
-func literalsOf(t *testing.T, folders ...string) map[string]bool {
+// literalsOf are the texts in the code of some directories that may be names of statements.
+func literalsOf(t *testing.T, directories ...string) map[string]bool {
 	t.Helper()
 	literal, out := regexp.MustCompile(`"([a-z_ ]+)"`), map[string]bool{}
-	for _, folder := range folders {
-		files, err := filepath.Glob(folder + "/*.go")
+	for _, directory := range directories {
+		files, err := filepath.Glob(directory + "/*.go")
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", folder, err)
+			t.Fatalf("%s: %v", directory, err)
 		}
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
