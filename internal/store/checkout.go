@@ -14,24 +14,23 @@ type CheckoutParams struct {
 	Queue string
 	Max   int           // tasks at most
 	Lease time.Duration // from the database's now
-	// Token returns the holder of the leases of one try. No two tries share one: tasks leased under a token are
-	// returned to the caller who lost the answer.
+	// Token returns the holder of the leases of one try. Each try has its own, so that its tasks can be found if the
+	// answer is lost.
 	Token func() string
-	// StartsAtOnce is set when the caller starts each task at once: then an attempt whose lease expires counts.
+	// StartsAtOnce reports that the caller starts each task at once. An attempt whose lease expires then counts.
 	StartsAtOnce bool
 }
 
 // CheckoutResult is the outcome of a checkout.
 type CheckoutResult struct {
-	Rows  []dialect.Row // what it leased, and what it moved to POISON
+	Rows  []dialect.Row // the leased tasks, and those moved to POISON
 	Until time.Time     // this process's own estimate of the leases' end, never later than the database's
 	More  bool          // due tasks may have been left because of the payloads' size
 	Added Notices       // of those that it moved to POISON
 }
 
-// Checkout leases due tasks of a queue, and moves those to POISON whose attempts are exhausted. When the answer is
-// lost, it searches for what it holds for some hundred milliseconds, and returns ErrMayHaveHappened if it finds
-// nothing.
+// Checkout leases due tasks of a queue, and moves those to POISON whose attempts are exhausted. If the answer is lost,
+// it searches for its tasks for a few hundred milliseconds, and returns ErrMayHaveHappened if it finds none.
 func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
 	var lost error // why the outcome cannot be known
 	limit := s.checkoutLimits.of(r.Queue, r.Max)
@@ -52,7 +51,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 		if out.Rows = s.findCheckout(ctx, r.Queue, try.Holder, out.Rows); len(out.Rows) == 0 {
 			lost = err
 		}
-		return true, nil // another try would take other tasks, beside those that this one may hold yet
+		return true, nil // another try would lease more tasks, while this one may still hold some
 	})
 	if err == nil && lost != nil {
 		err = maybeHappened(true, lost)
@@ -82,9 +81,9 @@ func allTakenOver(rows []dialect.Row, n int) bool {
 
 func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }
 
-// findCheckout finds what a checkout that may have happened holds, and what it moved to POISON. Of a checkout of
-// several commits some rows may be known: those are returned in any case, and only more of them show that the lost
-// commit happened. No rows mean that it cannot be known.
+// findCheckout returns the tasks that a checkout may have leased or moved to POISON. A checkout has one or more
+// commits. The rows of earlier commits are known; only further rows prove that the lost commit happened. Without them
+// it returns nil, and the outcome is unknown.
 func (s *Store) findCheckout(ctx context.Context, queue, token string, known []dialect.Row) []dialect.Row {
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {
@@ -105,7 +104,7 @@ func (s *Store) findCheckout(ctx context.Context, queue, token string, known []d
 	return known
 }
 
-// searchCheckout searches once, for rows that are not known.
+// searchCheckout searches once, and returns the rows that are not in known.
 func (s *Store) searchCheckout(ctx context.Context, queue, token string, known []dialect.Row) (more []dialect.Row) {
 	for _, text := range []string{s.sql.Texts.Held, s.sql.Texts.Exhausted} {
 		if text == "" {

@@ -17,7 +17,7 @@ import (
 // Forever is the retention of what is never removed.
 const Forever = time.Duration(math.MaxInt64)
 
-// CleanPolicy is how long what has ended is kept. Zero leaves the kind alone, as Forever does.
+// CleanPolicy is how long ended tasks and attempts are kept. Zero means Forever.
 type CleanPolicy struct {
 	Completed time.Duration
 	Poison    time.Duration
@@ -90,7 +90,7 @@ func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h Histor
 	return done, err
 }
 
-// beforeRemoval does in the transaction what precedes the removal of tasks; nil is nothing.
+// beforeRemoval runs in the transaction before tasks are removed. It may be nil.
 type beforeRemoval func(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error
 
 // remove removes what f selects, in transactions of at most cleanBatch tasks.

@@ -61,8 +61,8 @@ func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, ref
 	return rows[0].ID, nil
 }
 
-// NextDue returns how long it is until a task of a queue may be taken, by the database's clock: 0 when one is due or a
-// lease has expired. Without any task that is due at some time ok is false.
+// NextDue returns the time until a task of a queue can be checked out, by the database's clock. It is 0 if a task is
+// due or a lease has expired. ok is false if no task has a due time or a lease.
 func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
 	var rows []dialect.Row
 	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
@@ -73,7 +73,7 @@ func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, 
 		return 0, false, err
 	}
 	us := max(*rows[0].Due-rows[0].Now, 0)
-	us = min(us, math.MaxInt64/int64(time.Microsecond)) // a Duration holds 292 years
+	us = min(us, math.MaxInt64/int64(time.Microsecond)) // the most that a Duration can hold
 	return time.Duration(us) * time.Microsecond, true, nil
 }
 

@@ -12,14 +12,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// The last attempt of a task is in its row: when it began, and how it ended. An attempt that another one follows, and
-// that of a task which is removed, is a row of the history, written in the transaction that ends it or removes the
-// task.
+// The last attempt of a task is in the task's row: when it began, and how it ended. An earlier attempt, or one of a
+// removed task, is a row of the history. It is written in the transaction that ends the attempt or removes the task.
 
-// History says which attempts the history has, as dbq.History.
+// History selects the attempts that the history keeps; see dbq.History.
 type History string
 
-// keepsLast reports whether the history is to have the last attempt of a task that is removed in a state.
+// keepsLast reports whether the history keeps the last attempt of a task that is removed in a state.
 func (h History) keepsLast(in state.State) bool {
 	return h != "none" && (h != "failures" || in != state.Completed)
 }
@@ -49,7 +48,8 @@ func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []sqlrun.Attem
 	return as, err
 }
 
-// lastOutcomes are how the last attempt of a task ended, by its state. What is CREATED has its attempts in the history.
+// lastOutcomes is how the last attempt of a task ended, by the task's state. The attempts of a task in CREATED are all
+// in the history.
 var lastOutcomes = map[state.State]string{
 	state.Completed: "completed", state.Error: "failed", state.Poison: "poisoned",
 }
@@ -76,8 +76,8 @@ func attemptOf(r dialect.Row, outcome string) sqlrun.AttemptRow {
 	return a
 }
 
-// Record adds attempts of a queue's tasks to the history, up to limits.MaxBulk. One that is there already, by task and
-// fence, is left out, so that Record can be repeated. It sorts the attempts; their Queue is not used. Errors are cut at
+// Record adds up to limits.MaxBulk attempts of a queue's tasks to the history. It skips an attempt that is already
+// there, by task and fence, so it can be repeated. It sorts the attempts and ignores their Queue. Errors are cut at
 // limits.MaxResult bytes.
 func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow) error {
 	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
@@ -89,7 +89,7 @@ func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as 
 	if len(as) == 0 {
 		return nil
 	}
-	// By task and fence, so that two callers who record the same attempts wait for each other in one direction only.
+	// In the order of tasks and fences, so that two calls with the same attempts never deadlock.
 	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int {
 		return cmp.Or(slices.Compare(a.Task[:], b.Task[:]), cmp.Compare(a.Fence, b.Fence))
 	})
@@ -100,8 +100,7 @@ func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as 
 	return err
 }
 
-// recordLast adds the last attempts of tasks to the history, from their rows, with the errors given instead of the
-// rows'.
+// recordLast copies the last attempts of tasks from their rows to the history. errors replace those in the rows.
 func (s *Store) recordLast(ctx context.Context, conn dialect.Conn, ids []uuid.UUID, errors [][]byte) error {
 	if len(ids) == 0 {
 		return nil
@@ -115,13 +114,13 @@ func (s *Store) recordLast(ctx context.Context, conn dialect.Conn, ids []uuid.UU
 	return err
 }
 
-// recordRemoved adds the last attempts of tasks that are to be removed to the history.
+// recordRemoved adds the last attempts of tasks to the history, before the tasks are removed.
 func (s *Store) recordRemoved(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
 	return s.recordLast(ctx, conn, ids, make([][]byte, len(ids)))
 }
 
-// recordMoved adds to the history the last attempts of tasks that an operation has changed, whatever the settings:
-// the rows no longer have them, and the worker of a revoked attempt cannot record them.
+// recordMoved adds the attempts that an operation has ended to the history. It ignores the History setting: the rows no
+// longer have these attempts, and the worker of a revoked task cannot record its attempt.
 func (s *Store) recordMoved(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
 	byQueue := map[string][]sqlrun.AttemptRow{}
 	for _, r := range moved {
@@ -142,7 +141,7 @@ func (s *Store) recordMoved(ctx context.Context, conn dialect.Conn, op Operation
 	return nil
 }
 
-// sizeOf is the length of a payload or a result as :payload_size and :result_size have it: null for none.
+// sizeOf returns the value of :payload_size or :result_size: the length, or null for none.
 func sizeOf(b []byte) *int64 {
 	if b == nil {
 		return nil

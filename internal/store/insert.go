@@ -31,7 +31,7 @@ type InsertRow struct {
 
 // Inserted is the outcome of one task of an insert.
 type Inserted struct {
-	// ID is the task's id. For a duplicate it is that of the existing task, or zero when that cannot be seen.
+	// ID is the task's id. For a duplicate it is the existing task's id, or zero if the transaction cannot see that task.
 	ID uuid.UUID
 	// Duplicate is set when the id, the reference or the unique key was taken, and nothing was changed.
 	Duplicate bool
@@ -42,9 +42,9 @@ type Inserted struct {
 // insertBytes bounds the payloads of one statement.
 const insertBytes = 8 << 20
 
-// Insert adds tasks to a queue in one transaction: all of them or, on an error, none. It returns their outcomes in the
-// order of tasks, which it then sorts. When the answer is lost, it searches for the tasks for some hundred
-// milliseconds, and returns ErrMayHaveHappened if it cannot tell. It never inserts again after that.
+// Insert adds tasks to a queue in one transaction: all of them or, on an error, none. It returns the outcomes in the
+// order of tasks, and sorts tasks. If the answer is lost, it searches for the tasks for a few hundred milliseconds, and
+// returns ErrMayHaveHappened if the outcome stays unknown. It never inserts again after that.
 func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
 	b := s.newInsertBatch(queue, tasks)
 	run, autocommit := s.sql.Tx, false
@@ -77,7 +77,7 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 	return out, err
 }
 
-// InsertTx is Insert in the caller's transaction, without any repetition.
+// InsertTx is Insert in the caller's transaction. It tries once.
 func (s *Store) InsertTx(ctx context.Context, tx sqlrun.Tx, queue string, tasks []InsertRow) ([]Inserted, error) {
 	conn, err := s.txConn(tx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Store) newInsertBatch(queue string, rows []InsertRow) *insertBatch {
 		if x.Reference == "" && y.Reference == "" {
 			return slices.Compare(x.ID[:], y.ID[:])
 		}
-		return cmp.Compare(x.Reference, y.Reference) // of two with one reference the first of the call stays the first
+		return cmp.Compare(x.Reference, y.Reference) // a stable sort: of two tasks with one reference, the first stays first
 	})
 	b.chunks = s.insertChunks(rows)
 	return b
@@ -143,8 +143,8 @@ func (s *Store) insertChunks(rows []InsertRow) (chunks [][2]int) {
 	return append(chunks, [2]int{from, len(rows)})
 }
 
-// insert adds the rows and finds out about those that were left out. After an error in between, a second call on the
-// same batch does not add them again, unless inserted was reset since.
+// insert adds the rows, and then reads which of them existed before. If only that query failed, a second call does not
+// add the rows again, unless inserted was reset.
 func (b *insertBatch) insert(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
 	if !b.inserted {
 		if err := b.add(ctx, conn); err != nil {
@@ -164,8 +164,8 @@ func (b *insertBatch) insert(ctx context.Context, conn dialect.Conn) ([]Inserted
 
 // add adds the rows.
 func (b *insertBatch) add(ctx context.Context, conn dialect.Conn) error {
-	var now *int64          // one time for all statements, so that the tasks leave in the order given
-	if len(b.chunks) != 1 { // else it is the statement's
+	var now *int64          // one time for all statements, so that tasks are handed out in the given order
+	if len(b.chunks) != 1 { // a single statement uses its own time
 		t, err := b.s.sql.Now(ctx, conn)
 		if err != nil {
 			return err
@@ -239,7 +239,7 @@ func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Insert
 	return out, nil
 }
 
-// reference is that of the task at i in the caller's order.
+// reference returns the reference of task i, in the caller's order.
 func (b *insertBatch) reference(i int) string {
 	if b.refs == nil {
 		return ""
@@ -247,8 +247,8 @@ func (b *insertBatch) reference(i int) string {
 	return b.refs[i]
 }
 
-// args are the values of rows. now, if not nil, is when those without a time of their own are due; else that is the
-// statement's own time.
+// args returns the values of rows. A row without a time of its own is due at now or, if now is nil, at the statement's
+// own time.
 func (b *insertBatch) args(rows []InsertRow, now *int64) dialect.Args {
 	n := len(rows)
 	id, ref, kind := make(dialect.Col[uuid.UUID], n), make(dialect.Col[*string], n), make(dialect.Col[string], n)
@@ -276,7 +276,7 @@ func (b *insertBatch) args(rows []InsertRow, now *int64) dialect.Args {
 	}
 }
 
-// dueAt is when a row is due, or nil when the statement's own time decides; see args.
+// dueAt returns when a row is due, or nil for the statement's own time; see args.
 func (r *InsertRow) dueAt(now *int64) *int64 {
 	at := micros(r.RunAt)
 	if at == nil && now != nil {
@@ -286,7 +286,7 @@ func (r *InsertRow) dueAt(now *int64) *int64 {
 	return at
 }
 
-// micros is a time as it is stored; the zero time is null.
+// micros returns a time as it is stored. The zero time is null.
 func micros(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// searchPauses are the pauses before each search for what a call has done whose answer was lost: a commit can still be
-// under way when its connection is gone, and what it did becomes visible a while later.
+// searchPauses are the pauses before each search for the effect of a call whose answer was lost. The server can still
+// commit after the connection is gone, so the effect may become visible later.
 var searchPauses = []time.Duration{
 	0, 10 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond, 270 * time.Millisecond,
 }
 
-// findLost returns the outcome of each task when the answer to the insert is lost: it may have happened, may still
-// happen, or never will. Nil means that it cannot be known. It never inserts again: a task that is not there may have
-// been added, completed and removed since, and another one would be a second run.
+// findLost returns the outcome of each task after the answer to the insert was lost, or nil if the outcome is unknown.
+// It never inserts again: a missing task may have been added, completed and removed since, and inserting it again would
+// run it twice.
 func (b *insertBatch) findLost(ctx context.Context) []Inserted {
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {

@@ -60,7 +60,7 @@ func (s *Store) PutKV(ctx context.Context, kind, name, value string, ttl time.Du
 	return s.UpdateKV(ctx, kind, name, func(Record, bool) (string, time.Duration, error) { return value, ttl, nil })
 }
 
-// UpdateKV atomically replaces a record's value and time to live with those that change returns. When another client
+// UpdateKV atomically replaces a record's value and time to live with those that change returns. If another client
 // changes the record in the meantime, it reads the record and calls change again. An error of change ends the update.
 // After many changes of others it returns ErrConflict.
 func (s *Store) UpdateKV(ctx context.Context, kind, name string,
@@ -109,7 +109,7 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 	return changed > 0, err
 }
 
-// SwapKVTx is SwapKV of an existing record in the caller's transaction, without any repetition.
+// SwapKVTx is SwapKV of an existing record in the caller's transaction. It tries once.
 func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value string, ttl time.Duration) (
 	done bool, err error) {
 	args, err := kvArgs(old.Kind, old.Name, value, old.Version, ttl)

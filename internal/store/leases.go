@@ -12,7 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// LeaseKey is a task under one fence. A worker may lease a task anew whose earlier lease it has not given up yet.
+// LeaseKey identifies a lease by task and fence. The task alone is not enough: a worker may lease a task again before
+// it gives up its earlier lease.
 type LeaseKey struct {
 	Task  uuid.UUID
 	Fence int64
@@ -23,9 +24,9 @@ func (l LeaseKey) HeldBy(r dialect.Row) bool {
 	return r.ID == l.Task && r.Fence == l.Fence && r.State == state.Processing
 }
 
-// ExtendLeases sets leases to end a time from the database's now, and stores the progress of those that have some. Of a
-// lease that comes twice, the last progress counts. valid says of each whether it was still valid, and until is this
-// process's own estimate of the new end, never later than the database's. It is cut off when ctx ends.
+// ExtendLeases sets leases to end a time from the database's now, and stores the progress of those that have some. If a
+// lease is given twice, the last progress counts. valid reports for each lease whether it was still valid. until is
+// this process's estimate of the new end, never later than the database's. The end of ctx interrupts the call.
 func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, progress [][]byte, d time.Duration) (
 	valid []bool, until time.Time, err error,
 ) {
@@ -52,15 +53,15 @@ func (s *Store) ExtendLeases(ctx context.Context, ls []LeaseKey, progress [][]by
 	return valid, until, err
 }
 
-// MarkStarted marks the attempts of leases as started, and says of each lease whether it was still valid. It is cut off
-// when ctx ends.
+// MarkStarted marks the attempts of leases as started, and reports for each lease whether it was still valid. The end
+// of ctx interrupts the call.
 func (s *Store) MarkStarted(ctx context.Context, ls []LeaseKey) (valid []bool, err error) {
 	return s.onLeases(ctx, dialect.Start, func([]LeaseKey, dialect.Args) {}, ls, func() {})
 }
 
-// onLeases does an operation to the tasks of leases, and says of each whether it found the task leased under the
-// fence. more adds values for the leases, as they are sorted. It ends with ctx, so it must do no harm to repeat the
-// batch. try is called before each try.
+// onLeases applies an operation to the tasks of leases, and reports for each lease whether the task was leased under
+// its fence. more returns further values for the sorted leases. The end of ctx interrupts the call, so the operation
+// must be safe to repeat. try is called before each try.
 func (s *Store) onLeases(
 	ctx context.Context, op dialect.Op, more func(sorted []LeaseKey, args dialect.Args), ls []LeaseKey, try func(),
 ) ([]bool, error) {
@@ -88,7 +89,7 @@ func (s *Store) onLeases(
 	return valid, nil
 }
 
-// sortLeases returns the leases, each once and in the order of the ids, so that two renewals never deadlock.
+// sortLeases returns the leases without duplicates, ordered by id, so that two renewals never deadlock.
 func sortLeases(ls []LeaseKey) []LeaseKey {
 	sorted := slices.Clone(ls)
 	slices.SortFunc(sorted, func(x, y LeaseKey) int {
@@ -106,30 +107,30 @@ func leaseArgs(ls []LeaseKey) dialect.Args {
 	return dialect.Args{"id": id, "fence": fence}
 }
 
-// Where renewals are rows of their own, those of leases that have ended are of no use. Settle removes those of its
-// tasks. What is left, as by SettleTx, whose transaction must not meet them, and the rows of takeovers are removed some
-// time after they ended, by the clients that renew leases or take tasks over.
+// On some engines, renewals are rows of their own. Settle removes the renewals of its tasks. SettleTx leaves them,
+// because the caller's transaction must not touch them, and a takeover leaves a row, too. Clients that renew
+// leases or take tasks over remove these rows some time after they ended.
 const (
 	expireRenewalsAfter = 10 * time.Minute
 	expireRenewalsEvery = 10 * time.Second // for a client
 	expireRenewalsMost  = 5000             // at once
 	removeTimeout       = 5 * time.Second
-	// expireTimeout bounds how long a checkout that took tasks over is held up by it; a short lease does so, too.
+	// expireTimeout limits the delay of a checkout that took tasks over. A short lease limits it, too.
 	expireTimeout = time.Second
 )
 
-// RecordsRenewals reports whether renewals are rows of their own, which are to be removed when their leases end.
+// RecordsRenewals reports whether renewals are rows of their own, which must be removed when their leases end.
 func (s *Store) RecordsRenewals() bool { return s.sql.Texts.DropLeases.SQL != "" }
 
-// expireRenewalsAfterTakeover removes what earlier takeovers have left: where tasks are shorter than their leases, no
-// other call may do it.
+// expireRenewalsAfterTakeover removes the rows of earlier takeovers. If tasks are shorter than their leases, no other
+// call removes them.
 func (s *Store) expireRenewalsAfterTakeover(ctx context.Context, lease time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(expireTimeout, lease/6))
 	defer cancel()
 	s.expireRenewals(ctx)
 }
 
-// expireRenewals is best effort.
+// expireRenewals removes renewals that ended some time ago. It ignores errors.
 func (s *Store) expireRenewals(ctx context.Context) {
 	now := time.Now().UnixNano()
 	last := s.renewalsExpired.Load()
@@ -147,7 +148,7 @@ func (s *Store) expireRenewals(ctx context.Context) {
 	}
 }
 
-// removeRenewals removes the renewals of leases that were settled, best effort.
+// removeRenewals removes the renewals of settled leases. It ignores errors.
 func (s *Store) removeRenewals(ctx context.Context, ls []LeaseKey) {
 	if len(ls) == 0 || !s.RecordsRenewals() {
 		return

@@ -10,15 +10,15 @@ import (
 // memoryMost bounds the keys that a memory remembers.
 const memoryMost = 10_000
 
-// memory remembers a value for each key, such as a queue. When it is full it forgets any other one, so nothing but
-// speed may depend on it. It is safe for concurrent use.
+// memory remembers a value for each key, such as a queue. When it is full, it forgets an arbitrary key, so only speed
+// may depend on it. It is safe for concurrent use.
 type memory[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]V
 }
 
-// update replaces the value of a key by what f makes of it, or forgets it where keep is false. known is false, and old
-// the zero value, for a key that it does not remember.
+// update replaces the value of a key by the result of f, or forgets the key if keep is false. For an unknown key, known
+// is false and old is the zero value.
 func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,10 +46,10 @@ func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool))
 // task, and on PostgreSQL each task that was leased since the last vacuum.
 const expiredEvery = time.Second
 
-// expiredScans are when this client last scanned each queue for leases that have expired.
+// expiredScans is when this client last scanned each queue for expired leases.
 type expiredScans struct{ last memory[string, time.Time] }
 
-// due reports whether a checkout at now is to scan the queue, and counts it as done then.
+// due reports whether a checkout at now scans the queue, and then records that scan.
 func (e *expiredScans) due(queue string, now time.Time) (due bool) {
 	e.last.update(queue, func(last time.Time, known bool) (time.Time, bool) {
 		if due = !known || now.Sub(last) >= expiredEvery; due {
@@ -60,17 +60,17 @@ func (e *expiredScans) due(queue string, now time.Time) (due bool) {
 	return due
 }
 
-// again makes the next checkout scan: this one's scan has found as many as it asked for, so there may be more.
+// again makes the next checkout scan, because this scan found as many as it asked for.
 func (e *expiredScans) again(queue string) {
 	e.last.update(queue, func(last time.Time, _ bool) (time.Time, bool) { return last, false })
 }
 
-// checkoutLimits are, for each queue whose payloads have cut a checkout short, how many tasks the next one asks for:
-// twice as many as fitted. A search locks all tasks that it asks for, also those that do not fit, and keeps them from
-// other workers for that long.
+// checkoutLimits is the number of tasks that the next checkout asks for, for each queue whose payloads have cut a
+// checkout short: twice as many as fitted. A search locks all tasks that it asks for, and hides from other workers even
+// those that do not fit.
 type checkoutLimits struct{ most memory[string, int] }
 
-// of is how many of n tasks a checkout of the queue asks for.
+// of returns how many of n tasks a checkout of the queue asks for.
 func (l *checkoutLimits) of(queue string, n int) int {
 	l.most.update(queue, func(most int, known bool) (int, bool) {
 		if known {
@@ -81,7 +81,7 @@ func (l *checkoutLimits) of(queue string, n int) int {
 	return n
 }
 
-// learn records the result of a checkout with a limit of n tasks, and reports whether more tasks may be due that did
+// learn records the result of a checkout of n tasks, and reports whether due tasks may have been left because they did
 // not fit.
 func (l *checkoutLimits) learn(queue string, n, limit, rows int, cut bool) (more bool) {
 	if !cut && limit == n {
@@ -96,7 +96,7 @@ func (l *checkoutLimits) learn(queue string, n, limit, rows int, cut bool) (more
 			more = true
 			return min(2*limit, limits.MaxCheckout), true
 		}
-		return 0, false // it found all there was
+		return 0, false // it found all due tasks
 	})
 	return more
 }

@@ -19,15 +19,15 @@ func (s *Store) Listens() bool {
 // channel is where the clients of these tables notify each other.
 func (s *Store) channel() string { return s.sql.Names.Table("task") }
 
-// Notify sends a payload to those who listen, in a transaction of its own.
+// Notify sends a payload to all listeners, in a transaction of its own.
 func (s *Store) Notify(ctx context.Context, payload string) error {
 	args := dialect.Args{"channel": s.channel(), "payload": payload}
 	_, err := s.sql.Exec(ctx, sqlrun.ConnOf(s.sql.Pool.Write), s.sql.Texts.Notify, args)
 	return err
 }
 
-// Listen calls received for each payload that Notify sends from the call of ready on, until ctx ends or the connection,
-// which is not one of the pool's, is lost.
+// Listen calls ready, and then received for each payload that Notify sends. It returns when ctx ends or its connection
+// is lost. The connection is not from the pool.
 func (s *Store) Listen(ctx context.Context, ready func(), received func(payload string)) error {
 	return s.sql.Dialect.(dialect.Listener).Listen(ctx, s.sql.Pool.Write, s.channel(), ready, received)
 }

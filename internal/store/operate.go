@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Operation is an operator's event, and who causes it for what reason.
+// Operation is an operator's event, with the operator's name and reason.
 type Operation struct {
 	Transition state.Transition
 	By, Reason string
@@ -34,14 +34,14 @@ func (s *Store) OperateLimit(event state.Event) int { return s.sql.Texts.Move[ev
 
 // Operate applies an operation to tasks in one transaction, whatever their leases. It returns those that it changed, as
 // they were before; a task whose state does not allow the event stays as it is. The ids are in ascending order, so that
-// two calls never wait for each other in a circle.
+// two calls never deadlock.
 func (s *Store) Operate(ctx context.Context, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
 	tx := &operateTx{s: s, op: op, ids: ids}
 	err := s.writeTx(ctx, tx.run)
 	return tx.moved, err
 }
 
-// OperateOne is Operate for one task: ErrNotFound or ErrWrongState when it did not change it.
+// OperateOne is Operate for one task. It returns ErrNotFound or ErrWrongState if the task was not changed.
 func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]dialect.Row, error) {
 	tx := &operateTx{s: s, op: op, ids: []uuid.UUID{id}}
 	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
@@ -53,7 +53,7 @@ func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]d
 	return tx.moved, err
 }
 
-// OperateTx is OperateOne in the caller's transaction, without any repetition.
+// OperateTx is OperateOne in the caller's transaction. It tries once.
 func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uuid.UUID) ([]dialect.Row, error) {
 	conn, err := s.txConn(tx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 	return moved, err
 }
 
-// operate moves tasks, and writes what is kept of it. It returns those that it moved, as they were before.
+// operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before.
 func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
 	removes := op.Transition.To == state.None
 	if removes {
@@ -87,7 +87,7 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 	return moved, s.recordMoved(ctx, conn, op, moved)
 }
 
-// move applies an operator's event to tasks. It returns those that it moved, as they were before.
+// move applies an operator's event to tasks. It returns the moved tasks as they were before.
 func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID) ([]dialect.Row, error) {
 	move, ok := s.sql.Texts.Move[e]
 	if !ok {
@@ -103,7 +103,7 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 	return rows, err
 }
 
-// lockMovable locks the tasks that an event may move, and returns them; none where the event needs no such lock.
+// lockMovable locks the tasks that an event may move, and returns them. It returns nil if the event needs no lock.
 func (s *Store) lockMovable(
 	ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID,
 ) ([]dialect.Row, error) {
@@ -114,8 +114,8 @@ func (s *Store) lockMovable(
 	return s.sql.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 }
 
-// keepReason writes the result that an operation leaves. Where the event replaces the result, that is who did it and
-// why; otherwise only a reason is kept, in a line before the result.
+// keepReason writes the results of moved tasks. If the event replaces the result, the new one names the operator and
+// the reason. Otherwise a reason becomes a line before the existing result.
 func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
 	replaced := op.Transition.Result
 	if !replaced && op.Reason == "" {

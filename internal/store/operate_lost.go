@@ -10,10 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// operateTx is the transaction of an operation, and its repetitions. When the answer to its commit is lost, the next
-// try must neither take another operator's identical change for its own, nor repeat a change that was made and has been
-// followed by others. The time of a task's last change decides: before the commit, each try reads what time its own
-// change left.
+// operateTx is the transaction of an operation, with its retries. If the answer to a commit is lost, the next try must
+// not mistake another operator's identical change for its own, and must not repeat its change after later ones. The
+// time of a task's last change decides: before its commit, each try reads the time of its own change.
 type operateTx struct {
 	s     *Store
 	op    Operation
@@ -29,10 +28,10 @@ type operateTry struct {
 	before, after map[uuid.UUID]dialect.Row // their versions; after is empty for an event that removes them
 }
 
-// errChangedSince reports that a task is neither as it was before an earlier try nor as that try left it.
+// errChangedSince means that a task is neither as before an earlier try nor as after it.
 var errChangedSince = errors.New("the task has changed since")
 
-// run is a changeFunc. Afterwards moved has what it moved.
+// run is a changeFunc. It sets moved.
 func (o *operateTx) run(ctx context.Context, conn dialect.Conn, again bool) error {
 	if again {
 		if done, err := o.resolve(ctx, conn); done || err != nil {
@@ -80,7 +79,7 @@ func (o *operateTx) try(ctx context.Context, conn dialect.Conn) (tried operateTr
 	return tried, err
 }
 
-// resolve finds out whether one of the earlier tries was committed: each was as a whole, or not at all.
+// resolve determines whether one of the earlier tries was committed. Each was committed as a whole or not at all.
 func (o *operateTx) resolve(ctx context.Context, conn dialect.Conn) (done bool, err error) {
 	rows, err := o.s.Peek(ctx, conn, o.ids)
 	if err != nil {
@@ -100,7 +99,7 @@ func (o *operateTx) resolve(ctx context.Context, conn dialect.Conn) (done bool, 
 	return false, nil
 }
 
-// asBefore reports whether a task of each earlier try is still as it was before it, so that none was committed.
+// asBefore reports whether each earlier try has a task that is still as before, so that none was committed.
 func (o *operateTx) asBefore(rows map[uuid.UUID]dialect.Row) bool {
 	for _, tried := range o.tries {
 		still := false
@@ -115,7 +114,7 @@ func (o *operateTx) asBefore(rows map[uuid.UUID]dialect.Row) bool {
 	return true
 }
 
-// sameVersion reports whether nothing but a renewal of its lease has changed a row.
+// sameVersion reports whether a row is unchanged, except for a renewal of its lease.
 func sameVersion(a, b dialect.Row) bool {
 	return a.State == b.State && a.Fence == b.Fence && a.Updated == b.Updated
 }

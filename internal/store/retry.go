@@ -22,7 +22,7 @@ const (
 	readTimeout      = 5 * time.Minute
 )
 
-// write does one change until it is done, refused, or its outcome cannot be known. The change must be safe to repeat.
+// write tries a change until it succeeds, is refused, or its outcome is unknown. The change must be safe to repeat.
 func (s *Store) write(ctx context.Context, change changeFunc) error {
 	return s.writeBy(ctx, s.sql.Do, change)
 }
@@ -32,7 +32,7 @@ func (s *Store) writeTx(ctx context.Context, change changeFunc) error {
 	return s.writeBy(ctx, s.sql.Tx, change)
 }
 
-// writeBy is write for a change that run is to run.
+// writeBy is write for a change that run executes.
 func (s *Store) writeBy(ctx context.Context, run runFunc, change changeFunc) error {
 	again := false
 	return s.repeat(ctx, func() (bool, error) {
@@ -42,13 +42,13 @@ func (s *Store) writeBy(ctx context.Context, run runFunc, change changeFunc) err
 	})
 }
 
-// changeFunc writes something on a connection. again is set when an earlier try may have happened.
+// changeFunc writes something on a connection. again reports that an earlier try may have happened.
 type changeFunc func(ctx context.Context, conn dialect.Conn, again bool) error
 
 // runFunc runs statements on a connection for writing, as the session's Do, Tx and Autocommit do.
 type runFunc func(context.Context, func(context.Context, dialect.Conn) error) error
 
-// runFor is how RunBatch is run: in a transaction if these rows need one.
+// runFor returns how to run RunBatch: in a transaction if these rows need one.
 func (s *Store) runFor(op dialect.Op, args dialect.Args, n int) runFunc {
 	if s.sql.NeedsTx(op, args, n) {
 		return s.sql.Tx
@@ -81,7 +81,7 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		if err == nil {
 			return nil
 		}
-		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // not every driver says that this is why
+		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // not every driver wraps the context's error
 			err = fmt.Errorf("%w: %w", end, err)
 		}
 		var pause time.Duration
@@ -110,10 +110,10 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 // ConflictPause is the pause after the conflict that followed n others.
 func ConflictPause(n int) time.Duration { return min(conflictPause<<min(n, 10), maxConflictPause) }
 
-// Jittered returns a random time between half of d and d, so that callers who failed together do not try together.
+// Jittered returns a random time between half of d and d, so that calls that failed together do not retry together.
 func Jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// maybeHappened adds ErrMayHaveHappened to err when an earlier try may have happened.
+// maybeHappened adds ErrMayHaveHappened to err if an earlier try may have happened.
 func maybeHappened(maybe bool, err error) error {
 	if maybe && !errors.Is(err, errs.ErrMayHaveHappened) {
 		return fmt.Errorf("%w: %w", errs.ErrMayHaveHappened, err)

@@ -28,8 +28,8 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// Migrate brings the tables to this program's version and returns the versions before and after; 0 is no tables. Of
-// several calls at once one does the work, and the others wait for it.
+// Migrate brings the tables to this program's version, and returns the versions before and after; 0 means no tables. Of
+// several calls at once, one migrates and the others wait for it.
 func (s *Store) Migrate(ctx context.Context) (from, to int, err error) {
 	// Reading first keeps a program that opens with WithMigrate from locking, and from needing the right to.
 	from, err = s.readVersion(ctx)
@@ -109,7 +109,7 @@ func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, con
 	})
 }
 
-// DropTables removes the tables with everything in them. It does nothing when they are not there.
+// DropTables removes the tables with their contents. It does nothing if they do not exist.
 func (s *Store) DropTables(ctx context.Context) error {
 	return s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		for _, statement := range s.sql.Texts.Drop {
@@ -151,7 +151,7 @@ func versionArgs(m dialect.Migration) dialect.Args {
 	return dialect.Args{"version": m.Version, "title": m.Title, "compatible": cmp.Or(m.Compatible, m.Version)}
 }
 
-// versionRow is the version of the tables, null when there is none, and the oldest version whose programs work with
+// versionRow is the version of the tables, or null if there are none, and the oldest version whose programs work with
 // them.
 type versionRow struct {
 	Version    *int `db:"version"`
@@ -166,8 +166,8 @@ func (s *Store) readVersion(ctx context.Context) (version int, err error) {
 	return version, err
 }
 
-// version is the newest migration in the database; no table is 0. Tables that a program of this version does not work
-// with are ErrSchemaNew.
+// version returns the newest migration in the database, or 0 if there are no tables. It returns ErrSchemaNew if this
+// program does not work with the tables.
 func (s *Store) version(ctx context.Context, conn dialect.Conn) (int, error) {
 	rows, err := sqlrun.QueryAs[versionRow](ctx, s.sql, conn, s.sql.Texts.Version, nil)
 	if s.sql.Class(err) == dialect.Missing {
@@ -189,7 +189,7 @@ func (s *Store) newestMigration() int {
 	return m[len(m)-1].Version
 }
 
-// logNewer reports tables of a version that this program does not know, and works with.
+// logNewer logs that the tables are newer than this program, but compatible.
 func (s *Store) logNewer(have, own int) {
 	if have > own {
 		s.Logger.Info("dbq: the tables have a newer, compatible version",
