@@ -22,7 +22,7 @@ type AttemptRow struct {
 	Error   []byte    `db:"error"`
 }
 
-// What the history says of an attempt whose lease expired. A dialect that records takeovers in SQL says the same.
+// The error of an attempt whose lease expired, in the history. A dialect that records takeovers in SQL writes the same.
 const (
 	crashed, crashedError = "crashed", "the lease expired"
 	lapsed, lapsedError   = "lapsed", "the lease expired before the attempt was known to have started"

@@ -6,7 +6,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// Autocommit is Do without a transaction, whatever the server asks for: each statement is its own. See Batch.Counts.
+// Autocommit is Do without a transaction, even with Server.ExplicitTx: each statement commits by itself.
 func (s *Session) Autocommit(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
 	if s.Pool.GroupCommit != nil {
 		return f(ctx, &groupConn{s: s})
@@ -24,14 +24,14 @@ func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c di
 	inner, stop := gracefulWrite(ctx)
 	defer stop()
 	err = f(inner, s.on(conn))
-	if err != nil && inner.Err() != nil { // it was cut off in the middle
+	if err != nil && inner.Err() != nil { // the statement was interrupted
 		err = &TxError{Committing: true, Err: err}
 	}
 	return err
 }
 
-// groupConn runs statements of Autocommit by Pool.GroupCommit, and those that it does not take each on a connection of
-// its own.
+// groupConn runs the statements of Autocommit by Pool.GroupCommit. A statement that GroupCommit does not accept runs on
+// a connection of its own.
 type groupConn struct {
 	s     *Session
 	begun bool

@@ -6,7 +6,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// RunBatch does an operation to n rows as the dialect does it: by its own method, or by the operation's batch.
+// RunBatch applies an operation to n rows: by the dialect's BatchRunner or, without one, by the operation's batch.
 func (s *Session) RunBatch(
 	ctx context.Context, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -25,7 +25,7 @@ func (s *Session) NeedsTx(op dialect.Op, args dialect.Args, n int) bool {
 	return s.Server.ExplicitTx || n > s.Texts.Batch(op).Max
 }
 
-// QueryBatch runs a batch of n rows on c, in as many statements as its Max asks for, and collects what they return.
+// QueryBatch runs a batch of n rows on c, in statements of at most Max rows, and collects the results.
 func (s *Session) QueryBatch(
 	ctx context.Context, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
 ) ([]dialect.Row, error) {
@@ -55,7 +55,7 @@ func QueryBatchAs[T any](
 	return out, nil
 }
 
-// ExecBatch is QueryBatch for a statement that returns nothing; it says how many rows were touched.
+// ExecBatch is QueryBatch for a statement that returns nothing. It returns the number of affected rows.
 func (s *Session) ExecBatch(
 	ctx context.Context, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
 ) (touched int64, err error) {

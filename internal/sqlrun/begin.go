@@ -5,7 +5,7 @@ import (
 	"database/sql"
 )
 
-// transaction is one that has begun on a connection, and the two ways to end it.
+// transaction is an open transaction of a connection, with the two ways to end it.
 type transaction struct {
 	conn             *sql.Conn
 	on               sqlConn // what statements run on
@@ -32,8 +32,9 @@ func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction,
 	return transaction{conn: conn, on: conn, commit: say("COMMIT"), rollback: say("ROLLBACK")}, nil
 }
 
-// beginByDriver begins and ends as the driver does. A transaction of database/sql ends with its context, so it gets one
-// that the caller's end does not reach: its statements have the caller's, and its end has a time of its own.
+// beginByDriver begins and ends by database/sql. Such a transaction is rolled back when its context ends, so it gets a
+// context that does not end with the caller's. Its statements use the caller's context, and COMMIT has a timeout of its
+// own.
 func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	detach := context.AfterFunc(ctx, cancel)
@@ -55,8 +56,8 @@ func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
 	return transaction{conn: conn, on: tx, commit: within(tx.Commit), rollback: within(tx.Rollback)}, nil
 }
 
-// end commits or rolls back within a time that the caller's context does not cut off, and throws the connection away
-// when that fails.
+// end commits or rolls back. The end of the caller's context does not interrupt it. If it fails, end discards the
+// connection.
 func (t transaction) end(ctx context.Context, how func(context.Context) error) error {
 	ctx, stop := graceful(ctx, commitTimeout)
 	defer stop()

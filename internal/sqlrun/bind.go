@@ -12,7 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// bindTypes are the styles of placeholders as sqlx names them.
+// bindTypes has sqlx's name of each style of placeholders.
 var bindTypes = [...]int{
 	dialect.Question: sqlx.QUESTION, dialect.Dollar: sqlx.DOLLAR, dialect.Colon: sqlx.NAMED,
 }
@@ -33,10 +33,11 @@ type compiled struct {
 	err   error
 }
 
-// errNoText is returned when a dialect runs what Statements.Own does not have.
+// errNoText is returned if a dialect runs a statement that Statements.Own does not have.
 var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Own misspelt?")
 
-// token finds what may have a colon in a text: quoted text, comments and casts, which stay as they are, and names.
+// token matches the parts of a text that can have a colon: names, and quoted text, comments and casts, which do not
+// change.
 var token = regexp.MustCompile(`(?s)'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|::|:[A-Za-z_][A-Za-z0-9_]*`)
 
 // compile finds the names in a text, and replaces each by ?.
@@ -61,7 +62,7 @@ func (b *binder) compile(text string) compiled {
 	return c
 }
 
-// withoutComment cuts off the lines of comment that a text begins with; see dialect.ReadStatements.
+// withoutComment removes the comment lines at the beginning of a text; see dialect.ReadStatements.
 func withoutComment(text string) string {
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")
@@ -69,8 +70,7 @@ func withoutComment(text string) string {
 	return text
 }
 
-// bind gives the driver's text and its arguments for a plain statement. A name without a value is an error: a dialect
-// asked for something the core does not have.
+// bind returns the driver's text and arguments of a plain statement. A name without a value is an error.
 func (b *binder) bind(text string, args dialect.Args) (string, []any, error) {
 	return b.bindRow(text, args, -1)
 }
@@ -93,7 +93,7 @@ func (b *binder) bindRow(text string, args dialect.Args, row int) (string, []any
 	return sqlx.Rebind(bindTypes[b.style], string(written)), values, err
 }
 
-// bindBatch gives the driver's text and its arguments for rows from to to of a batch.
+// bindBatch returns the driver's text and arguments for the rows [from, to) of a batch.
 func (b *binder) bindBatch(batch dialect.Batch, args dialect.Args, from, to int) (string, []any, error) {
 	if batch.SQL == "" {
 		return "", nil, errNoText
@@ -135,7 +135,7 @@ func (b *binder) bindBatch(batch dialect.Batch, args dialect.Args, from, to int)
 	return sqlx.Rebind(bindTypes[b.style], string(text)), values, err
 }
 
-// appendText appends the text of c with the values that the dialect writes into it, and the others to values.
+// appendText appends the text of c, with the inlined values in it, to text, and the other values to values.
 func (b *binder) appendText(text []byte, values []any, c compiled, args dialect.Args, row int) ([]byte, []any, error) {
 	if b.inline == nil {
 		values, err := b.appendValues(values, c.names, args, row)
@@ -155,7 +155,7 @@ func (b *binder) appendText(text []byte, values []any, c compiled, args dialect.
 	return append(text, c.parts[len(c.names)]...), values, nil
 }
 
-// appendValues appends what is bound to names.
+// appendValues appends the bound values of names.
 func (b *binder) appendValues(values []any, names []string, args dialect.Args, row int) ([]any, error) {
 	for _, name := range names {
 		v, err := arg(name, args, row)
@@ -175,7 +175,7 @@ func (b *binder) bound(v any) any {
 	return b.value(v)
 }
 
-// arg looks up a name; row picks the value of a column, -1 takes values as they are.
+// arg returns the value of a name. row selects the value of a column; with -1, a column is returned as it is.
 func arg(name string, args dialect.Args, row int) (any, error) {
 	v, ok := args[name]
 	if !ok {
@@ -191,7 +191,7 @@ func arg(name string, args dialect.Args, row int) (any, error) {
 	return v, nil
 }
 
-// sliceOf is rows from to to of a column as a plain slice.
+// sliceOf returns the rows [from, to) of a column as a plain slice.
 func sliceOf(col dialect.Column, from, to int) any {
 	return reflect.ValueOf(col.Slice()).Slice(from, to).Interface()
 }

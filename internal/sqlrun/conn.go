@@ -38,7 +38,7 @@ func (c stdConn) Query(ctx context.Context, query string, args ...any) (dialect.
 	return rows, nil
 }
 
-// ConnOf makes a Conn of a *sql.DB, *sql.Conn or *sql.Tx.
+// ConnOf returns a Conn of a *sql.DB, *sql.Conn or *sql.Tx.
 func ConnOf(c sqlConn) dialect.Conn { return stdConn{c} }
 
 // Tx is a transaction of the caller: the interface of dbq.Tx, which no pool and no single connection implements.
@@ -48,8 +48,8 @@ type Tx interface {
 	Rollback() error
 }
 
-// TxConn makes a Conn of a transaction, which it uses itself if it is one. A transaction that is nil is ErrTx.
-// Statements in one that has ended are ErrTx, too, and sql.ErrTxDone.
+// TxConn returns a Conn of a transaction. If tx implements Conn, TxConn returns tx itself. It returns ErrTx if tx is
+// nil. Statements in an ended transaction return ErrTx and sql.ErrTxDone.
 func TxConn(tx Tx) (dialect.Conn, error) {
 	if v := reflect.ValueOf(tx); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w (it is nil)", ErrTx)
@@ -63,8 +63,8 @@ func TxConn(tx Tx) (dialect.Conn, error) {
 	return txConn{stdConn{tx}}, nil
 }
 
-// innerTx is the *sql.Tx in a field Tx of a struct. What wraps one may do more with a statement than to pass it on:
-// bun.Tx replaces question marks and drops the arguments, gorm's keeps each text as a prepared statement.
+// innerTx returns the *sql.Tx in the field Tx of a struct. Wrappers can change statements: bun.Tx replaces question
+// marks and drops the arguments, and gorm's keeps each text as a prepared statement.
 func innerTx(tx Tx) (inner *sql.Tx, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(tx))
 	if v.Kind() != reflect.Struct {
@@ -91,7 +91,7 @@ func (c txConn) Query(ctx context.Context, query string, args ...any) (dialect.R
 	return rows, ofTx(err)
 }
 
-// ofTx says of an error of an ended transaction that it is ErrTx.
+// ofTx adds ErrTx to an error of an ended transaction.
 func ofTx(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return fmt.Errorf("%w: %w", ErrTx, err)

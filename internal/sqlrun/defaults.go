@@ -7,23 +7,23 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// optional are the fields of dialect.Statements that stay empty in a dialect which needs no such statement.
+// optional lists the fields of dialect.Statements that may stay empty, in a dialect that needs no such statement.
 var optional = []string{
 	"Begin", "Dual", "MigrationLock", "MigrationUnlock", "DropTable", "DropView", "Purgeable", "Assignments",
 	"DropLeases", "ExpireLeases", "LockFree", "Exhausted", "InState", "Notify", "CountNewest", "Newest",
 }
 
-// MayBeEmpty reports whether the core does without the field of dialect.Statements of this name. Every other one must
-// be filled, by the dialect or by a default.
+// MayBeEmpty reports whether a field of dialect.Statements may be empty. Every other field must be set, by the dialect
+// or by a default.
 func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
-// stored are the columns of a task that the archive has, too.
+// stored lists the columns of a task that the archive also has.
 const stored = `id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
        fence, due, lease_until, holder, taken, created, updated, headers, payload, result,
        progress`
 
-// withDefaults fills the texts that a dialect has left to the core. They use columns by the names of dialect.Row and
-// plain SQL. An engine that would run one badly has its own.
+// withDefaults sets the texts that a dialect leaves empty. They are plain SQL with the column names of dialect.Row. A
+// dialect supplies its own text if its engine would run the default badly.
 func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
 	t := n.Filler("{now}", st.Now, "{columns}", st.Columns, "{payload}", st.Payload, "{limit}", st.Limit,
 		"{stored}", stored)

@@ -8,7 +8,7 @@ import (
 // writeTimeout bounds a write whose caller gave no deadline.
 const writeTimeout = time.Minute
 
-// grace is how long a write that is under way may go on after its caller's context ended.
+// grace is how long a running write may continue after its caller's context has ended.
 const grace = 2 * time.Second
 
 type withoutGrace struct{}
@@ -18,10 +18,9 @@ func WithoutGrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutGrace{}, true)
 }
 
-// gracefulWrite is a context for one write that is about to be sent. Cutting it off in the middle would leave the
-// caller not knowing whether it happened, so it ends a grace of 2 seconds after ctx does, not with it. A context that
-// has ended already gets no grace, nor does one of WithoutGrace, and no write takes longer than a minute. Call stop
-// when the write is done.
+// gracefulWrite returns a context for one write. If a write is interrupted, its outcome is unknown. So the context ends
+// 2 seconds after ctx, and a minute after the call at the latest. There is no such grace if ctx has already ended or is
+// from WithoutGrace. Call stop when the write is done.
 func gracefulWrite(ctx context.Context) (inner context.Context, stop func()) {
 	if ctx.Err() != nil {
 		return ctx, func() {}
@@ -29,8 +28,7 @@ func gracefulWrite(ctx context.Context) (inner context.Context, stop func()) {
 	return graceful(ctx, writeTimeout)
 }
 
-// graceful is a context that ends a grace after ctx has ended, unless it is one of WithoutGrace, or when its time is
-// up.
+// graceful returns a context that ends a grace after ctx, or when most has passed. With WithoutGrace it ends with ctx.
 func graceful(ctx context.Context, most time.Duration) (inner context.Context, stop func()) {
 	if ctx.Value(withoutGrace{}) != nil {
 		return context.WithTimeout(ctx, most)

@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// setMoves makes the statements of the operators' events: one for each row of the state table that an operator causes.
+// setMoves sets the statements of operators' events, one for each such row of the state table.
 func (t *Texts) setMoves(fill func(string) string) {
 	t.Move, t.Movable = map[state.Event]dialect.Batch{}, map[state.Event]dialect.Batch{}
 	for _, row := range state.ByOperator() {
@@ -48,7 +48,7 @@ func assigned(row state.Transition, st dialect.Statements) string {
 	return strings.NewReplacer(st.Assignments...).Replace(strings.Join(set, ",\n"))
 }
 
-// grown returns the assignment that makes the fence grow.
+// grown returns the assignment that increases the fence.
 func grown(row state.Transition) string {
 	from := row.FromStates()
 	owned := slices.DeleteFunc(slices.Clone(from), func(s state.State) bool { return !row.GrowsFence(s) })
@@ -58,7 +58,7 @@ func grown(row state.Transition) string {
 	return "fence = fence + CASE WHEN " + state.Condition(owned...) + " THEN 1 ELSE 0 END"
 }
 
-// fillHole replaces a hole of a text by lines, which begin in the column of the hole.
+// fillHole replaces a hole of a text. All lines begin in the column of the hole.
 func fillHole(text, hole, lines string) string {
 	before, after, found := strings.Cut(text, hole)
 	if !found {

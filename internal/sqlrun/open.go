@@ -8,7 +8,7 @@ import (
 )
 
 // Open opens the pools for a DSN through the driver of its scheme. If that fails, it still returns the driver, whose
-// dialect knows what the error means. Errors never show the DSN's password.
+// dialect can classify the error. Errors never show the DSN's password.
 func Open(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, error) {
 	d, err := dialect.Lookup(dsn)
 	if err != nil {

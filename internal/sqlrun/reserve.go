@@ -23,8 +23,8 @@ const (
 	freshWait   = 50 * time.Millisecond
 )
 
-// reserve is connections of a bounded pool that are kept for some of its users, so that these never wait for the
-// others. It treats them as the pool does between two uses. It is safe for concurrent use.
+// reserve keeps connections of a bounded pool for some of its users, who then never wait for the others. Between two
+// uses, it treats a connection as the pool does. It is safe for concurrent use.
 type reserve struct {
 	db    *sql.DB
 	users int // guarded by reserves.mu
@@ -40,7 +40,7 @@ type kept struct {
 	since time.Time
 }
 
-// reserves are those of this process: each pool has one, however many clients and workers use it, since together they
+// reserves has the reserves of this process. Each pool has one, for all its clients and workers, because together they
 // must leave connections to the others.
 var reserves = struct {
 	mu sync.Mutex
@@ -50,9 +50,9 @@ var reserves = struct {
 type reserveKey struct{}
 
 // Reserve keeps connections of the pool for the statements of the context that it returns, until release is called:
-// half of the pool, and at most 4, shared by all who reserve some of the same pool. It waits for them up to 5 seconds;
-// what it has not got by then is made when it is needed. conns is how many it keeps: none of a pool that is not
-// bounded, of one whose transactions have a pool of their own (Pool.Caller), and of one of a single connection.
+// half of the pool, and at most 4, shared by all reservations of the pool. It waits up to 5 seconds for them; the
+// others are opened when they are needed. conns is the number of reserved connections. It is 0 for an unbounded pool,
+// for one whose transactions have a pool of their own (Pool.Caller), and for a pool of one connection.
 func (s *Session) Reserve(ctx context.Context) (reserved context.Context, conns int, release func()) {
 	db := s.Pool.Write
 	conns = min(reserveMost, db.Stats().MaxOpenConnections/2)
@@ -77,7 +77,7 @@ func (s *Session) Reserve(ctx context.Context) (reserved context.Context, conns 
 	return context.WithValue(ctx, reserveKey{}, r), cap(r.free), sync.OnceFunc(r.leave)
 }
 
-// fill makes the connections.
+// fill opens the connections.
 func (r *reserve) fill(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reserveWait)
 	defer cancel()
@@ -94,7 +94,7 @@ func (r *reserve) fill(ctx context.Context) {
 	}
 }
 
-// leave ends the reserve when nobody uses it any more. A connection that is in use goes back to the pool after that.
+// leave ends the reserve after its last user. A connection that is in use returns to the pool later.
 func (r *reserve) leave() {
 	reserves.mu.Lock()
 	defer reserves.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *reserve) leave() {
 	}
 }
 
-// take takes a connection out of the reserve, within ctx; put gives it back.
+// take takes a connection out of the reserve, within ctx. put returns it.
 func (r *reserve) take(ctx context.Context) (k kept, err error) {
 	select {
 	case k = <-r.free:
@@ -130,7 +130,7 @@ func (r *reserve) take(ctx context.Context) (k kept, err error) {
 			k.close()
 			return kept{fresh, time.Now()}, nil
 		}
-		k.since = time.Now() // the pool has none to spare: not to wait for it with each call
+		k.since = time.Now() // the pool has none to spare; do not wait for it in each call
 	}
 	if k.conn != nil && reset(ctx, k.conn) {
 		return k, nil
@@ -183,7 +183,7 @@ func valid(conn *sql.Conn) bool {
 	return err == nil
 }
 
-// keptFor is the reserve of ctx, if it is one of db.
+// keptFor returns the reserve of ctx, if it belongs to db.
 func keptFor(ctx context.Context, db *sql.DB) *reserve {
 	if r, ok := ctx.Value(reserveKey{}).(*reserve); ok && r.db == db {
 		return r
@@ -191,8 +191,8 @@ func keptFor(ctx context.Context, db *sql.DB) *reserve {
 	return nil
 }
 
-// conn is a connection for writing until done is called: one that is kept for ctx, or the pool's. Its error is a
-// TxError, since nothing was sent, whatever the driver calls it.
+// conn returns a connection for writing, from the reserve of ctx or from the pool. Call done after use. Its error is a
+// TxError, because nothing was sent.
 func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err error) {
 	r := keptFor(ctx, s.Pool.Write)
 	if r == nil {
@@ -208,8 +208,8 @@ func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err er
 	return k.conn, func() { r.put(k) }, nil
 }
 
-// Reading runs f with what reads: a connection that is kept for ctx, or the reading pool. Whatever f's error, nothing
-// happened, and it comes back as a TxError.
+// Reading runs f on a connection from the reserve of ctx, or on the reading pool. An error of f is returned as a
+// TxError, because nothing was changed.
 func (s *Session) Reading(ctx context.Context, f func(c dialect.Conn) error) (err error) {
 	if keptFor(ctx, s.Pool.Read) == nil && (s.Pool.Patience == 0 || s.Pool.Read != s.Pool.Write) {
 		err = f(stdConn{s.Pool.Read})

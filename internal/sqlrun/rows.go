@@ -10,14 +10,14 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 )
 
-// mapper finds the fields of rows by their db tags. Its findings are kept for each type.
+// mapper finds the fields of rows by their db tags. It caches the result for each type.
 var mapper = reflectx.NewMapper("db")
 
 // Scan reads all rows into structs by their db tags, and closes the rows. The fields are looked up once, not for each
 // row.
 func Scan[T any](rows dialect.Rows) ([]T, error) { return scan[T](rows, 0) }
 
-// leastRoom and mostRoom bound what is set aside for rows before they are read.
+// leastRoom and mostRoom bound the capacity that is allocated before rows are read.
 const leastRoom, mostRoom = 8, 1000
 
 // scan is Scan for rows that are likely to be no more than atMost.
@@ -27,7 +27,7 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, std := rows.(*sql.Rows) // others read null as the empty text by themselves; see dialect.Rows
+	_, std := rows.(*sql.Rows) // other implementations read null as the empty text; see dialect.Rows
 	var row, empty T
 	fields := make([]any, len(columns))
 	for i, name := range columns { // an engine may show plain names in capitals
@@ -56,7 +56,7 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 	return out, rows.Err()
 }
 
-// restoreAllEmpty gives back the empty values that a driver read as null.
+// restoreAllEmpty restores the empty values that a driver read as null.
 func restoreAllEmpty(rows []dialect.Row) {
 	restore := func(b []byte, size *int64) []byte {
 		if b == nil && size != nil && *size == 0 {

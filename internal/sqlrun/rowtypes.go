@@ -53,8 +53,8 @@ func (t textOrNull) Scan(v any) error {
 	return err
 }
 
-// Terminated is a statement as a command-line client of the engine reads it: with its semicolon, or, for a block that
-// ends in one by itself, with a slash on a line of its own.
+// Terminated returns a statement as a command-line client of the engine reads it: with a semicolon or, after a block
+// that ends in one, with a slash on a line of its own.
 func Terminated(text string) string {
 	if strings.HasSuffix(text, ";") {
 		return text + "\n/\n"

@@ -20,8 +20,8 @@ import (
 // txTimeout bounds a transaction whose caller gave no deadline; a migration may build indexes for a while.
 const txTimeout = 10 * time.Minute
 
-// commitTimeout bounds a COMMIT or ROLLBACK, which the caller's context must not cancel: a commit cut off in the middle
-// is one whose outcome nobody knows. When that context ends, a grace is left; see gracefulWrite.
+// commitTimeout bounds a COMMIT or ROLLBACK. The end of the caller's context must not interrupt it, because the outcome
+// of an interrupted commit is unknown; see gracefulWrite.
 const commitTimeout = 10 * time.Second
 
 // A Session is an opened database: the pools, what Probe found, and the statements. It implements dialect.Runner. It is
@@ -62,8 +62,8 @@ func NewSession(d dialect.Dialect, pool dialect.Pool, server dialect.Server, nam
 // memoryMost bounds what a session remembers: a few things for each queue.
 const memoryMost = 20_000
 
-// Remembered returns what was remembered under key, or else remembers fresh. Nothing may depend on it but the pace:
-// everything is forgotten when there is more than a client of ten thousand queues needs.
+// Remembered returns the value of key, or sets it to fresh. Only speed may depend on it: all values are forgotten when
+// there are more than a client of ten thousand queues needs.
 func (s *Session) Remembered(key string, fresh any) any {
 	v, there := s.memory.LoadOrStore(key, fresh)
 	if !there && s.remembered.Add(1) > memoryMost {
@@ -73,7 +73,7 @@ func (s *Session) Remembered(key string, fresh any) any {
 	return v
 }
 
-// Exec runs a statement on c and says how many rows it touched.
+// Exec runs a statement on c and returns the number of affected rows.
 func (s *Session) Exec(ctx context.Context, c dialect.Conn, text string, args dialect.Args) (int64, error) {
 	q, values, err := s.binder.bind(text, args)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Session) Query(ctx context.Context, c dialect.Conn, text string, args d
 	return QueryAs[dialect.Row](ctx, s, c, text, args)
 }
 
-// Read runs a query on the reading pool. Whatever its error, nothing happened.
+// Read runs a query on the reading pool.
 func (s *Session) Read(ctx context.Context, text string, args dialect.Args) ([]dialect.Row, error) {
 	var rows []dialect.Row
 	err := s.Reading(ctx, func(c dialect.Conn) (err error) {
@@ -164,8 +164,8 @@ func (s *Session) on(conn sqlConn) dialect.Conn {
 	return stdConn{conn}
 }
 
-// Do acquires a connection for writing and runs f on it: within ctx for the wait, and within a transaction of its own
-// when the server asks for one. A statement outside a transaction is its own.
+// Do acquires a connection for writing, within ctx, and runs f on it. With Server.ExplicitTx, f runs in a transaction;
+// otherwise each statement commits by itself.
 func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
 	if s.Server.ExplicitTx {
 		return s.Tx(ctx, f)
@@ -173,15 +173,15 @@ func (s *Session) Do(ctx context.Context, f func(ctx context.Context, c dialect.
 	return s.Autocommit(ctx, f)
 }
 
-// Tx runs f in a transaction that starts with Statements.Begin, or by the driver's own means where that is empty, and
-// commits when f returns nil. Its errors are TxErrors. When ctx ends, f's statements are cancelled and rolled back; the
-// COMMIT itself is never cancelled by ctx.
+// Tx runs f in a transaction, and commits if f returns nil. The transaction begins with Statements.Begin or, if that is
+// empty, by the driver. Errors are TxErrors. When ctx ends, f's statements are cancelled and rolled back. The end of
+// ctx never cancels the COMMIT.
 func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
 	return s.LockedTx(ctx, dialect.Lock{}, f)
 }
 
-// LockedTx is Tx under a lock that its connection takes before the transaction begins and frees after it has ended, so
-// that who gets the lock next sees what was committed.
+// LockedTx is Tx under a lock. Its connection takes the lock before the transaction begins, and releases it after the
+// end, so that the next holder of the lock sees what was committed.
 func (s *Session) LockedTx(
 	ctx context.Context,
 	lock dialect.Lock,
@@ -217,7 +217,7 @@ func (s *Session) LockedTx(
 	finished := false
 	defer func() {
 		if !finished { // f failed or panicked
-			_ = tx.end(ctx, tx.rollback) // the connection is thrown away when this fails
+			_ = tx.end(ctx, tx.rollback) // if this fails, it discards the connection
 		}
 	}()
 	err = f(ctx, s.on(tx.on))
@@ -236,7 +236,7 @@ func (s *Session) LockedTx(
 	return nil
 }
 
-// free gives a session's lock back, with its connection when it cannot otherwise.
+// free releases a session's lock. If that fails, it discards the connection, which releases the lock, too.
 func (s *Session) free(ctx context.Context, conn *sql.Conn, lock dialect.Lock) {
 	ctx, stop := graceful(ctx, commitTimeout)
 	defer stop()
@@ -245,7 +245,7 @@ func (s *Session) free(ctx context.Context, conn *sql.Conn, lock dialect.Lock) {
 	}
 }
 
-// discard closes the driver's connection instead of giving it back to the pool.
+// discard closes the driver's connection instead of returning it to the pool.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
@@ -272,7 +272,7 @@ func (s *Session) Class(err error) dialect.Class {
 	return class
 }
 
-// ended reports whether err is a context's end.
+// ended reports whether err means that a context ended.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

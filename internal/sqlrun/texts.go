@@ -12,13 +12,13 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// Texts are all statements of a dialect: its own, and those that follow from them, which are the same on every engine.
-// Values are named as in dialect.Statements.
+// Texts has all statements of a dialect: its own, and those that are the same on every engine. Values are named as in
+// dialect.Statements.
 type Texts struct {
 	dialect.Statements
 
-	// Movable locks the rows of an operator's event, where that is needed, and Move changes them: the dialect's texts,
-	// with the guards and assignments of the state table.
+	// Movable locks the rows of an operator's event, if that is necessary, and Move changes them. They are the dialect's
+	// texts with the guards and assignments of the state table.
 	Movable, Move map[state.Event]dialect.Batch
 
 	// Version returns the newest migration as version, and as compatible the oldest version whose programs work with the
@@ -35,16 +35,16 @@ type Texts struct {
 	// List returns at most :limit rows without their payload, by id, and ListArchive those of the archive. FindIDs returns
 	// only ids. ListText fills in which; List alone can begin with the newest.
 	List, FindIDs, ListArchive string
-	// Attempts returns AttemptRows of the task :id in order, at most :limit: those that the history has. LastAttempt
-	// returns what the rows of the task :id, in the table and in the archive, say of its last attempt.
+	// Attempts returns at most :limit AttemptRows of the task :id from the history, in order. LastAttempt returns the
+	// last attempt from the rows of the task :id, in the table and in the archive.
 	Attempts, LastAttempt string
 
-	// Key/value records have a :kind and a :name. GetKV returns one as a KVRow, and ListKV those of a :kind by their
-	// names, at most :limit; EarliestKV returns those that expire, the earliest first. AddKV adds one, its version the
-	// clock, with :value, which ends :ttl from now, or never when :ttl is null; it adds none where there is one, and may
-	// fail with an error of class Duplicate when another adds it at the same time. SetKV gives one of :version a new
-	// :value and :ttl and the next version. DropKV removes one, ExpireKV those of :kind that ended at least :age ago.
-	// The number of rows says what changed.
+	// Key/value records have a :kind and a :name. GetKV returns one as a KVRow, and ListKV at most :limit of a :kind,
+	// ordered by name. EarliestKV returns those that expire, the earliest first. AddKV adds a record with :value, unless
+	// it exists. The record's version is the clock. It expires :ttl from now, or never if :ttl is null. If another client
+	// adds the same record at the same time, AddKV may fail with class Duplicate. SetKV gives a record of :version a new
+	// :value and :ttl and the next version. DropKV removes a record, ExpireKV those of :kind that expired at least :age
+	// ago. The number of affected rows reports whether something was changed.
 	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV string
 }
 
@@ -133,7 +133,7 @@ SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
 	return out
 }
 
-// CheckOwn returns a mistake in the dialect's own statements, which would otherwise become visible when one is run.
+// CheckOwn returns an error for a mistake in the dialect's own statements, before one of them is run.
 func (t *Texts) CheckOwn() error {
 	for _, name := range slices.Sorted(maps.Keys(t.Own)) {
 		b := t.Own[name]
@@ -155,11 +155,11 @@ func (t *Texts) CheckOwn() error {
 	return nil
 }
 
-// created finds what a statement of a migration makes.
+// created matches the table or view that a statement of a migration creates.
 var created = regexp.MustCompile(`CREATE (?:OR REPLACE )?(TABLE|VIEW) (?:IF NOT EXISTS )?([a-z0-9_.]+)`)
 
-// drops are the statements that remove what the migrations make: the views, then the tables, the newest first. The
-// table of migrations is the last, so that a drop that was cut off can be repeated.
+// drops returns the statements that remove the views and then the tables of the migrations, the newest first. The table
+// of migrations comes last, so that an interrupted drop can be repeated.
 func drops(st dialect.Statements, steps []dialect.Migration) []string {
 	texts := map[string]string{
 		"VIEW":  cmp.Or(st.DropView, "DROP VIEW IF EXISTS {name}"),

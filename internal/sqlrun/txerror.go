@@ -1,8 +1,8 @@
 package sqlrun
 
 // A TxError is an error inside a transaction that Session.Tx ran, or of a connection that could not be acquired.
-// Committing is set once COMMIT was sent: a connection that is lost before means that nothing happened, and one that
-// is lost after that it may have happened.
+// Committing reports that COMMIT had been sent. If the connection was lost before, nothing happened; if it was lost
+// after, the change may have happened.
 type TxError struct {
 	Committing bool
 	Err        error
@@ -16,5 +16,5 @@ func (e *TxError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives the driver's error.
+// Unwrap returns the driver's error.
 func (e *TxError) Unwrap() error { return e.Err }

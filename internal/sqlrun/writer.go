@@ -14,8 +14,8 @@ var ErrWriterBusy = errors.New(
 		"use EnqueueTx or CompleteTx in it, or end it first",
 )
 
-// writer returns a connection of Pool.Write. If that has only one, writer waits for it for at most Patience. Its error
-// is a TxError, since nothing was sent, whatever the driver calls it.
+// writer returns a connection of Pool.Write. If the pool has only one, writer waits for it for at most Patience. Its
+// error is a TxError, because nothing was sent.
 func (s *Session) writer(ctx context.Context) (*sql.Conn, error) {
 	p, wait := s.Pool, ctx
 	if p.Patience > 0 && p.Write.Stats().InUse > 0 { // otherwise no wait, so no timer

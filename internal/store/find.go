@@ -62,7 +62,7 @@ func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, ref
 }
 
 // NextDue returns the time until a task of a queue can be checked out, by the database's clock. It is 0 if a task is
-// due or a lease has expired. ok is false if no task has a due time or a lease.
+// due or a lease has expired. ok is false if there is no such time, or the queue is paused.
 func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
 	var rows []dialect.Row
 	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// SettleRow is how one attempt ends. It is checked already.
+// SettleRow is how one attempt ends. It has been validated.
 type SettleRow struct {
 	LeaseKey
 	Until  time.Time // this process's own estimate of the lease's end
@@ -28,9 +28,9 @@ type SettleRow struct {
 	// for the history.
 	Unrecorded bool
 	Cause      []byte
-	// AttemptsLeft is set when it is known that the task has attempts left, so that a failure does not lead to POISON.
+	// AttemptsLeft reports that the task certainly has attempts left, so a failure does not lead to POISON.
 	AttemptsLeft bool
-	// Renewed is set when the lease was extended, so that a renewal may have to be removed; SettleTx leaves it.
+	// Renewed reports that the lease was extended, so its renewal may have to be removed. SettleTx leaves it.
 	Renewed bool
 }
 
@@ -51,22 +51,22 @@ type settleBatch struct {
 	added Notices // of those that went to POISON
 
 	callersTx  bool         // it is part of a caller's transaction
-	wait       bool         // it waits for rows that other transactions have locked
-	skipLocked bool         // this try passes them by
-	locked     map[int]bool // indexes of ss that it passed by
+	wait       bool         // it waits for locked rows
+	skipLocked bool         // this try skips locked rows
+	locked     map[int]bool // indexes of ss that it skipped
 }
 
-// settleStep is the settlements of a batch that one operation does.
+// settleStep has the settlements of a batch that one operation makes.
 type settleStep struct {
 	op    dialect.Op
 	index []int // of ss, in the order of the ids
 	args  dialect.Args
 }
 
-// Settle ends attempts in one transaction, and returns the outcome of each, in order. With wait it waits for rows that
-// other transactions have locked as long as ctx allows; else it passes them by as ErrLocked after a moment. On an error
-// nothing was settled, or it is ErrMayHaveHappened. All are of one queue; tasks that went to POISON have their notices
-// in the same transaction.
+// Settle ends attempts in one transaction, and returns the outcome of each, in order. With wait, it waits for locked
+// rows as long as ctx allows; otherwise it skips them after a moment, with ErrLocked. On an error, nothing was settled,
+// unless it is ErrMayHaveHappened. All are of one queue; tasks that went to POISON have their notices in the same
+// transaction.
 func (s *Store) Settle(ctx context.Context, queue string, ss []SettleRow, wait bool) (
 	[]SettleResult, Notices, error) {
 	b := s.newSettleBatch(queue, ss, wait, false)
@@ -77,7 +77,7 @@ func (s *Store) Settle(ctx context.Context, queue string, ss []SettleRow, wait b
 	return b.out, b.added, nil
 }
 
-// renewed are the leases that were extended before and have ended.
+// renewed returns the ended leases that had been extended.
 func (b *settleBatch) renewed() (ls []LeaseKey) {
 	for i := range b.ss {
 		if b.ss[i].Renewed && b.out[i].Err == nil {
@@ -91,7 +91,7 @@ func (s *Store) newSettleBatch(queue string, ss []SettleRow, wait, callersTx boo
 	b := &settleBatch{s: s, queue: queue, ss: ss, wait: wait, callersTx: callersTx,
 		index: make(map[LeaseKey]int, len(ss))}
 	for i := range ss {
-		// Which of two for one lease an engine would do is its own choice: only the first is sent.
+		// Only the first of two settlements of one lease is sent: engines differ in which one they would apply.
 		if _, duplicate := b.index[ss[i].LeaseKey]; !duplicate {
 			b.index[ss[i].LeaseKey] = i
 		}
@@ -103,7 +103,7 @@ func (s *Store) newSettleBatch(queue string, ss []SettleRow, wait, callersTx boo
 // duplicate reports whether the lease of ss[i] came before in the same call.
 func (b *settleBatch) duplicate(i int) bool { return b.index[b.ss[i].LeaseKey] != i }
 
-// stepsOf are the steps that settle some of ss.
+// stepsOf returns the steps that settle some of ss.
 func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
 	var update, remove []int
 	for i := range b.ss {
@@ -131,8 +131,8 @@ func (b *settleBatch) sort(index []int) {
 	slices.SortStableFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
 }
 
-// run settles on conn. again is set when an earlier try may have happened: then a row that is where it should be under
-// the lease's fence was settled by that one. For a SettleRow with Again an earlier call may have.
+// run settles on conn. again reports that an earlier try may have happened. A row that already has the intended state,
+// under the lease's fence, was then settled by that try. SettleRow.Again reports the same of an earlier call.
 func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) error {
 	steps := b.steps
 	b.out, b.locked = make([]SettleResult, len(b.ss)), nil
@@ -171,7 +171,7 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 	return b.resolve(ctx, conn, missing)
 }
 
-// change runs the statements of a step, and writes down which leases they ended, each with its task's new state.
+// change runs the statements of a step, and records which leases they ended, with the new states of their tasks.
 func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settleStep) error {
 	changed, err := b.s.sql.RunBatch(ctx, conn, step.op, step.args, len(step.index))
 	if err != nil {
@@ -209,7 +209,7 @@ func (b *settleBatch) keepProgress(ctx context.Context, conn dialect.Conn) error
 	return b.s.sql.KeepProgress(ctx, conn, rows)
 }
 
-// resolve finds out whether settlements that found no row had happened in an earlier try.
+// resolve determines whether settlements that found no row had happened in an earlier try.
 func (b *settleBatch) resolve(ctx context.Context, conn dialect.Conn, missing []int) error {
 	ids := make([]uuid.UUID, len(missing))
 	for k, i := range missing {
@@ -226,7 +226,7 @@ func (b *settleBatch) resolve(ctx context.Context, conn dialect.Conn, missing []
 	return nil
 }
 
-// resolve is the outcome of a settlement that found no row under its lease, by the task's row now.
+// resolve returns the outcome of a settlement that found no row under its lease, from the task's current row.
 func (x *SettleRow) resolve(row dialect.Row, exists bool) SettleResult {
 	complete, ours := x.Event == state.Complete, exists && row.Fence == x.Fence
 	switch {
@@ -244,7 +244,7 @@ func (x *SettleRow) resolve(row dialect.Row, exists bool) SettleResult {
 	return SettleResult{Err: errs.ErrLeaseLost}
 }
 
-// target is the state that the settlement leads to, unless the attempts are exhausted.
+// target returns the state that the settlement leads to, unless the attempts are exhausted.
 func (x *SettleRow) target() state.State {
 	if x.Remove {
 		return state.None
@@ -253,7 +253,7 @@ func (x *SettleRow) target() state.State {
 	return t.To
 }
 
-// leaseArgs are the ids and fences of settlements.
+// leaseArgs returns the ids and fences of settlements.
 func (b *settleBatch) leaseArgs(index []int) dialect.Args {
 	id, fence := make(dialect.Col[uuid.UUID], len(index)), make(dialect.Col[int64], len(index))
 	for k, i := range index {
@@ -269,7 +269,7 @@ func (b *settleBatch) leaseArgs(index []int) dialect.Args {
 	return args
 }
 
-// updateArgs are the columns of settlements that do not remove their tasks.
+// updateArgs returns the columns of settlements that do not remove their tasks.
 func (b *settleBatch) updateArgs(index []int) dialect.Args {
 	n := len(index)
 	to, uncount := make(dialect.Col[int64], n), make(dialect.Col[int64], n)

@@ -10,14 +10,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// isFollowed reports whether another attempt may follow the one that the settlement ends, so that the task's row does
-// not keep it, and the history is to have it.
+// isFollowed reports whether another attempt may follow the one that the settlement ends. The task's row then does not
+// keep this attempt, so the history must.
 func (x *SettleRow) isFollowed() bool {
 	again := x.Event == state.Release || x.Event == state.Fail && (x.After != nil || !x.At.IsZero())
 	return again && !x.Unrecorded
 }
 
-// more reports whether the batch may need statements after those that settle: for the history, or for progress.
+// more reports whether the batch may need further statements: for the history, or for progress.
 func (b *settleBatch) more() bool {
 	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.isFollowed() || x.reports() })
 }
@@ -41,8 +41,8 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 	return err
 }
 
-// record adds those attempts to the history that the batch has ended on conn and that are followed by others. One whose
-// task went to POISON instead is kept by its row.
+// record adds the ended attempts to the history that others may follow. A task that went to POISON keeps its last
+// attempt in its row.
 func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {
 	var index []int
 	for i := range b.ss {

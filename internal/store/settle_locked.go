@@ -13,10 +13,10 @@ import (
 // waits for it only briefly. After that, or if this store has recently found a locked row, it first locks the rows
 // that no other transaction has locked, and settles only these.
 const (
-	// lockWait is how long a batch waits for a locked row, where a statement can say so. It is longer than two batches
-	// that touch the same rows hold each other up, and shorter than anybody notices.
+	// lockWait is how long a batch waits for a locked row, if the statement can limit its wait. It is longer than one
+	// batch delays another, and too short to be noticed.
 	lockWait = 100 * time.Millisecond
-	// lockedFor is how long a store locks the free rows first, after it met one that was not free.
+	// lockedFor is how long a store locks the free rows first, after it has found a locked one.
 	lockedFor = 10 * time.Second
 )
 
@@ -25,7 +25,7 @@ func (b *settleBatch) write(ctx context.Context) error {
 	s, again, waited := b.s, false, false
 	maySkip := s.sql.Texts.LockFree.SQL != "" && !b.wait
 	return s.repeat(ctx, func() (bool, error) {
-		// After a lost answer it waits: the row may be locked by what this very call has sent before.
+		// After a lost answer it waits: an earlier try of this call may hold the lock.
 		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
 		run := s.sql.Tx
 		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() {
@@ -43,7 +43,7 @@ func (b *settleBatch) write(ctx context.Context) error {
 	})
 }
 
-// meetsLocked reports whether a batch is to lock the free rows first.
+// meetsLocked reports whether a batch must lock the free rows first.
 func (s *Store) meetsLocked() bool {
 	return s.sql.Server.LongLockWaits || time.Now().UnixNano() < s.lockedUntil.Load()
 }

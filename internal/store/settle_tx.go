@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// SettleTx is Settle in the caller's transaction, without any repetition. It waits for locked rows as the transaction's
-// own settings say.
+// SettleTx is Settle in the caller's transaction. It tries once, and waits for locked rows as long as the transaction's
+// settings allow.
 func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, queue string, ss []SettleRow) (
 	[]SettleResult, Notices, error) {
 	conn, err := s.txConn(tx)
@@ -32,8 +32,8 @@ func (s *Store) LeasedTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (bool, e
 	return l.HeldBy(row), err
 }
 
-// SetResultTx replaces the result of a task that the caller's transaction has completed under a lease. ErrLeaseLost
-// means that it has not.
+// SetResultTx replaces the result of a task that the caller's transaction has completed under a lease. If it has not,
+// SetResultTx returns ErrLeaseLost.
 func (s *Store) SetResultTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey, result []byte) error {
 	conn, row, err := s.peekTx(ctx, tx, l)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) SetResultTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey, resul
 	return err
 }
 
-// peekTx reads the task of a lease as the caller's transaction sees it; the zero row is none.
+// peekTx reads the task of a lease as the caller's transaction sees it. The zero row means that there is none.
 func (s *Store) peekTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (conn dialect.Conn, row dialect.Row, err error) {
 	if conn, err = s.txConn(tx); err != nil {
 		return nil, row, err

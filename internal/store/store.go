@@ -1,6 +1,6 @@
 // Package store has one typed method for each operation on dbq's tables. It binds the values of the dialect's
-// statements, repeats what is worth another try, and finds out what happened when an answer was lost. Everything above
-// it is free of SQL. Its errors are raw, or those of package errs: the caller wraps them.
+// statements, retries calls that can succeed on another try, and determines the outcome if an answer was lost. Higher
+// layers contain no SQL. Its errors are raw, or those of package errs: the caller wraps them.
 package store
 
 import (
@@ -21,7 +21,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Scrub hides the secrets of the DSN in an error.
 	Scrub func(error) error
-	// Strategy is how it checks out.
+	// Strategy is the checkout strategy.
 	Strategy dialect.Strategy
 	// MaxPayload is the largest payload in bytes that it inserts.
 	MaxPayload int
@@ -88,12 +88,12 @@ func (s *Store) Reserve(ctx context.Context) (reserved context.Context, conns in
 	return s.sql.Reserve(ctx)
 }
 
-// IsConflict reports whether err means that the database broke a transaction off in favour of another.
+// IsConflict reports whether err means that the database rolled a transaction back in favour of another.
 func (s *Store) IsConflict(err error) bool {
 	return err != nil && (errors.Is(err, errs.ErrConflict) || s.sql.Class(err) == dialect.Conflict)
 }
 
-// txConn returns a caller's transaction as something to run statements on: ErrClosed, or ErrTx of package sqlrun.
+// txConn returns a Conn of a caller's transaction. It returns ErrClosed, or ErrTx of package sqlrun.
 func (s *Store) txConn(tx sqlrun.Tx) (dialect.Conn, error) {
 	if s.Closed() {
 		return nil, errs.ErrClosed

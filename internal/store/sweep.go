@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// sweepWindow is how many tasks one statement of a sweep passes.
+	// sweepWindow is the number of tasks that one statement of a sweep passes.
 	sweepWindow = 2000
 	// sweepLag is how far the cursor stays behind the tasks that may be old enough, since most tasks end a while after
 	// they were made. Those that took longer are found in the next round.
@@ -21,7 +21,7 @@ const (
 	sweepRounds = 4
 )
 
-// sweep is how far Clean came over the old tasks of one queue in one state.
+// sweep is the progress of Clean through the old tasks of one queue in one state.
 type sweep struct {
 	passed uuid.UUID // every task up to this id was passed in this round
 	began  time.Time // when the round began
@@ -36,7 +36,7 @@ type sweepKey struct {
 // queue; the next round visits it again. Forgetting a cursor costs a pass over all old tasks.
 type sweeps struct{ at memory[sweepKey, sweep] }
 
-// begin returns where to continue, or the start of a new round when the last one began long ago.
+// begin returns where to continue, or the start of a new round if the last one began long ago.
 func (s *sweeps) begin(key sweepKey, keep time.Duration) (from sweep) {
 	s.at.update(key, func(at sweep, known bool) (sweep, bool) {
 		if from = at; !known || time.Since(at.began) >= keep/sweepRounds {
@@ -109,14 +109,14 @@ func (s *Store) idBehind(ctx context.Context, after, before uuid.UUID, n int) (i
 	return rows[0].ID, true, nil
 }
 
-// firstID is the lowest id of a time.
+// firstID returns the lowest id of a time.
 func firstID(t time.Time) uuid.UUID {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, t.UnixMilli()))<<16)
 	return id
 }
 
-// nextID is the lowest id above id.
+// nextID returns the lowest id above id.
 func nextID(id uuid.UUID) uuid.UUID {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i]++; id[i] != 0 {
