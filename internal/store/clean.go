@@ -54,11 +54,10 @@ const (
 	cleanPause = 5 * time.Millisecond
 )
 
-// Clean removes or archives the tasks of a queue that have been kept for longer than r says, and removes such attempts,
-// in short transactions. The history keeps the last attempts of tasks that are removed, if h has such attempts and they
-// are not old enough to be removed, too; tasks in the archive have theirs with them. It also removes unique keys that
-// are no longer needed, of all queues. On an error, Cleaned counts what
-// was removed before; the next call continues there.
+// Clean removes or archives the tasks of a queue whose retention has passed, and removes such attempts, in short
+// transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
+// has not passed. An archived task keeps its last attempt in its row. Clean also removes the unique keys of all queues
+// that are no longer needed. On an error, Cleaned counts what was already removed; the next call continues there.
 func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h History) (done Cleaned, err error) {
 	for _, part := range []struct {
 		keep   time.Duration

@@ -33,7 +33,7 @@ type InsertRow struct {
 type Inserted struct {
 	// ID is the task's id. For a duplicate it is the existing task's id, or zero if the transaction cannot see that task.
 	ID uuid.UUID
-	// Duplicate is set when the id, the reference or the unique key was taken, and nothing was changed.
+	// Duplicate reports that the id, the reference or the unique key was taken. Nothing was changed.
 	Duplicate bool
 	// Replaced and Debounced are set when the task with the same unique key was changed instead.
 	Replaced, Debounced bool
