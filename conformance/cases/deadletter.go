@@ -217,8 +217,17 @@ func noticeByWorker(t *test) {
 		return nil
 	})
 	// It polls far too seldom: it is woken.
-	stopAlerts := t.runWorker(worker.Worker{Queue: c.Queue("alerts"), Handler: &mux, PollMin: patience, PollMax: patience,
+	stopAlerts := t.runWorker(worker.Worker{Queue: c.Queue("alerts"), Handler: &mux, PollMin: long, PollMax: long,
 		Logger: quietLog})
+	// It waits once it has handled a first notice.
+	first, err := kindPoisoned.Task(dbq.PoisonNotice{Queue: "first"})
+	t.must(err)
+	t.enqueue(c.Queue("alerts"), first)
+	select {
+	case <-got:
+	case <-t.ctx.Done():
+	}
+	time.Sleep(100 * time.Millisecond)
 	stop := t.runWorker(worker.Worker{Queue: c.Queue("q"), Logger: quietLog, History: dbq.HistoryNone,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return errBoom })})
 	var tasks []uuid.UUID

@@ -50,7 +50,7 @@ func (t *test) noticeAnswerLost(call func(ctx context.Context, q *dbq.Queue, tas
 
 func noticeAnswerLostToSettle(t *test) {
 	t.noticeAnswerLost(func(ctx context.Context, q *dbq.Queue, task dbq.Task) {
-		_ = q.Settle(ctx, task.Lease, dbq.RetryIn(long, errBoom))
+		_ = q.Settle(ctx, task.Lease, dbq.Poisoned(errBoom))
 	}, long)
 }
 
