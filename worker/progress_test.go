@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
+)
+
+// What a handler reports while a renewal is under way is stored by the next one, and what is stored is not sent again.
+func TestProgressIsSentUntilItIsStored(t *testing.T) {
+	t.Parallel()
+	s := newLeases(&env{})
+	defer s.close()
+	lease := dbq.Lease{Task: uuid.New(), Fence: 1, Until: time.Now().Add(time.Hour)}
+	l := &s.add([]dbq.Task{{ID: lease.Task, Lease: lease}})[0]
+	f, _ := s.begin(t.Context(), 0, []*leased{l}, 0)
+	sent := func() (progress string) {
+		ls, _ := s.toRenew(time.Hour)
+		for _, l := range ls {
+			progress += string(l.Progress)
+		}
+		return progress
+	}
+	report := func(ctx context.Context, progress string) {
+		if err := SetProgress(ctx, []byte(progress)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := sent(); got != "" {
+		t.Errorf("%q is sent before a report", got)
+	}
+	report(f.ctx, "one")
+	ls, byKey := s.toRenew(time.Hour)
+	if len(ls) != 1 || string(ls[0].Progress) != "one" {
+		t.Fatalf("%+v is sent, want the report", ls)
+	}
+	report(f.ctx, "two")
+	s.renewed(byKey[key(ls[0])], ls[0])
+	if got := sent(); got != "two" {
+		t.Errorf("%q is sent after a report during the renewal, want it", got)
+	}
+	if got := sent(); got != "two" {
+		t.Errorf("%q is sent after a renewal that failed, want the report again", got)
+	}
+	ls, _ = s.toRenew(time.Hour)
+	s.renewed(l, ls[0])
+	if got := sent(); got != "" {
+		t.Errorf("%q is sent again", got)
+	}
+	if got := string(Progress(f.ctx)); got != "two" {
+		t.Errorf("the progress is %q, want the last report", got)
+	}
+}
