@@ -29,8 +29,10 @@ func approve(ctx context.Context, c *dbq.Client, order, by string) error {
 	if err != nil {
 		return err
 	}
-	if n, err := approved.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, errNotPending)
+	if n, err := approved.RowsAffected(); err != nil {
+		return err
+	} else if n == 0 {
+		return errNotPending
 	}
 	if _, err := payRefund.EnqueueTx(ctx, tx, c, refund{order}); err != nil {
 		return err
@@ -65,11 +67,12 @@ func approveParked(ctx context.Context, c *dbq.Client, order, by string) error {
 		return err
 	}
 	defer tx.Rollback()
-	const record = "UPDATE refunds SET approved_by = ? WHERE name = ?"
-	if _, err := tx.ExecContext(ctx, record, by, order); err != nil {
+	// First the task, then the refund: HandleTx locks them in the same order, so the two cannot deadlock.
+	if err := admin.New(c).OperateTx(ctx, tx, admin.Reenqueue, task, admin.By(by)); err != nil {
 		return err
 	}
-	if err := admin.New(c).OperateTx(ctx, tx, admin.Reenqueue, task, admin.By(by)); err != nil {
+	const record = "UPDATE refunds SET approved_by = ? WHERE name = ?"
+	if _, err := tx.ExecContext(ctx, record, by, order); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -95,10 +95,11 @@ func Example_cancelFromWebPage() {
 		ended <- err
 		return err
 	})
+	working, drain := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		w := worker.Worker{Queue: c.Queue(exportData.Queue), Handler: mux, UntilEmpty: true}
-		done <- w.Run(ctx)
+		w := worker.Worker{Queue: c.Queue(exportData.Queue), Handler: mux}
+		done <- w.Run(working)
 	}()
 	<-started
 
@@ -113,6 +114,7 @@ func Example_cancelFromWebPage() {
 		fmt.Println(who, answer.Code)
 	}
 	fmt.Println("stopped:", errors.Is(<-ended, worker.ErrCancelled))
+	drain()
 	must(<-done)
 	t, err := c.Get(ctx, id)
 	must(err)

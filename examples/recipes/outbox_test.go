@@ -45,6 +45,8 @@ func deliver(url string) func(ctx context.Context, t dbq.Task, e orderPlaced) er
 		if err != nil {
 			return dbq.Poisoned(err).Err()
 		}
+		ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+		defer stop()
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
 			return dbq.Poisoned(err).Err()
