@@ -108,7 +108,7 @@ func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, 
 	return seen, err
 }
 
-// Next finds out when a task is due, from the cursor on like a small checkout.
+// Next determines when a task is due. Like a small checkout, it starts at the cursor.
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
@@ -118,7 +118,7 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	})
 }
 
-// Backdated is dialect.Searcher's.
+// Backdated implements dialect.Searcher.
 func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
 	scan.CursorOf(s, queue).Backdated(by)
 }

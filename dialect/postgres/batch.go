@@ -7,7 +7,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 )
 
-// NeedsTx reports whether rows take several statements, or the sessions' isolation level is another one.
+// NeedsTx reports whether the rows need several statements, or the sessions are not READ COMMITTED by default.
 func (Dialect) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
 	if s.Server.ExplicitTx || op != dialect.Settle && op != dialect.Remove {
 		return s.Server.ExplicitTx || n > maxRows
@@ -15,7 +15,7 @@ func (Dialect) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Args, n i
 	return batch.Split(op, args, n).Statements(maxRows) > 1
 }
 
-// RunBatch has statements of its own for uniform rows.
+// RunBatch uses separate statements for uniform rows.
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {

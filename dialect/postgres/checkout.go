@@ -20,7 +20,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		err = c.each(ctx, c.statement)
 	case dialect.Advisory:
 		if err = c.advisory(ctx); err != nil {
-			return nil, err // what its transaction leased is not sure
+			return nil, err // whether its transaction leased tasks is unknown
 		}
 	case dialect.CAS:
 		err = c.each(ctx, c.compareAndSet)
@@ -43,8 +43,8 @@ type checkout struct {
 // A search leases tasks within the budget by one of the searches "ready" and "expired".
 type search func(ctx context.Context, name string) ([]dialect.Row, error)
 
-// parts runs the two searches in the order asked for: expired leases come first when they are to be looked for,
-// and otherwise only when nothing else was found.
+// parts runs the two searches in the requested order. Expired leases come first if r.Expired is set, and otherwise only
+// if no task was due.
 func (c *checkout) parts(ctx context.Context, find search) error {
 	order := []string{"ready", "expired"}
 	if c.r.Expired {
@@ -64,8 +64,8 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 	return nil
 }
 
-// each is parts for searches that commit by themselves: when the second fails, the first one's tasks are leased already
-// and are handed out; the next checkout meets the error again.
+// each is parts for searches that commit by themselves. If the second fails, the tasks of the first are already leased,
+// so they are handed out. The next checkout gets the error again.
 func (c *checkout) each(ctx context.Context, find search) error {
 	err := c.parts(ctx, find)
 	if err != nil && len(c.budget.Leased()) > 0 && c.s.Class(err) != dialect.Ambiguous {
@@ -83,8 +83,8 @@ func (c *checkout) args(limit int) dialect.Args {
 // runFunc runs statements on a connection, as the session's Do and Tx do.
 type runFunc func(context.Context, func(context.Context, dialect.Conn) error) error
 
-// statement runs one search that takes what it finds. A takeover may add notices, so it is in a transaction, which only
-// begins if a search without locks has found an expired lease.
+// statement runs one search that leases the tasks that it finds. A takeover may add notices, so it needs a transaction,
+// which begins only if a search without locks has found an expired lease.
 func (c *checkout) statement(ctx context.Context, name string) ([]dialect.Row, error) {
 	takeBy := func(run runFunc) taker {
 		return func(name string, args dialect.Args) (rows []dialect.Row, err error) {
@@ -93,7 +93,7 @@ func (c *checkout) statement(ctx context.Context, name string) ([]dialect.Row, e
 				return err
 			})
 			if err != nil {
-				return nil, err // what it took is not sure, also when only its commit failed
+				return nil, err // if only the commit failed, it may have leased tasks
 			}
 			return rows, nil
 		}
@@ -121,7 +121,8 @@ func (c *checkout) take(ctx context.Context, conn dialect.Conn, name string, arg
 	return rows, err
 }
 
-// took gives rows what take does not send back: all that this call has set. Rows that were taken over have come whole.
+// took sets the columns that the statement does not return, because this call has set them. Rows of a takeover are
+// complete.
 func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 	for i := range rows {
 		r := &rows[i]
@@ -134,9 +135,9 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 	return rows, err
 }
 
-// advisory takes the queue's lock first, in a statement of its own: the searches that follow then see what the holder
-// before committed. They still skip locked rows: a caller's transaction may hold some, and the queue's lock must not
-// wait for it.
+// advisory takes the queue's lock in a statement of its own, so that the searches see the commits of the previous
+// holder. They still skip locked rows: a caller's transaction may hold some, and the holder of the queue's lock must
+// not wait for it.
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		lock := dialect.Args{"queue": c.r.Queue}
@@ -154,8 +155,9 @@ func (c *checkout) advisory(ctx context.Context) error {
 	})
 }
 
-// compareAndSet reads candidates and takes those whose fence is still the same. It begins with the first, in order;
-// when others took these, it goes on with a random window, so that workers do not race for the same rows again.
+// compareAndSet reads candidates and leases those whose fence is unchanged. It begins with the first ones, in order. If
+// other checkouts leased these, it continues with a random window, so that workers do not compete for the same rows
+// again.
 func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
 	limit := c.budget.Rows
 	for round := range scan.Rounds {
@@ -177,7 +179,7 @@ func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []diale
 			return err
 		})
 		if err != nil {
-			return nil, err // what it took is not sure, also when only its commit failed
+			return nil, err // if only the commit failed, it may have leased tasks
 		}
 		if len(rows) > 0 {
 			return rows, nil

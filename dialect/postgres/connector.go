@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connector connects by pgx. It is used by its address, so that what prints a pool does not print the configuration in
-// it.
+// connector connects by pgx. It is used as a pointer, so that a printed pool does not show the configuration.
 type connector struct {
 	plain  driver.Connector
 	pooled driver.Connector // for a pooler that shares sessions
@@ -22,9 +21,8 @@ type connector struct {
 	decided driver.Connector // nil until a connection has shown which of the two it is
 }
 
-// newConnector makes a connector that chooses how statements are sent, as its first connection shows: prepared, which
-// is pgx's default, or by exec behind a pooler that shares sessions. One that does not choose goes by the
-// configuration.
+// newConnector returns a connector. If chooses is set, its first connection decides how statements are sent: prepared,
+// which is pgx's default, or by exec behind a pooler that shares sessions. Otherwise the configuration decides.
 func newConnector(cfg pgx.ConnConfig, chooses bool) *connector {
 	plain := stdlib.GetConnector(cfg)
 	if !chooses {
@@ -70,7 +68,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, withoutConfig(err)
 }
 
-// connectError replaces pgx's, which has the configuration in a field, with the password.
+// connectError replaces pgx's error, which contains the configuration with the password.
 type connectError struct{ cause error }
 
 func (e *connectError) Error() string { return "cannot connect: " + e.cause.Error() }

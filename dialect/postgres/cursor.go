@@ -7,13 +7,13 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/scan"
 )
 
-// manyDead is how many dead tuples the table has when they may be what makes a scan slow.
+// manyDead is the number of dead tuples from which they may be the cause of a slow scan.
 const manyDead = 50_000
 
 // A taker runs one of the statements that lease tasks.
 type taker func(name string, args dialect.Args) ([]dialect.Row, error)
 
-// fromCursor takes due tasks from the cursor of the queue on.
+// fromCursor leases due tasks, starting at the queue's cursor.
 func (c *checkout) fromCursor(query scan.Query, take taker) ([]dialect.Row, error) {
 	limit, share := c.budget.Rows, c.budget.Share()
 	begun, small := scan.CursorOf(c.s, c.r.Queue).Begin(limit), scan.SmallOf(c.s, c.r.Queue)
@@ -52,7 +52,7 @@ func (c *checkout) expired(query scan.Query, take taker) ([]dialect.Row, error) 
 	return rows, err
 }
 
-// dead reads the server's statistics.
+// dead reads from the server's statistics whether there are many dead tuples.
 func dead(s *dialect.Session, query scan.Query) scan.DeadTuples {
 	return func() (bool, error) {
 		rows, err := query(s.Statements.Own["dead"].SQL, dialect.Args{"dead": manyDead})
@@ -60,7 +60,7 @@ func dead(s *dialect.Session, query scan.Query) scan.DeadTuples {
 	}
 }
 
-// Backdated is dialect.Searcher's.
+// Backdated implements dialect.Searcher.
 func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
 	scan.CursorOf(s, queue).Backdated(by)
 }

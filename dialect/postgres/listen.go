@@ -14,11 +14,11 @@ import (
 
 var _ dialect.Listener = Dialect{}
 
-// closeTimeout bounds the good-bye of a listening connection.
+// closeTimeout limits the closing of a listening connection.
 const closeTimeout = time.Second
 
-// Listen listens on a connection of its own, made with the settings of the pool's connections, since notifications come
-// to a session.
+// Listen listens on a connection of its own, because notifications are sent to sessions. It uses the settings of the
+// pool's connections.
 func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready func(), heard func(payload string)) error {
 	cfg, err := settings(ctx, db)
 	if err != nil {
@@ -31,7 +31,7 @@ func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready fun
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		_ = conn.Close(ctx) // the server finds out by itself
+		_ = conn.Close(ctx) // the server notices a lost connection
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready fun
 	}
 }
 
-// settings are those of the pool's connections.
+// settings returns the settings of the pool's connections.
 func settings(ctx context.Context, db *sql.DB) (*pgx.ConnConfig, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// NativeConn reaches pgx beneath database/sql, which would box each value of each row: a checkout of 500 tasks costs
-// its client two thirds of the CPU that way. A pool of another driver, which the caller made, goes through
-// database/sql.
+// NativeConn calls pgx directly. database/sql would box each value of each row, so a checkout of 500 tasks needs a
+// third less CPU in the client without it. For a caller's pool of another driver, statements run through database/sql.
 func (Dialect) NativeConn(conn *sql.Conn, std dialect.Conn) dialect.Conn {
 	return nativeConn{conn: conn, std: std}
 }
@@ -36,7 +35,7 @@ func (c nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
 	return isPgx, err
 }
 
-// Exec runs a statement and says how many rows it touched.
+// Exec runs a statement and returns the number of affected rows.
 func (c nativeConn) Exec(ctx context.Context, query string, args ...any) (n int64, err error) {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
 		tag, err := conn.Exec(ctx, query, args...)
@@ -54,7 +53,7 @@ func (c nativeConn) Query(ctx context.Context, query string, args ...any) (diale
 	return c.std.Query(ctx, query, args...)
 }
 
-// Read runs a statement and passes on its rows.
+// Read runs a statement and passes its rows to read.
 func (c nativeConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, query, args...)
@@ -85,10 +84,10 @@ func (r *pgxRows) Columns() ([]string, error) {
 	for i, f := range fields {
 		names[i] = f.Name
 	}
-	return names, r.Err() // of a statement that failed there are no columns
+	return names, r.Err() // a failed statement has no columns
 }
 
-// Scan is that of pgx, for the same variables in each call.
+// Scan scans by pgx. Each call must have the same variables.
 func (r *pgxRows) Scan(dest ...any) error {
 	if r.into == nil {
 		r.into = make([]any, len(dest))
@@ -104,7 +103,7 @@ func (r *pgxRows) Close() error {
 	return r.Err()
 }
 
-// scanned is the value that pgx scans into without a text in between.
+// scanned returns a target into which pgx scans binary values directly.
 func scanned(d any) any {
 	switch to := d.(type) {
 	case *uuid.UUID:
@@ -115,7 +114,7 @@ func scanned(d any) any {
 	return d
 }
 
-// id takes the 16 bytes of a uuid as they are.
+// id scans a uuid as its 16 bytes.
 type id uuid.UUID
 
 // ScanUUID is called by pgx.

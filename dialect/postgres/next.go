@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/scan"
 )
 
-// Next finds out when a task is due, from the cursor on like a small checkout.
+// Next determines when a task is due. Like a small checkout, it starts at the cursor.
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return dialect.Args{"queue": queue, "since": since} }

@@ -36,8 +36,8 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	return dialect.NewPool(connector, connector, conns, 0), nil
 }
 
-// config reads a DSN and adds what dbq sets by itself; chooses says that the DSN leaves open how statements are sent.
-// pgx is given the DSN without its passwords, so that none of its errors can repeat one.
+// config parses a DSN and adds the settings of dbq. chooses reports that the DSN does not determine how statements are
+// sent. pgx is given the DSN without its passwords, so that none of its errors can repeat one.
 func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
@@ -75,13 +75,14 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "dbq"
 	}
-	if cfg.ValidateConnect == nil && several(cfg) { // a standby among them is no place for a queue
+	if cfg.ValidateConnect == nil && several(cfg) { // one of them may be a standby, which takes no writes
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	return cfg, conns, !d.Params.Has("default_query_exec_mode"), nil
 }
 
-// target is where a DSN leads, also by the parameters of libpq, as in ?host=one&port=5432&dbname=app.
+// target returns the hosts and the database of a DSN, including libpq's parameters, as in
+// ?host=one&port=5432&dbname=app.
 func target(d dialect.DSN) dialect.Target {
 	t := d.Target
 	if host, port := d.Params.Get("host"), d.Params.Get("port"); t.Hosts == "" && host != "" {
@@ -110,7 +111,7 @@ func several(cfg *pgx.ConnConfig) bool {
 	})
 }
 
-// takeConns takes pool_max_conns out of the parameters, which the server would not know.
+// takeConns removes pool_max_conns from the parameters, because the server does not know it.
 func takeConns(params url.Values) (int, error) {
 	text := params.Get("pool_max_conns")
 	params.Del("pool_max_conns")

@@ -17,6 +17,6 @@ import (
 // pool; closing it leaves the pool open. Tx makes a transaction of the pool one for the Tx calls.
 func FromPool(pool *pgxpool.Pool) *sql.DB {
 	db := stdlib.OpenDBFromPool(pool)
-	db.SetMaxOpenConns(int(pool.Config().MaxConns)) // without a limit a worker would keep none for itself
+	db.SetMaxOpenConns(int(pool.Config().MaxConns)) // a worker reserves connections only of a pool with a limit
 	return db
 }

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// poolerTimeout bounds the detection of a pooler. One that shares no session may keep a second client waiting for a
-	// server.
+	// poolerTimeout bounds the detection of a pooler. A pooler that does not share sessions may keep a second client
+	// waiting for a server.
 	poolerTimeout = 5 * time.Second
 	// poolerRounds is how often two clients compare their servers. Other clients of the pooler can come in between.
 	poolerRounds = 8
@@ -28,13 +28,12 @@ const undefinedFunction = "42883"
 // poolerName is Server.Pooler for a pooler that shares sessions.
 const poolerName = "a connection pooler in transaction mode"
 
-// sharesSessions reports whether a pooler stands between conn and the server that gives a session to another client
-// after each transaction. Then prepared statements and LISTEN, which belong to a session, reach the wrong one.
+// sharesSessions reports whether conn leads to a pooler that gives a session to another client after each transaction.
+// Prepared statements and LISTEN belong to a session, and would reach the wrong one.
 //
-// A pooler answers a connection by itself, with a process id for cancel requests that is its own
-// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS), so that it is not the
-// id of the server's process. Whether it shares sessions shows when two clients have the same server while both are
-// connected.
+// A pooler answers a connection by itself, with its own process id for cancel requests
+// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS), which is not that of
+// the server's process. The pooler shares sessions if two connected clients have the same server process.
 func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
 	defer cancel()
@@ -65,7 +64,7 @@ func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 		theirs, err := serverPID(ctx, other.PgConn())
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return false, nil // it waits until conn's server is free: sessions are not shared
+			return false, nil // the second client waits for a free server: sessions are not shared
 		case err != nil:
 			return false, err
 		case again != pid || theirs == again:
@@ -75,7 +74,7 @@ func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return false, nil
 }
 
-// serverPID is the id of the process that serves a statement. The simple protocol works behind every pooler.
+// serverPID returns the id of the process that serves a statement. The simple protocol works behind every pooler.
 func serverPID(ctx context.Context, conn *pgconn.PgConn) (int64, error) {
 	results, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
 	if err != nil {
@@ -112,7 +111,7 @@ func findPooler(ctx context.Context, db *sql.DB) (shares bool, err error) {
 	return shares, err
 }
 
-// modeName is how a DSN names a mode; see pgx.ParseConfig.
+// modeName returns the name of a mode in a DSN; see pgx.ParseConfig.
 func modeName(mode pgx.QueryExecMode) string {
 	switch mode {
 	case pgx.QueryExecModeCacheStatement:

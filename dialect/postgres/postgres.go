@@ -24,7 +24,7 @@ func init() {
 	})
 }
 
-// Dialect speaks to PostgreSQL.
+// Dialect is the dialect of PostgreSQL.
 type Dialect struct{}
 
 // Name is "postgres".
@@ -91,8 +91,8 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	return s, nil
 }
 
-// BindValue gives ids to the driver in the form that it sends as 16 bytes; it would send uuid.UUID as text. It is the
-// driver's own type, which it knows also where it does not ask the server for types, as behind a pooler.
+// BindValue converts ids to the driver's own type, which it sends as 16 bytes; it would send uuid.UUID as text. The
+// driver knows this type even if it does not query the server for types, as behind a pooler.
 func (Dialect) BindValue(v any) any {
 	switch id := v.(type) {
 	case uuid.UUID:

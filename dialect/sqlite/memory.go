@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// openMemory makes a database that lives until its pool is closed. Plain ":memory:" would die with its connection, and
-// a write that is cut off may cost its connection.
+// openMemory creates a database that exists until its pool is closed. A plain ":memory:" database is lost with its
+// connection, and an interrupted write can close its connection.
 func openMemory(ctx context.Context, query url.Values, busy time.Duration) (dialect.Pool, error) {
 	query.Set("vfs", "memdb")
 	c, err := connect("file:/dbq-"+uuid.NewString()+"?"+query.Encode(), busy)
@@ -32,11 +32,11 @@ func openMemory(ctx context.Context, query url.Values, busy time.Duration) (dial
 	return dialect.Pool{Write: db, Read: db, Patience: max(busy, leastPatience)}, nil
 }
 
-// memory connects to one database in memory, and keeps it alive by a connection of its own, which is never used.
+// memory connects to one database in memory. An unused connection of its own keeps the database.
 type memory struct {
 	connector
 	keep driver.Conn
 }
 
-// Close is called by the pool's.
+// Close is called by the pool's Close.
 func (m *memory) Close() error { return m.keep.Close() }

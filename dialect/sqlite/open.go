@@ -25,7 +25,7 @@ var durability = []string{"full", "normal", "extra"}
 
 const (
 	defaultBusyTimeout = 10 * time.Second
-	// leastPatience is how long a write waits for its own process at least: there is one writing connection for all.
+	// leastPatience is the minimum time that a write waits for the one writing connection of its process.
 	leastPatience = time.Second
 )
 
@@ -35,8 +35,8 @@ const (
 	readWrite = "rw"
 )
 
-// checkpointPages is how long the WAL grows before a commit carries it over into the database, which syncs both files:
-// 16 MB. A queue writes the same pages over and over, and all but their last versions are left out.
+// checkpointPages is the size of the WAL, 16 MB, from which a commit copies it into the database, which syncs both
+// files. A queue writes the same pages repeatedly, and only their last versions are copied.
 const checkpointPages = 4000
 
 // Open makes the pools for "sqlite:PATH" or "sqlite:///PATH": one writing connection and several readers, in WAL mode.
@@ -84,10 +84,10 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	}
 	write := sql.OpenDB(writing)
 	one(write)
-	// The writer makes the file and its WAL mode; readers could not.
+	// The writer creates the file and sets its WAL mode; readers cannot.
 	if err := write.PingContext(ctx); err != nil {
 		write.Close()
-		if cannotOpen(err) && readable(path) { // the files beside it cannot be made, or not be written
+		if cannotOpen(err) && readable(path) { // the files beside it cannot be created or written
 			if pool, err := openReadOnly(ctx, path, plain, readOnlyCaution); err == nil {
 				return pool, nil
 			}
@@ -109,7 +109,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	}, nil
 }
 
-// openError says why a file cannot be opened, where SQLite's own words do not.
+// openError explains why a file cannot be opened, if SQLite's message does not.
 func openError(path string, err error) error {
 	var e *sqlite.Error
 	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_NOTADB {
@@ -123,24 +123,25 @@ func openError(path string, err error) error {
 	return fmt.Errorf("cannot open %q: %w", path, err)
 }
 
-// private makes a database that is not there yet readable by its owner only: payloads may be secret, and SQLite would
-// let the umask decide. The files beside it get its mode from SQLite. What is there keeps its own.
+// private creates a missing database file that only its owner can read, because payloads may be secret and SQLite would
+// use the umask. SQLite gives the files beside it the same mode. An existing file keeps its mode.
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil // it is there, or SQLite says why it cannot be
+		return nil // it exists, or SQLite will report why it cannot be created
 	}
 	return f.Close()
 }
 
-// one keeps a pool at one connection that is never given up.
+// one limits a pool to one connection, which is never closed.
 func one(db *sql.DB) {
 	db.SetMaxOpenConns(1)
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxLifetime(0)
 }
 
-// split reads a DSN into the file's path, the driver's parameters, and how long a write waits for another process's.
+// split parses a DSN into the file's path, the driver's parameters, and how long a write waits for one of another
+// process.
 func split(dsn string) (path string, query url.Values, busy time.Duration, err error) {
 	rest := strings.TrimPrefix(dsn, "sqlite:")
 	if strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") && strings.Contains(rest, "@") {

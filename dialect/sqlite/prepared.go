@@ -9,12 +9,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// preparedText is how much text of prepared statements a connection keeps. Prepared, a statement of n rows takes some
-// thirty times its text: the bound is a few MB, and has room for every statement of a worker with full batches.
+// preparedText limits the text of the prepared statements that a connection keeps. A prepared statement needs about
+// thirty times the memory of its text, so the limit is a few MB. All statements of a worker with full batches fit.
 const preparedText = 128 << 10
 
-// connector makes connections that prepare a statement once. SQLite takes longer to prepare an insert than to run it,
-// and database/sql would have it prepared for each call.
+// connector opens connections that prepare each statement once. SQLite needs longer to prepare an insert than to run
+// it, and database/sql would prepare it for each call.
 type connector struct {
 	driver.Connector
 	patience time.Duration // see conn; 0 leaves it to SQLite to wait
@@ -35,7 +35,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		inner.Close()
 		return nil, fmt.Errorf("sqlite: the driver's connection is a %T, which cannot do all that is needed", inner)
 	}
-	if c.patience > 0 { // until here SQLite waits, where a file may have to be made
+	if c.patience > 0 { // so far SQLite itself waits, because it may have to create a file
 		if _, err := all.ExecContext(ctx, "PRAGMA busy_timeout = 0", nil); err != nil {
 			inner.Close()
 			return nil, err
@@ -56,7 +56,7 @@ type driverConn interface {
 	driver.Validator
 }
 
-// driverStmt and driverRows are its statements and rows.
+// driverStmt and driverRows are the driver's statements and rows.
 type (
 	driverStmt interface {
 		driver.Stmt
@@ -90,7 +90,7 @@ type prepared struct {
 	used  uint64 // when, in uses
 }
 
-// take is the prepared statement of a text. Who takes it has it alone, until it gives it back.
+// take returns the prepared statement of a text for exclusive use. The caller returns it with give.
 func (c *conn) take(ctx context.Context, text string) (*prepared, error) {
 	if p := c.idle[text]; p != nil {
 		c.forget(p)
@@ -129,7 +129,7 @@ func (c *conn) forget(p *prepared) {
 	c.bytes -= len(p.text)
 }
 
-// Close closes the statements, too.
+// Close closes the statements and the connection.
 func (c *conn) Close() error {
 	for _, p := range c.idle {
 		p.Close()
@@ -138,8 +138,8 @@ func (c *conn) Close() error {
 	return c.driverConn.Close()
 }
 
-// repeated reports whether a text is likely to come again and means the same whenever it is prepared. A PRAGMA may act
-// when it is prepared, not when it is run.
+// repeated reports whether a text is likely to be run again and can be prepared at any time. A PRAGMA can take effect
+// when it is prepared.
 func repeated(text string) bool {
 	switch verb(text) {
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT":
@@ -195,7 +195,7 @@ func (c *conn) query(ctx context.Context, text string, args []driver.NamedValue)
 	return &rows{driverRows: r.(driverRows), give: func() { c.give(p) }}, nil
 }
 
-// rows give their statement back when they are closed, which database/sql does once.
+// rows return their statement when they are closed. database/sql closes them once.
 type rows struct {
 	driverRows
 	give func()

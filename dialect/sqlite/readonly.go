@@ -38,7 +38,7 @@ func openReadOnly(ctx context.Context, path string, query url.Values, caution st
 	}
 	db := sql.OpenDB(reader{connector: shared, alone: alone, path: path})
 	db.SetMaxOpenConns(max(4, runtime.NumCPU()))
-	db.SetMaxIdleConns(-1) // each call looks anew whether somebody writes
+	db.SetMaxIdleConns(-1) // each call checks again whether a process writes
 	if err := db.PingContext(ctx); err != nil {
 		db.Close()
 		return dialect.Pool{}, openError(path, err)
@@ -81,19 +81,19 @@ func (r reader) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// touch reads from the file: to connect alone does not.
+// touch reads from the file, because connecting alone does not.
 func touch(ctx context.Context, c driver.Conn) error {
 	_, err := c.(*conn).ExecContext(ctx, "PRAGMA schema_version", nil)
 	return err
 }
 
-// cannotOpen reports whether SQLite could not open a file, or not as it has to, which may be one beside the database.
+// cannotOpen reports whether SQLite could not open the database or a file beside it in the required mode.
 func cannotOpen(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CANTOPEN || e.Code()&0xff == sqlite3.SQLITE_READONLY)
 }
 
-// onlyReadable reports whether a file is there that this process can read and not write.
+// onlyReadable reports whether a file exists that this process can read but not write.
 func onlyReadable(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err == nil {

@@ -31,7 +31,7 @@ func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"sqlite"}, Dialect: Dialect{}, Open: Open, File: true})
 }
 
-// Dialect speaks to SQLite.
+// Dialect is the dialect of SQLite.
 type Dialect struct{}
 
 // Name is "sqlite".
@@ -97,7 +97,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		return err
 	})
 	if err != nil {
-		return nil, err // what the transaction leased is not sure
+		return nil, err // whether the transaction leased tasks is unknown
 	}
 	return budget.Leased(), nil
 }
@@ -129,7 +129,7 @@ func takeReady(
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	slices.SortFunc(rows, dialect.HandOutOrder) // a join promises no order
+	slices.SortFunc(rows, dialect.HandOutOrder) // a join has no guaranteed order
 	rows = b.Fit(rows)
 	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil {
 		return err
@@ -163,13 +163,13 @@ func takeReady(
 	return nil
 }
 
-// nothingDue looks without the writer's lock, so that idle workers do not hold up those who write.
+// nothingDue checks without the writer's lock, so that idle workers do not delay writers.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
 	rows, err := s.Read(ctx, s.Statements.Own["any"].SQL, dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err
 }
 
-// Classify reads SQLite's result codes.
+// Classify returns the class of SQLite's result codes.
 func (Dialect) Classify(err error) dialect.Class {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
