@@ -151,7 +151,8 @@ func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	}
 	return dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "now": int64(1)}
+		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "now": int64(1),
+		"progress": make(dialect.Col[[]byte], n), "callers_tx": int64(0)}
 }
 
 // explainer is a connection that explains a statement instead of running it.

@@ -182,7 +182,8 @@ func (e *explainer) checkBatch(s *sqlrun.Session, name string, b dialect.Batch, 
 	}
 	args := dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
-		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "lock_wait": int64(1000)}
+		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "lock_wait": int64(1000),
+		"progress": make(dialect.Col[[]byte], n)}
 	e.check(fmt.Sprintf("%s, %d", name, n), n, n, func() error {
 		_, err := s.QueryBatch(e.t.Context(), e, b, args, n)
 		return err
