@@ -118,12 +118,10 @@ func uniqueMany(t *test) {
 func uniqueOnlyOneRuns(t *test) {
 	clients := t.twoClients()
 	const keys, producers, workers = 3, 3, 3
-	var running [keys]atomic.Int64
+	var running [keys]atomic.Int64 // tasks with each key
 	var producing atomic.Int64
 	producing.Store(producers)
-	nt := func(k int) dbq.NewTask {
-		return dbq.NewTask{Priority: k, Unique: unfinished(fmt.Sprint(k))}
-	}
+	nt := func(k int) dbq.NewTask { return dbq.NewTask{Priority: k, Unique: unfinished(fmt.Sprint(k))} }
 	t.concurrently(producers+workers, func(ctx context.Context, i int) {
 		q := clients[i%2].Queue("q")
 		if i < producers {
@@ -246,7 +244,7 @@ func uniqueKeptTaskWaits(t *test) {
 	t.skipOneWriter(tx)
 	_, err = q.EnqueueTx(t.ctx, tx, dbq.NewTask{Unique: pending("k")})
 	t.wantErr("enqueue", err, dbq.ErrDuplicate)
-	if n := len(t.checkout(other.Queue("q"), 1, long)); n != 0 {
+	if len(t.checkout(other.Queue("q"), 1, long)) != 0 {
 		t.Fatalf("it was checked out before the commit")
 	}
 	t.must(tx.Commit())
@@ -359,8 +357,8 @@ func uniqueLevels(t *test) {
 					alive++
 				}
 			}
-			if want := 1; alive != want && !(failed && holder == uuid.Nil && alive == 0) {
-				t.Errorf("%s: there are %d unfinished tasks, want %d", queue, alive, want)
+			if alive != 1 && !(failed && holder == uuid.Nil && alive == 0) {
+				t.Errorf("%s: there are %d unfinished tasks, want 1", queue, alive)
 			}
 		}
 	}
@@ -368,8 +366,7 @@ func uniqueLevels(t *test) {
 
 func uniqueSuccessor(t *test) {
 	clients := t.twoClients()
-	c := clients[0]
-	q := c.Queue("q")
+	q := clients[0].Queue("q")
 	t.enqueue(q, dbq.NewTask{Unique: unfinished("k")})
 	var done atomic.Bool
 	t.concurrently(3, func(ctx context.Context, i int) {
@@ -391,7 +388,7 @@ func uniqueSuccessor(t *test) {
 				t.Errorf("%d tasks with one key were checked out", len(tasks))
 			}
 			for _, task := range tasks {
-				tx := t.beginTx(c)
+				tx := t.beginTx(clients[0])
 				t.must(q.CompleteTx(ctx, tx, task.Lease, nil))
 				_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{Unique: unfinished("k")})
 				t.must(err)
