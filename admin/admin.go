@@ -52,10 +52,20 @@ func By(operator string) Option { return func(n *note) { n.by = operator } }
 // Reason sets the reason for the call, in up to MaxReason characters.
 func Reason(text string) Option { return func(n *note) { n.reason = text } }
 
-// DryRun makes OperateMany count the tasks that it would change, and change nothing. Other calls ignore it.
+// DryRun makes OperateMany count the tasks that it would change, and change nothing. Other calls refuse it with
+// dbq.ErrOption.
 func DryRun() Option { return func(n *note) { n.dryRun = true } }
 
+// note returns the options of a call that has no dry run.
 func (a *Admin) note(opts []Option) (note, error) {
+	n, err := a.noteOrDryRun(opts)
+	if err == nil && n.dryRun {
+		err = fmt.Errorf("%w: DryRun is for OperateMany only", dbq.ErrOption)
+	}
+	return n, err
+}
+
+func (a *Admin) noteOrDryRun(opts []Option) (note, error) {
 	n := note{by: a.client.Info().Name}
 	for _, opt := range opts {
 		opt(&n)

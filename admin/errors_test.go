@@ -30,6 +30,9 @@ func TestErrorsNameTheCall(t *testing.T) {
 	long := admin.Reason(strings.Repeat("x", admin.MaxReason+1))
 	ctx := t.Context()
 	for op, got := range map[string]struct{ err, want error }{
+		"cancel task":               {ops.Operate(ctx, admin.Cancel, dbq.NewID(), admin.DryRun()), dbq.ErrOption},
+		`pause of queue "dry"`:      {ops.PauseQueue(ctx, "dry", admin.DryRun()), dbq.ErrOption},
+		`resume of queue "dry"`:     {ops.ResumeQueue(ctx, "dry", admin.DryRun()), dbq.ErrOption},
 		"reenqueue task":            {ops.Operate(ctx, admin.Reenqueue, dbq.NewID()), dbq.ErrNotFound},
 		"purge":                     {second(ops.OperateMany(ctx, admin.Purge, admin.Filter{})), dbq.ErrCount},
 		"list":                      {second(ops.List(ctx, admin.Filter{InStateFor: -1})), dbq.ErrFilter},

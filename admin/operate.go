@@ -46,7 +46,8 @@ const (
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	op, _, err := a.operation(event, opts)
+	n, err := a.note(opts)
+	op, err := operation(event, n, err)
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
@@ -65,7 +66,8 @@ func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	op, _, err := a.operation(event, opts)
+	n, err := a.note(opts)
+	op, err := operation(event, n, err)
 	var moved []dialect.Row
 	if err == nil {
 		moved, err = a.store.OperateTx(ctx, tx, op, id)
@@ -89,7 +91,8 @@ func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (changed int, err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, changed, start, err) }(time.Now())
-	op, dryRun, err := a.operation(event, opts)
+	n, err := a.noteOrDryRun(opts)
+	op, err := operation(event, n, err)
 	if err == nil {
 		err = f.check()
 	}
@@ -103,7 +106,7 @@ func (a *Admin) OperateMany(
 	if err != nil {
 		return 0, a.wrap(string(event), f.Queue, err)
 	}
-	if dryRun {
+	if n.dryRun {
 		return len(ids), nil
 	}
 	for batch := range slices.Chunk(ids, a.store.OperateLimit(event)) {
@@ -117,14 +120,13 @@ func (a *Admin) OperateMany(
 	return changed, nil
 }
 
-// operation checks an event and its options.
-func (a *Admin) operation(event state.Event, opts []Option) (op store.Operation, dryRun bool, err error) {
+// operation returns an event with its options, or err, which is why the options are refused.
+func operation(event state.Event, n note, err error) (store.Operation, error) {
 	t, ok := state.Find(event, state.Operator)
 	if !ok {
-		return op, false, fmt.Errorf("%w: %q is not an operator's event", dbq.ErrFilter, event)
+		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's event", dbq.ErrFilter, event)
 	}
-	n, err := a.note(opts)
-	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, n.dryRun, err
+	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
 }
 
 // wake wakes the workers of queues whose tasks are due now, and those whose leases were taken away.

@@ -38,9 +38,10 @@ func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return out, err
 }
 
-// CommandWorker sends a worker a command. The worker obeys it at once if it runs in this process or the database
-// notifies (PostgreSQL), and otherwise with its next report; see worker.Worker.Check. A dead worker is
-// dbq.ErrNotFound. A command that the worker does not fetch within 10 minutes expires; a later one replaces it.
+// CommandWorker sends a worker a command. The worker executes it immediately if it runs in this process or the database
+// sends notifications (PostgreSQL), and otherwise at its next report; see worker.Worker.ReportInterval. For a dead
+// worker, CommandWorker returns dbq.ErrNotFound. A command that the worker does not read within 10 minutes expires; a
+// later one replaces it.
 func (a *Admin) CommandWorker(ctx context.Context, id string, command dbq.Command) error {
 	return a.core.Control.SendCommand(ctx, id, string(command))
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // KeepProgress stores the Progress of rows with their tasks, on c, whose transaction has locked them. It skips rows
-// without progress, and runs nothing if there are no others. A dialect calls it when a lease ends whose renewal, in a
-// table of its own, has progress.
+// without progress, and runs nothing if there are no others. A dialect that stores renewals in a separate table calls
+// it when a lease ends, to move the progress of the renewal to the task.
 func (s *Session) KeepProgress(ctx context.Context, c Conn, rows []Row) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return len(r.Progress) == 0 })
 	if len(rows) == 0 {

@@ -16,9 +16,9 @@ import (
 // ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a directory. Each text is a block of
 // comment lines, SQL, and a semicolon at the end of a line; PL/SQL, which begins with DECLARE or BEGIN, ends with a
 // slash on a line of its own. The first comment line is its name. The others are for people: when it runs, which index
-// serves it, and why it is written as it is. They stay before the text and are not sent. Those on its fragments follow,
-// so write a comment on a fragment as one on the statement. A text without a comment of its own is a part of others and
-// stays bare, and the clock is not explained again in each statement.
+// serves it, and why it is written as it is. They are kept before the text and are not sent. The comments of its
+// fragments follow them, so word these as comments on the statement. A text without a comment of its own gets none from
+// its fragments. The comment on the clock is not repeated.
 //
 //	-- Remove
 //	-- Ends attempts and removes the tasks.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -173,7 +174,8 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 	}
 	err = s.enqueue(ctx, r, v, d, times)
 	if errors.Is(err, dbq.ErrInvalid) { // it would fail each time: skip this time, and store the reason
-		v.Problem = err.Error()[:min(len(err.Error()), maxProblem)]
+		text := err.Error()
+		v.Problem = strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be inside a character
 		err = s.enqueue(ctx, r, v, d, nil)
 	}
 	return err

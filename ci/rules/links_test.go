@@ -58,7 +58,7 @@ func TestNamesInPages(t *testing.T) {
 		packages[name] = exported(t, directory)
 	}
 	sources(t, func(file string, content []byte) {
-		if path.Ext(file) != ".md" || strings.HasPrefix(file, "docs/reports/") {
+		if ext := path.Ext(file); ext != ".md" && ext != ".go" || strings.HasPrefix(file, "docs/reports/") {
 			return
 		}
 		for _, m := range goName.FindAllStringSubmatch(string(content), -1) {

@@ -36,7 +36,7 @@ func (u uniqueLine) unique() (out *dbq.Unique, err error) {
 	case "unfinished":
 		out.While = dbq.UniqueUnfinished
 	default:
-		return nil, usagef("the scope %q is not pending or unfinished", u.While)
+		return nil, usagef("--unique-while is %q: use pending or unfinished", u.While)
 	}
 	switch u.OnConflict {
 	case "", "keep":
@@ -45,7 +45,7 @@ func (u uniqueLine) unique() (out *dbq.Unique, err error) {
 	case "debounce":
 		out.OnConflict = dbq.UniqueDebounce
 	default:
-		return nil, usagef("the action %q is not keep, replace or debounce", u.OnConflict)
+		return nil, usagef("--on-conflict is %q: use keep, replace or debounce", u.OnConflict)
 	}
 	if u.Period != "" {
 		if out.Period, err = parseDuration(u.Period); err != nil {

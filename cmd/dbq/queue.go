@@ -52,12 +52,14 @@ func (a *app) queueChange(name, past string, mayCreate bool, f queueFunc) *cobra
 }
 
 func newQueuePause(a *app) *cobra.Command {
-	var reason string
+	var reason, by string
 	cmd := a.queueChange("dbq queue pause", "paused", true,
 		func(ctx context.Context, ops *admin.Admin, queue string) error {
-			return ops.PauseQueue(ctx, queue, admin.Reason(reason))
+			return ops.PauseQueue(ctx, queue, admin.Reason(reason), admin.By(by))
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
+	cmd.Flags().StringVar(&by, "by", operatorName(), "`WHO`, shown to other operators")
+	cmd.Flags().Lookup("by").DefValue = "user@host"
 	return cmd
 }
 

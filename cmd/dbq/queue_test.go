@@ -20,7 +20,7 @@ func TestQueueVerbs(t *testing.T) {
 	if out := u.run("queue", "list").ok(); out != "" {
 		t.Errorf("nothing is set, and it says %q", out)
 	}
-	u.run("queue", "pause", "mail", "--reason", "the server\u202e is down").has("paused mail")
+	u.run("queue", "pause", "mail", "--reason", "the server\u202e is down", "--by", "ann").has("paused mail")
 	u.run("queue", "list").has("mail", "for ", `the server\u202e is down`)
 	u.run("work", "-q", "mail", "--until-empty", "--", "true")
 	u.run("show", id).has("CREATED")
@@ -30,7 +30,7 @@ func TestQueueVerbs(t *testing.T) {
 	o := u.run("queue", "list", "--json")
 	o.ok()
 	if got := o.one(); fmt.Sprint(got["settings"]) != "map[concurrency:3 history:none keep_completed_seconds:604800]" ||
-		got["paused"] != true {
+		got["paused"] != true || got["by"] != "ann" {
 		t.Errorf("got %v", got)
 	}
 	u.run("queue", "resume", "mail").has("resumed mail")

@@ -247,14 +247,16 @@ func newScheduleShow(a *app) *cobra.Command {
 }
 
 func newSchedulePause(a *app) *cobra.Command {
-	var reason string
+	var reason, by string
 	cmd := a.onSchedule("dbq schedule pause", func(ctx context.Context, c *dbq.Client, name string) error {
-		if err := schedule.New(c).Pause(ctx, name, schedule.Reason(reason)); err != nil {
+		if err := schedule.New(c).Pause(ctx, name, schedule.Reason(reason), schedule.By(by)); err != nil {
 			return err
 		}
 		return a.result(nil, "paused %s", name)
 	})
-	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, for people")
+	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
+	cmd.Flags().StringVar(&by, "by", operatorName(), "`WHO`, shown to other operators")
+	cmd.Flags().Lookup("by").DefValue = "user@host"
 	return cmd
 }
 

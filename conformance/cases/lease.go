@@ -13,7 +13,7 @@ import (
 func leaseCases() []Case {
 	return inGroup("Lease",
 		Case{Name: "ExpiredIsRedelivered", run: leaseExpired,
-			Law: "The checkout itself hands out a task whose lease expired again, with one more attempt and a higher fence."},
+			Law: "A checkout hands a task out again after its lease has expired, as the next attempt and under a higher fence."},
 		Case{Name: "StaleFenceCannotSettle", run: leaseStaleSettle,
 			Law: "Every settling call with the fence of a lease that was taken over returns ErrLeaseLost and changes nothing."},
 		Case{Name: "StaleFenceCannotExtend", run: leaseStaleExtend,

@@ -30,15 +30,15 @@ func uniqueCases() []Case {
 		Case{Name: "DebounceIsBounded", Once: true, run: uniqueBounded,
 			Law: "UniqueDebounce and UniqueReplace never postpone a task beyond MaxWait after it was created."},
 		Case{Name: "NeverTouchesALeasedTask", Once: true, run: uniqueNeverLeased,
-			Law: "A unique task never changes one that runs or has ended, whatever it is to do with it."},
+			Law: "An enqueue with a key never changes a task that runs or has ended, whatever OnConflict says."},
 		Case{Name: "KeysAreApart", Once: true, run: uniqueApart,
 			Law: "Equal keys of different queues, of different scopes, and of different periods do not exclude each other; " +
 				"keys are compared byte by byte."},
 		Case{Name: "WithoutKey", Once: true, run: uniqueWithoutKey,
 			Law: "Without a key, tasks of one kind with one payload exclude each other, and no others."},
 		Case{Name: "RolledBack", Once: true, run: uniqueRolledBack,
-			Law: "When the transaction that enqueued a unique task rolls back, its key is as free, and the task that it " +
-				"changed is as it was, as before."},
+			Law: "When the transaction that enqueued a unique task rolls back, its key is free again, and the task that it " +
+				"changed is restored."},
 		Case{Name: "Reference", Once: true, run: uniqueReference,
 			Law: "If a unique task's key is free and its reference is taken, it is a duplicate and its key stays free."},
 		Case{Name: "RepeatedWithSameID", Once: true, run: uniqueRepeated,

@@ -55,8 +55,8 @@ func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue st
 		err = limits.QueueName(set.DeadLetter)
 	}
 	if err != nil {
-		s.Logger.Error("dbq: no dead-letter notices: the queue's settings cannot be read; set them again",
-			"queue", queue, "error", err)
+		s.Logger.Error("dbq: no dead-letter notices: the queue's settings cannot be read",
+			"queue", queue, "error", err, "cure", "set them again with dbq queue set")
 		return "", nil
 	}
 	return set.DeadLetter, nil

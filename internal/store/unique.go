@@ -125,7 +125,7 @@ func (s *Store) newUniqueBatch(queue string, rows []InsertRow, own bool) *unique
 	}
 }
 
-// insert adds the tasks whose keys are free, and does to the others what they want.
+// insert adds the tasks whose keys are free, and applies OnConflict for the others.
 func (b *uniqueBatch) insert(ctx context.Context, conn dialect.Conn) error {
 	for _, step := range []func(context.Context, dialect.Conn) error{
 		b.readClock, b.findKeys, b.lockTasks, b.lockKeys, b.lockChanged, b.decide, b.change, b.add, b.setKeys,
