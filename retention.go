@@ -15,7 +15,8 @@ func KeepForever() Retention {
 }
 
 // Retention sets how long ended tasks and the history are kept: up to MaxDelay, or Forever. Zero means not set. Then
-// admin.Clean removes nothing, admin.QueueSettings leaves the choice to each worker, and a worker uses its default.
+// admin.Admin.Clean removes nothing, admin.QueueSettings leaves the choice to each worker, and a worker uses its
+// default.
 type Retention struct {
 	Completed time.Duration // tasks in COMPLETED
 	Poison    time.Duration // tasks in POISON

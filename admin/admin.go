@@ -12,6 +12,8 @@
 package admin
 
 import (
+	"fmt"
+
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/core"

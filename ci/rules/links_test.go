@@ -19,6 +19,9 @@ var (
 	goName   = regexp.MustCompile(`\b(dbq|worker|admin|schedule|dialect|conformance|dbqtest)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )
 
+// goComment is a line of comment.
+var goComment = regexp.MustCompile(`(?m)^\s*//.*$`)
+
 // TestLinks checks that the files exist that a page links to or names in backticks. X stands for any engine's
 // directory. A name without a directory may be a file of any directory.
 func TestLinks(t *testing.T) {
@@ -58,10 +61,14 @@ func TestNamesInPages(t *testing.T) {
 		packages[name] = exported(t, directory)
 	}
 	sources(t, func(file string, content []byte) {
-		if ext := path.Ext(file); ext != ".md" && ext != ".go" || strings.HasPrefix(file, "docs/reports/") {
+		text := string(content)
+		switch ext := path.Ext(file); {
+		case ext == ".go" && !strings.HasSuffix(file, "_test.go"):
+			text = strings.Join(goComment.FindAllString(text, -1), "\n")
+		case ext != ".md" || strings.HasPrefix(file, "docs/reports/"):
 			return
 		}
-		for _, m := range goName.FindAllStringSubmatch(string(content), -1) {
+		for _, m := range goName.FindAllStringSubmatch(text, -1) {
 			names := packages[m[1]]
 			if !names[m[2]] || m[3] != "" && !names[m[2]+"."+m[3]] && !names["?"+m[2]] {
 				t.Errorf("%s: there is no %s", file, m[0])

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 -- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
--- are inserted through the view for that. dbq sets these columns itself.
+-- are inserted through the view {enqueue}. dbq itself always sets these columns.
 CREATE TABLE dbq_task (
   id uuid PRIMARY KEY DEFAULT CAST(
     lpad(to_hex(CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)), 12, '0')

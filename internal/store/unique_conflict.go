@@ -41,8 +41,8 @@ func (b *uniqueBatch) excludes(k *uniqueKey) bool {
 	return k.excludes(k.row.Expires, taskState, row.Due)
 }
 
-// giveWay applies the OnConflict of r to the task that has its key. It changes only a task that waits, in the database or in this
-// batch; the rows of a batch take effect one after the other.
+// giveWay applies the OnConflict of r to the task that has its key. It changes only a task that waits, in the
+// database or in this batch; the rows of a batch take effect one after the other.
 func (b *uniqueBatch) giveWay(k *uniqueKey, task uuid.UUID, r *InsertRow) Inserted {
 	out, how := Inserted{ID: task}, r.Unique.OnConflict
 	waiting, locked := b.locked[task]
