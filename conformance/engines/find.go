@@ -147,7 +147,11 @@ func start(ctx context.Context, t target) (server, error) {
 		files = append(files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path,
 			FileMode: 0o644})
 	}
-	c, err := testcontainers.Run(ctx, t.image,
+	var command []testcontainers.ContainerCustomizer
+	if len(t.command) > 0 {
+		command = append(command, testcontainers.WithCmd(t.command...))
+	}
+	c, err := testcontainers.Run(ctx, t.image, append(command,
 		testcontainers.WithExposedPorts(t.port),
 		testcontainers.WithEnv(t.environment),
 		testcontainers.WithFiles(files...),
@@ -157,7 +161,7 @@ func start(ctx context.Context, t target) (server, error) {
 					return t.driverDSN(host, port.Port())
 				}
 				return t.container(host, port.Port())
-			}).WithQuery(cmp.Or(t.query, "SELECT 1")).WithPollInterval(pollInterval)))
+			}).WithQuery(cmp.Or(t.query, "SELECT 1")).WithPollInterval(pollInterval)))...)
 	stop := func() error { return testcontainers.TerminateContainer(c, testcontainers.StopTimeout(stopTimeout)) }
 	if err != nil {
 		_ = stop()
