@@ -19,7 +19,7 @@ const module = "github.com/dbq-go/dbq"
 var layers = []string{
 	"state",
 	"dialect",
-	"dialect/internal/batch dialect/internal/scan dialect/internal/version",
+	"dialect/internal/batch dialect/internal/search dialect/internal/version",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
 	"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
 	"internal/redact",

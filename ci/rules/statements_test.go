@@ -27,7 +27,7 @@ var some = []struct{ dialects, why, statements string }{
 	{"mysql postgres", "lists of ids that keep to the primary key", "FindKeys, DropKeys"},
 	{"mysql oracle", "the size of a payload is a column", "Replace"},
 	{"mysql oracle postgres", "SQLite sets row by row", "SetKeys, Postpone"},
-	{"mysql postgres", "a scan for expired leases starts at the oldest", "oldest"},
+	{"mysql postgres", "a search for expired leases starts at the oldest", "oldest"},
 	{"mysql sqlite", "lists of rows, payloads that are read when it is known which fit",
 		"lock uniform, payloads"},
 	{"postgres sqlite", "RETURNING", "remove uniform, expired"},

@@ -21,7 +21,7 @@ var banned = [][2]string{
 	{`looks? what`, "checks"},
 	{`(?:is|are) said`, "is reported"},
 	{`was not had`, "could not be acquired, or a lock wait timeout"},
-	{`belfry|doorbell|the bell|rung`, "wake-up, notifier, hub, scan"},
+	{`belfry|doorbell|the bell|rung`, "wake-up, notifier, hub, search"},
 	{`kin|alike rows`, "uniform batch"},
 	{`as it were|so to speak`, "(leave it out)"},
 	{`an operator ordered`, "stopped by an operator"},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -23,7 +23,7 @@ const (
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := &checkout{s: s, r: r}
 	due, err := c.begin(ctx)
-	if err != nil || len(due) == 0 && c.scan.FromCursor && !r.Expired {
+	if err != nil || len(due) == 0 && c.search.FromCursor && !r.Expired {
 		return nil, err
 	}
 	switch r.Strategy {
@@ -42,7 +42,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		})
 	case dialect.CAS:
 		c.missed = true
-		for round := 0; round < scan.Rounds && err == nil && c.missed && len(c.budget.Leased()) == 0; round++ {
+		for round := 0; round < search.Rounds && err == nil && c.missed && len(c.budget.Leased()) == 0; round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 				return c.parts(ctx, conn, due, c.seenReady(round))
@@ -78,9 +78,9 @@ type checkout struct {
 	budget dialect.Budget
 	missed bool // candidates were seen that others took
 
-	scan             scan.Scan
-	found            []dialect.Row // rows that were due
-	dueTook, scanned time.Duration // the first scan for them, and all
+	search            search.Search
+	found             []dialect.Row // rows that were due
+	dueTook, searched time.Duration // the first search for them, and all
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
@@ -104,7 +104,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 			if err != nil {
 				return err
 			}
-			c.scanned += time.Since(began)
+			c.searched += time.Since(began)
 			c.found = append(c.found, rows...)
 			if err := c.take(ctx, conn, rows); err != nil {
 				return err
@@ -113,7 +113,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.budget.Leased()) > 0 || c.scan.FromCursor {
+		if err := ready(); err != nil || len(c.budget.Leased()) > 0 || c.search.FromCursor {
 			return err
 		}
 		return c.expired(ctx, conn)
@@ -126,13 +126,13 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 
 func (c *checkout) readyArgs(priority, limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit,
-		"since": c.scan.Since[priority], "share": c.budget.Share()}
+		"since": c.search.Since[priority], "share": c.budget.Share()}
 }
 
 // skipLocked locks the next tasks that no other transaction has locked, and returns those that fit. While the queue's
 // payloads are small they come with what locks them; others are read when it is known which of them fit.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-	name, small, whole := "ready sizes", scan.SmallOf(c.s, c.r.Queue), c.r.Budget()
+	name, small, whole := "ready sizes", search.SmallOf(c.s, c.r.Queue), c.r.Budget()
 	if small.Were() {
 		name = "ready"
 	}
@@ -151,13 +151,13 @@ func (c *checkout) seenReady(round int) finder {
 	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
 		args := c.readyArgs(priority, limit)
 		if round > 0 {
-			args["limit"] = limit * scan.Windows
+			args["limit"] = limit * search.Windows
 		}
 		seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
-		seen = c.budget.Fit(scan.Window(seen, round, limit))
+		seen = c.budget.Fit(search.Window(seen, round, limit))
 		rows, err := c.lock(ctx, conn, "lock ready", seen)
 		c.missed = c.missed || len(rows) < len(seen)
 		return rows, err

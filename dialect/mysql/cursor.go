@@ -8,34 +8,34 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 )
 
 const (
-	// manyTaken is how many tasks a client has taken from a queue when their entries may be what makes a scan slow. The
+	// manyTaken is how many tasks a client has taken from a queue when their entries may be what makes a search slow. The
 	// servers do not report to every user how many entries wait to be purged.
 	manyTaken = 10_000
-	// cursorPart is the part of a slow scan's time that one from the cursor on takes at most, when dead tuples before the
-	// cursor take the time.
+	// cursorPart is the part of a slow search's time that one from the cursor on takes at most, when dead tuples before
+	// the cursor take the time.
 	cursorPart = 4
 )
 
 // reads returns a query on the reading pool.
-func (c *checkout) reads(ctx context.Context) scan.Query {
+func (c *checkout) reads(ctx context.Context) search.Query {
 	return func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Read(ctx, text, args) }
 }
 
 // begin finds the priorities that have a due task, without locks, from the cursor of the queue on, so that an idle poll
 // is one statement.
 func (c *checkout) begin(ctx context.Context) (due []int, err error) {
-	c.scan.Since = scan.FromStart()
+	c.search.Since = search.FromStart()
 	if c.r.Strategy != dialect.CAS { // other nodes of a cluster may show their tasks late
-		c.scan = scan.CursorOf(c.s, c.r.Queue).Begin(c.r.Limit)
+		c.search = search.CursorOf(c.s, c.r.Queue).Begin(c.r.Limit)
 	}
 	began := time.Now()
-	rows, err := c.due(ctx, c.scan.Since)
+	rows, err := c.due(ctx, c.search.Since)
 	c.dueTook = time.Since(began)
-	c.scanned = c.dueTook
+	c.searched = c.dueTook
 	for _, row := range rows {
 		due = append(due, row.Priority)
 	}
@@ -61,12 +61,12 @@ func sinceArgs(queue string, since []int64) dialect.Args {
 func (c *checkout) end(ctx context.Context) {
 	if c.r.Strategy != dialect.CAS && len(c.budget.Leased()) == len(c.found) {
 		// A checkout that took leases over did not look for all that is due.
-		_ = c.scan.Found(c.budget.Leased(), c.scanned, c.deadDue(ctx), scan.Now(c.s, c.reads(ctx)))
+		_ = c.search.Found(c.budget.Leased(), c.searched, c.deadDue(ctx), search.Now(c.s, c.reads(ctx)))
 	}
 }
 
-// deadDue scans a second time, from what was found on: what is before that is dead.
-func (c *checkout) deadDue(ctx context.Context) scan.DeadTuples {
+// deadDue searches a second time, from what was found on: what is before that is dead.
+func (c *checkout) deadDue(ctx context.Context) search.DeadTuples {
 	return func() (bool, error) {
 		if many, _ := c.manyTaken(); !many {
 			return false, nil
@@ -75,35 +75,35 @@ func (c *checkout) deadDue(ctx context.Context) scan.DeadTuples {
 		if len(c.found) > 0 {
 			first = slices.MinFunc(c.found, func(a, b dialect.Row) int { return cmp.Compare(a.WasDue, b.WasDue) }).WasDue
 		} else {
-			now, err := scan.Now(c.s, c.reads(ctx))()
+			now, err := search.Now(c.s, c.reads(ctx))()
 			if err != nil {
 				return false, err
 			}
 			first = now
 		}
 		began := time.Now()
-		_, err := c.due(ctx, slices.Repeat([]int64{first}, len(scan.FromStart())))
+		_, err := c.due(ctx, slices.Repeat([]int64{first}, len(search.FromStart())))
 		return time.Since(began) < c.dueTook/cursorPart, err
 	}
 }
 
 // manyTaken reports whether there can be many dead entries.
 func (c *checkout) manyTaken() (bool, error) {
-	return scan.CursorOf(c.s, c.r.Queue).Taken() >= manyTaken, nil
+	return search.CursorOf(c.s, c.r.Queue).Taken() >= manyTaken, nil
 }
 
 // seeExpired reads up to limit tasks whose lease expired, without locks.
-func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, err error) {
+func (c *checkout) seeExpired(limit int, query search.Query) (seen []dialect.Row, err error) {
 	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
 	if c.r.Strategy == dialect.CAS {
 		return query(c.s.Statements.Own["see expired"].SQL, args)
 	}
-	if args["oldest"], err = scan.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
+	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	if seen, err = query(c.s.Statements.Own["see expired"].SQL, args); err == nil {
-		err = scan.ExpiredCursorOf(c.s, c.r.Queue).Scanned(time.Since(began), len(seen), c.manyTaken)
+		err = search.ExpiredCursorOf(c.s, c.r.Queue).Searched(time.Since(began), len(seen), c.manyTaken)
 	}
 	return seen, err
 }
@@ -112,7 +112,7 @@ func (c *checkout) seeExpired(limit int, query scan.Query) (seen []dialect.Row, 
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
-	return scan.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, func(took time.Duration) (bool, error) {
+	return search.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, func(took time.Duration) (bool, error) {
 		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
 		return c.deadDue(ctx)()
 	})
@@ -120,5 +120,5 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 
 // Backdated implements dialect.Searcher.
 func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
-	scan.CursorOf(s, queue).Backdated(by)
+	search.CursorOf(s, queue).Backdated(by)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -248,7 +248,7 @@ func TestACheckoutLocksWhatItTakes(t *testing.T) {
 					r := dialect.CheckoutRequest{
 						Strategy: strategy, Queue: "work", Limit: 5, Lease: time.Second, Holder: "locks", Expired: expired,
 					}
-					c := &checkout{s: &s.Session, r: r, scan: scan.Scan{Since: scan.FromStart()}}
+					c := &checkout{s: &s.Session, r: r, search: search.Search{Since: search.FromStart()}}
 					find := c.skipLocked
 					if strategy == dialect.CAS {
 						find = c.seenReady(0)
@@ -295,9 +295,9 @@ SELECT trx_rows_locked AS now
 	return int(rows[0].Now), nil
 }
 
-// searchArgs returns where scans begin, which the core does not bind.
+// searchArgs returns where searches begin, which the core does not bind.
 func searchArgs(queue string) dialect.Args {
-	args := sinceArgs(queue, scan.FromStart())
+	args := sinceArgs(queue, search.FromStart())
 	args["since"], args["oldest"], args["late"] = int64(0), int64(0), int64(0)
 	return args
 }

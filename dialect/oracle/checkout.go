@@ -7,7 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/google/uuid"
 )
 
@@ -83,7 +83,7 @@ func (c *checkout) anyExpired(ctx context.Context) bool {
 
 // untilSome tries again while others took all that was tried.
 func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) error {
-	for round := range scan.Rounds {
+	for round := range search.Rounds {
 		if err := c.s.Tx(ctx, c.within(ready(round))); err != nil || !c.missed {
 			return err
 		}
@@ -140,13 +140,13 @@ func (c *checkout) seenReady(due []int, round int) part {
 			}
 			args := c.args(p, limit)
 			if round > 0 {
-				args["limit"] = limit * scan.Windows
+				args["limit"] = limit * search.Windows
 			}
 			seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
 			if err != nil {
 				return err
 			}
-			seen = c.budget.Fit(scan.Window(seen, round, limit))
+			seen = c.budget.Fit(search.Window(seen, round, limit))
 			c.claimed += len(seen)
 			rows, err := c.lock(ctx, conn, "lock ready", seen)
 			if err != nil {

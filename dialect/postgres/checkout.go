@@ -7,7 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -35,17 +35,17 @@ type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
 	budget dialect.Budget
-	// pastStart reports that the scan began at the queue's cursor. Once the cursor has expired, a checkout scans from the
-	// start, and for expired leases.
+	// pastStart reports that the search began at the queue's cursor. Once the cursor has expired, a checkout searches
+	// from the start, and for expired leases.
 	pastStart bool
 }
 
-// A search leases tasks within the budget by one of the searches "ready" and "expired".
-type search func(ctx context.Context, name string) ([]dialect.Row, error)
+// A finder leases tasks within the budget by one of the searches "ready" and "expired".
+type finder func(ctx context.Context, name string) ([]dialect.Row, error)
 
 // parts runs the two searches in the requested order. Expired leases come first if r.Expired is set, and otherwise only
 // if no task was due.
-func (c *checkout) parts(ctx context.Context, find search) error {
+func (c *checkout) parts(ctx context.Context, find finder) error {
 	order := []string{"ready", "expired"}
 	if c.r.Expired {
 		order = []string{"expired", "ready"}
@@ -66,7 +66,7 @@ func (c *checkout) parts(ctx context.Context, find search) error {
 
 // each is parts for searches that commit by themselves. If the second fails, the tasks of the first are already leased,
 // so they are handed out. The next checkout gets the error again.
-func (c *checkout) each(ctx context.Context, find search) error {
+func (c *checkout) each(ctx context.Context, find finder) error {
 	err := c.parts(ctx, find)
 	if err != nil && len(c.budget.Leased()) > 0 && c.s.Class(err) != dialect.Ambiguous {
 		return nil
@@ -76,7 +76,7 @@ func (c *checkout) each(ctx context.Context, find search) error {
 
 func (c *checkout) args(limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"known_started": c.r.KnownStarted(), "since": scan.FromStart(), "oldest": int64(0),
+		"known_started": c.r.KnownStarted(), "since": search.FromStart(), "oldest": int64(0),
 		"bytes": c.budget.Bytes, "used": c.budget.Used, "share": c.budget.Share()}
 }
 
@@ -160,12 +160,12 @@ func (c *checkout) advisory(ctx context.Context) error {
 // again.
 func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
 	limit := c.budget.Rows
-	for round := range scan.Rounds {
-		seen, err := c.s.Read(ctx, c.s.Statements.Own["see "+name].SQL, c.args(limit*scan.Windows))
+	for round := range search.Rounds {
+		seen, err := c.s.Read(ctx, c.s.Statements.Own["see "+name].SQL, c.args(limit*search.Windows))
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
-		seen = c.budget.Fit(scan.Window(seen, round, limit))
+		seen = c.budget.Fit(search.Window(seen, round, limit))
 		args := c.args(limit)
 		maps.Copy(args, batch.Keys(seen))
 		take, by := c.s.Statements.Own["take "+name], c.s.Do

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 )
 
 // Next determines when a task is due. Like a small checkout, it starts at the cursor.
@@ -13,5 +13,5 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return dialect.Args{"queue": queue, "since": since} }
 	slow := func(time.Duration) (bool, error) { return dead(s, query)() }
-	return scan.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, slow)
+	return search.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, slow)
 }

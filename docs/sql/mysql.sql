@@ -727,7 +727,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows});
 
 -- ==== oldest ====
--- Reports when the oldest task in PROCESSING was taken. Scans for expired leases begin there.
+-- Reports when the oldest task in PROCESSING was taken. Searches for expired leases begin there.
 -- Runs at intervals before "see expired". Index: task_lane, once for each priority. It reads updated, which is not in
 -- the index: for an index alone MySQL may scan all of an index that seems small.
 -- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these

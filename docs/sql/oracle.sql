@@ -126,7 +126,7 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- For scans for expired leases: the leased tasks.
+-- For searches for expired leases: the leased tasks.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_busy ON dbq_task (busy_queue) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 --
 -- Checkout and completion change indexed columns, so their updates are never HOT. But a new version of a row on the
 -- same page is logged as a difference: with a fillfactor of 70, a task writes 14 % less WAL. Each task leaves dead
--- versions of its row behind, which later scans have to pass. So autovacuum starts early (2 % of the table and 500
+-- versions of its row behind, which later searches have to pass. So autovacuum starts early (2 % of the table and 500
 -- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
@@ -109,7 +109,7 @@ CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE refe
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For scans for expired leases: the leased tasks, in the order in which they were taken.
+-- For searches for expired leases: the leased tasks, in the order in which they were taken.
 CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON.
@@ -817,8 +817,8 @@ SELECT done.*
   FROM done;
 
 -- ==== oldest ====
--- Reports when the oldest task in PROCESSING was taken. Scans for expired leases begin there.
--- Runs after slow scans for expired leases, which start at its result from then on. Index: task_busy.
+-- Reports when the oldest task in PROCESSING was taken. Searches for expired leases begin there.
+-- Runs after slow searches for expired leases, which start at its result from then on. Index: task_busy.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT least(clock.now - CAST(:late AS bigint),
              (SELECT t.updated
@@ -831,8 +831,8 @@ SELECT least(clock.now - CAST(:late AS bigint),
   FROM clock;
 
 -- ==== dead ====
--- Reports whether the table has many dead rows, which scans have to pass.
--- Runs after a slow scan. It reads the server's statistics, no table.
+-- Reports whether the table has many dead rows, which searches have to pass.
+-- Runs after a slow search. It reads the server's statistics, no table.
 SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
 

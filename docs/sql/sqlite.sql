@@ -67,7 +67,7 @@ CREATE UNIQUE INDEX dbq_task_reference ON dbq_task (reference, queue) WHERE refe
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For scans for expired leases: the leased tasks.
+-- For searches for expired leases: the leased tasks.
 CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these

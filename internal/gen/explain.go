@@ -58,7 +58,7 @@ var explained = map[string][]struct{ name, indexes string }{
 	},
 }
 
-// explain is what stands before a statement, how a client runs a page, and where a scan starts: on PostgreSQL in each
+// explain is what stands before a statement, how a client runs a page, and where a search starts: on PostgreSQL in each
 // of ten priorities.
 var explain = map[string]struct{ prefix, run, since string }{
 	"postgres": {"EXPLAIN", "psql -f docs/sql/postgres-explain.sql", "'{0,0,0,0,0,0,0,0,0,0}'"},

@@ -37,13 +37,13 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 	err = s.repeat(ctx, func() (bool, error) {
 		try := dialect.CheckoutRequest{
 			Strategy: s.Strategy, Queue: r.Queue, Limit: limit, Bytes: int64(s.MaxCheckoutBytes), Lease: r.Lease,
-			Holder: r.Token(), Expired: s.expiredScans.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
+			Holder: r.Token(), Expired: s.expiredSearches.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
 		}
 		out.Until = time.Now().Add(r.Lease - s.sql.Server.Precision) // read before the call: never later than the database's
 		var err error
 		out.Rows, err = s.sql.Checkout(ctx, try)
 		if try.Expired && allTakenOver(out.Rows, limit) {
-			s.expiredScans.again(r.Queue)
+			s.expiredSearches.again(r.Queue)
 		}
 		if s.sql.Class(err) != dialect.Ambiguous {
 			return false, err

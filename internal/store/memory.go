@@ -40,17 +40,17 @@ func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool))
 	m.all[key] = v
 }
 
-// expiredEvery is how often a busy client scans a queue for expired leases, so that a crashed worker's task is taken
-// over soon after its lease has expired. If a scan finds as many as the checkout may take, the next checkout scans
-// again. A checkout that finds no due task scans each time. Not every checkout scans, because a scan visits each leased
-// task, and on PostgreSQL each task that was leased since the last vacuum.
+// expiredEvery is how often a busy client searches a queue for expired leases, so that a crashed worker's task is
+// taken over soon after its lease has expired. If a search finds as many as the checkout may take, the next checkout
+// searches again. A checkout that finds no due task always searches. The others do so only at times, because a search
+// visits each leased task, and on PostgreSQL each task that was leased since the last vacuum.
 const expiredEvery = time.Second
 
-// expiredScans is when this client last scanned each queue for expired leases.
-type expiredScans struct{ last memory[string, time.Time] }
+// expiredSearches is when this client last searched each queue for expired leases.
+type expiredSearches struct{ last memory[string, time.Time] }
 
-// due reports whether a checkout at now scans the queue, and then records that scan.
-func (e *expiredScans) due(queue string, now time.Time) (due bool) {
+// due reports whether a checkout at now searches the queue, and then records that search.
+func (e *expiredSearches) due(queue string, now time.Time) (due bool) {
 	e.last.update(queue, func(last time.Time, known bool) (time.Time, bool) {
 		if due = !known || now.Sub(last) >= expiredEvery; due {
 			return now, true
@@ -60,8 +60,8 @@ func (e *expiredScans) due(queue string, now time.Time) (due bool) {
 	return due
 }
 
-// again makes the next checkout scan, because this scan found as many as it asked for.
-func (e *expiredScans) again(queue string) {
+// again makes the next checkout search, because this search found as many as it asked for.
+func (e *expiredSearches) again(queue string) {
 	e.last.update(queue, func(last time.Time, _ bool) (time.Time, bool) { return last, false })
 }
 

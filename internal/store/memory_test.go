@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-func TestExpiredScansAreBounded(t *testing.T) {
+func TestExpiredSearchesAreBounded(t *testing.T) {
 	t.Parallel()
-	var e expiredScans
+	var e expiredSearches
 	now := time.Now()
 	for i := range 3 * memoryMost {
 		if !e.due(fmt.Sprint(i), now) {
-			t.Fatalf("queue %d was scanned before", i)
+			t.Fatalf("queue %d was searched before", i)
 		}
 		if len(e.last.all) > memoryMost {
 			t.Fatalf("%d queues are remembered", len(e.last.all))
@@ -20,21 +20,21 @@ func TestExpiredScansAreBounded(t *testing.T) {
 	}
 }
 
-func TestExpiredScansAreDueOnceInAWhile(t *testing.T) {
+func TestExpiredSearchesAreDueOnceInAWhile(t *testing.T) {
 	t.Parallel()
-	var e expiredScans
+	var e expiredSearches
 	now := time.Now()
 	for _, step := range []struct {
 		after time.Duration
 		due   bool
 	}{{0, true}, {expiredEvery - 1, false}, {expiredEvery, true}, {expiredEvery + 1, false}} {
 		if got := e.due("q", now.Add(step.after)); got != step.due {
-			t.Errorf("after %v a scan is due: %v, want %v", step.after, got, step.due)
+			t.Errorf("after %v a search is due: %v, want %v", step.after, got, step.due)
 		}
 	}
 	e.again("q")
 	if !e.due("q", now.Add(expiredEvery+1)) {
-		t.Error("a scan that found as many as it asked for is not followed by another")
+		t.Error("a search that found as many as it asked for is not followed by another")
 	}
 }
 

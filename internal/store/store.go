@@ -42,7 +42,7 @@ type Store struct {
 	lockedUntil atomic.Int64
 	// renewalsExpired is when it removed renewals that had ended, in nanoseconds.
 	renewalsExpired atomic.Int64
-	expiredScans    expiredScans
+	expiredSearches expiredSearches
 	checkoutLimits  checkoutLimits
 	sweeps          sweeps
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -18,13 +18,13 @@ type queue struct {
 }
 
 // checkoutsBeginAtCursor checks that a dialect's checkouts, and its query for when something is due, keep the order
-// while scans from the start of a queue are quick, begin at the scan.Cursor when they are not, and lose nothing. open
-// makes a session on tables of its own; longAgo is that of an engine.
+// while searches from the start of a queue are quick, begin at the search.Cursor when they are not, and lose nothing.
+// open makes a session on tables of its own; longAgo is that of an engine.
 func checkoutsBeginAtCursor(t *testing.T, open func(t *testing.T) *sqlrun.Session, longAgo string) {
 	t.Helper()
 	laws := map[string]func(q queue){
 		"a small checkout takes what is due longest, whenever it came": func(q queue) {
-			q.scanned(time.Minute, false) // the machine was slow
+			q.searched(time.Minute, false) // the machine was slow
 			q.put("a", time.Minute)
 			q.put("b", time.Second)
 			q.takes("a", time.Hour)
@@ -34,14 +34,14 @@ func checkoutsBeginAtCursor(t *testing.T, open func(t *testing.T) *sqlrun.Sessio
 			q.takes("", time.Hour)
 		},
 		"what comes before the cursor is found when that has expired": func(q queue) {
-			q.scanned(time.Minute, true)
+			q.searched(time.Minute, true)
 			q.put("a", time.Second)
 			q.put("late", time.Hour)
 			q.next(true)
 			q.takes("a", time.Hour)
 			q.next(false)
 			q.takes("", time.Hour)
-			scan.CursorOf(&q.s.Session, "q").Reset()
+			search.CursorOf(&q.s.Session, "q").Reset()
 			q.next(true)
 			q.takes("late", time.Hour)
 			q.next(false)
@@ -56,7 +56,7 @@ func checkoutsBeginAtCursor(t *testing.T, open func(t *testing.T) *sqlrun.Sessio
 			q.takesMany(100, 1)
 		},
 		"what comes to an empty queue is found at once, also when its transaction took a while": func(q queue) {
-			q.scanned(time.Minute, true)
+			q.searched(time.Minute, true)
 			q.put("late", 2*time.Second)
 			q.next(true)
 			q.takes("late", time.Hour)
@@ -71,24 +71,24 @@ func checkoutsBeginAtCursor(t *testing.T, open func(t *testing.T) *sqlrun.Sessio
 			q.takesMany(100, 100)
 			q.put("late", time.Hour)
 			q.takesMany(100, 100)
-			scan.CursorOf(&q.s.Session, "q").Reset()
+			search.CursorOf(&q.s.Session, "q").Reset()
 			q.takesMany(100, 100)
-			scan.CursorOf(&q.s.Session, "q").Reset()
+			search.CursorOf(&q.s.Session, "q").Reset()
 			q.takesMany(100, 1)
 		},
-		"expired leases are found also where scans go back no further than the oldest leased task": func(q queue) {
+		"expired leases are found also where searches go back no further than the oldest leased task": func(q queue) {
 			q.put("long", time.Minute)
 			q.takes("long", time.Hour)
 			q.put("short", 0)
 			q.takes("short", time.Millisecond)
 			time.Sleep(2 * time.Millisecond)
-			scan.ExpiredCursorOf(&q.s.Session, "q").SetSlow(true)
+			search.ExpiredCursorOf(&q.s.Session, "q").SetSlow(true)
 			q.takes("short", time.Millisecond)
 			q.change(q.s.Names.Filler()(longAgo)) // its checkout committed late
 			time.Sleep(2 * time.Millisecond)
 			q.takes("short", time.Hour)
 			q.takes("", time.Hour)
-			scan.ExpiredCursorOf(&q.s.Session, "q").Reset()
+			search.ExpiredCursorOf(&q.s.Session, "q").Reset()
 			q.next(true)
 			q.takes("long", time.Hour)
 		},
@@ -173,15 +173,15 @@ func (q queue) next(due bool) {
 	})
 }
 
-// scanned pretends that a scan from the start took a while and found nothing, among many dead entries or none.
-func (q queue) scanned(took time.Duration, dead bool) {
+// searched pretends that a search from the start took a while and found nothing, among many dead entries or none.
+func (q queue) searched(took time.Duration, dead bool) {
 	q.t.Helper()
 	ask := func(text string, args dialect.Args) ([]dialect.Row, error) {
 		return q.s.Read(q.t.Context(), text, args)
 	}
-	err := scan.CursorOf(&q.s.Session, "q").
+	err := search.CursorOf(&q.s.Session, "q").
 		Begin(1).
-		Found(nil, took, func() (bool, error) { return dead, nil }, scan.Now(&q.s.Session, ask))
+		Found(nil, took, func() (bool, error) { return dead, nil }, search.Now(&q.s.Session, ask))
 	if err != nil {
 		q.t.Fatal(err)
 	}

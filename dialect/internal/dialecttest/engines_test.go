@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/scan"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/dialect/mysql"
 	"github.com/dbq-go/dbq/dialect/oracle"
 	"github.com/dbq-go/dbq/dialect/postgres"
@@ -41,8 +41,8 @@ var engines = map[string]engine{
 	"PostgreSQL": {
 		dialect: postgres.Dialect{}, open: postgres.Open,
 		servers: PostgresServers, drop: "DROP SCHEMA IF EXISTS %s CASCADE",
-		one: dialect.Args{"since": scan.FromStart(), "oldest": int64(0), "late": int64(0), "dead": int64(0)},
-		two: dialect.Args{"since": scan.FromStart()},
+		one: dialect.Args{"since": search.FromStart(), "oldest": int64(0), "late": int64(0), "dead": int64(0)},
+		two: dialect.Args{"since": search.FromStart()},
 		// prepared, and as behind a pooler that cannot prepare
 		params: []string{"default_query_exec_mode=cache_statement", "default_query_exec_mode=cache_describe",
 			"default_query_exec_mode=describe_exec", "default_query_exec_mode=exec"},
@@ -58,10 +58,10 @@ var engines = map[string]engine{
 	"Oracle": {dialect: oracle.Dialect{}},
 }
 
-// mysqlArgs begins a scan at the start of each priority.
+// mysqlArgs begins a search at the start of each priority.
 func mysqlArgs() dialect.Args {
 	args := dialect.Args{"priority": 5, "since": int64(0), "oldest": int64(0), "late": int64(0)}
-	for priority, at := range scan.FromStart() {
+	for priority, at := range search.FromStart() {
 		args["since"+strconv.Itoa(priority)] = at
 	}
 	return args
@@ -131,7 +131,7 @@ func TestEveryStatementRuns(t *testing.T) {
 func TestCheckoutsBeginAtCursor(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, e engine) {
 		if e.longAgo == "" {
-			t.Skip("without a scan cursor, or without a server")
+			t.Skip("without a search cursor, or without a server")
 		}
 		OnEachServer(t, e.dialect.Name(), e.servers, func(t *testing.T, dsn string) {
 			checkoutsBeginAtCursor(t, func(t *testing.T) *sqlrun.Session { return e.migrated(t, dsn, "") }, e.longAgo)

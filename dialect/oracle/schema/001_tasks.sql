@@ -79,7 +79,7 @@ CREATE UNIQUE INDEX {owner}task_ref
 CREATE INDEX {owner}task_ready
   ON {task} (ready_queue, ready_priority, due, ready_id) INITRANS 16;
 
--- For scans for expired leases: the leased tasks.
+-- For searches for expired leases: the leased tasks.
 CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.

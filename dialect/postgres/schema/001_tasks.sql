@@ -9,7 +9,7 @@
 --
 -- Checkout and completion change indexed columns, so their updates are never HOT. But a new version of a row on the
 -- same page is logged as a difference: with a fillfactor of 70, a task writes 14 % less WAL. Each task leaves dead
--- versions of its row behind, which later scans have to pass. So autovacuum starts early (2 % of the table and 500
+-- versions of its row behind, which later searches have to pass. So autovacuum starts early (2 % of the table and 500
 -- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
@@ -87,7 +87,7 @@ CREATE UNIQUE INDEX {prefix}task_reference ON {task} (reference, queue) WHERE re
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For scans for expired leases: the leased tasks, in the order in which they were taken.
+-- For searches for expired leases: the leased tasks, in the order in which they were taken.
 CREATE INDEX {prefix}task_busy ON {task} (queue, updated) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON.

@@ -106,12 +106,12 @@ SELECT done.*
   FROM done;
 
 -- Text dead
--- Runs after a slow scan. It reads the server's statistics, no table.
+-- Runs after a slow search. It reads the server's statistics, no table.
 SELECT {now} AS now
  WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint);
 
 -- Text oldest
--- Runs after slow scans for expired leases, which start at its result from then on. Index: task_busy.
+-- Runs after slow searches for expired leases, which start at its result from then on. Index: task_busy.
 WITH {clock}
 SELECT least(clock.now - CAST(:late AS bigint),
              (SELECT t.updated

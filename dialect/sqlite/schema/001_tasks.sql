@@ -45,7 +45,7 @@ CREATE UNIQUE INDEX {prefix}task_reference ON {task} (reference, queue) WHERE re
 -- For checkouts: one ordered search for each priority.
 CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL;
 
--- For scans for expired leases: the leased tasks.
+-- For searches for expired leases: the leased tasks.
 CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1 /* PROCESSING */;
 
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these

@@ -1,6 +1,6 @@
-// Package scan remembers where a client's index scans start, so that a checkout does not pass the entries of tasks
-// that earlier checkouts leased. It is for the dialects of this repository. Only speed depends on it.
-package scan
+// Package search remembers where a client's searches of an index start, so that a checkout does not pass the entries
+// of tasks that earlier checkouts leased. It is for the dialects of this repository. Only speed depends on it.
+package search
 
 import (
 	"slices"
@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// cursorMin is the size from which a checkout starts at the cursor even if scans from the start are quick.
+	// cursorMin is the size from which a checkout starts at the cursor even if searches from the start are quick.
 	cursorMin = 100
-	// cursorFor is how long a cursor is valid; then a checkout scans from the start again. If that scan took long, the
-	// cursor is valid for scanShare times as long, but at most for cursorMost.
+	// cursorFor is how long a cursor is valid; then a checkout searches from the start again. If that search took long,
+	// the cursor is valid for searchShare times as long, but at most for cursorMost.
 	cursorFor, cursorMost = time.Second, 30 * time.Second
-	scanShare             = 20
-	// slowScan and slowTask limit the time of a quick scan from the start, and of each task that it finds: about ten
-	// times their duration without dead tuples. A longer scan counts as slow only if there are also many dead tuples,
+	searchShare           = 20
+	// slowSearch and slowTask limit the time of a quick search from the start, and of each task that it finds: about ten
+	// times their duration without dead tuples. A longer search counts as slow only if there are also many dead tuples,
 	// because the machine may be busy.
-	slowScan, slowTask = 10 * time.Millisecond, 200 * time.Microsecond
+	slowSearch, slowTask = 10 * time.Millisecond, 200 * time.Microsecond
 	// lateEnqueue is how late a transaction can commit after it enqueued tasks, so that checkouts find them without a
-	// scan from the start while scans are slow.
+	// search from the start while searches are slow.
 	lateEnqueue = 5 * time.Second
 )
 
 // priorities is the number of priorities.
 const priorities = 10
 
-// FromStart returns Scan.Since for a scan from the start of the index in each priority.
+// FromStart returns Search.Since for a search from the start of the index in each priority.
 func FromStart() []int64 { return make([]int64, priorities) }
 
 // A Query runs a statement that only reads.
 type Query func(text string, args dialect.Args) ([]dialect.Row, error)
 
-// DeadTuples reports whether a slow scan from the start had to pass many dead tuples.
+// DeadTuples reports whether a slow search from the start had to pass many dead tuples.
 type DeadTuples func() (bool, error)
 
 // A Cursor is the point from which this client's checkouts of a queue search for due tasks, by priority. The index
-// keeps an entry for each leased task until the server removes it, and a scan from the start passes all of these
+// keeps an entry for each leased task until the server removes it, and a search from the start passes all of these
 // entries: hundreds of thousands while a transaction is held open anywhere in the database. Large checkouts start at
-// the cursor. Small ones do so only if scans from the start are slow; otherwise they find their tasks in strict
+// the cursor. Small ones do so only if searches from the start are slow; otherwise they find their tasks in strict
 // order.
 //
 // A task can be due before the cursor, because its transaction committed late or another client backdated it.
@@ -51,7 +51,7 @@ type Cursor struct {
 	mu    sync.Mutex
 	since []int64 // nil means the start
 	until time.Time
-	slow  bool // the last scan from the start
+	slow  bool // the last search from the start
 	taken int
 }
 
@@ -60,14 +60,14 @@ func CursorOf(s *dialect.Session, queue string) *Cursor {
 	return s.Remembered("cursor "+queue, &Cursor{}).(*Cursor)
 }
 
-// Reset makes the next scan start at the beginning of the index.
+// Reset makes the next search start at the beginning of the index.
 func (c *Cursor) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = time.Time{}
 }
 
-// Backdated resets the cursor for a task that this client added, if the task has been due for longer than scans look
+// Backdated resets the cursor for a task that this client added, if the task has been due for longer than searches look
 // back.
 func (c *Cursor) Backdated(by time.Duration) {
 	if by > lateEnqueue {
@@ -82,11 +82,11 @@ func (c *Cursor) Taken() int {
 	return c.taken
 }
 
-// A Scan is one search for due tasks.
-type Scan struct {
-	// Since is, for each priority, the due time from which the scan finds tasks, in microseconds.
+// A Search looks for due tasks once.
+type Search struct {
+	// Since is, for each priority, the due time from which the search finds tasks, in microseconds.
 	Since []int64
-	// FromCursor reports that the scan starts at the cursor. When the cursor has expired, another scan starts at the
+	// FromCursor reports that the search starts at the cursor. When the cursor has expired, another search starts at the
 	// beginning of the index and searches for expired leases.
 	FromCursor bool
 
@@ -95,12 +95,12 @@ type Scan struct {
 }
 
 // Begin starts a search for up to limit tasks. Found or Checked ends it and moves the cursor.
-func (c *Cursor) Begin(limit int) Scan {
-	s := Scan{cursor: c, limit: limit}
+func (c *Cursor) Begin(limit int) Search {
+	s := Search{cursor: c, limit: limit}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); now.After(c.until) {
-		c.until = now.Add(cursorFor) // only one of several scans starts at the beginning
+		c.until = now.Add(cursorFor) // only one of several searches starts at the beginning
 	} else if c.since != nil && (limit >= cursorMin || c.slow) {
 		s.Since, s.FromCursor = c.since, true
 		return s
@@ -109,12 +109,12 @@ func (c *Cursor) Begin(limit int) Scan {
 	return s
 }
 
-// Found ends a scan that leased rows in a given time, and moves the cursor to the first of them. It calls dead and
+// Found ends a search that leased rows in a given time, and moves the cursor to the first of them. It calls dead and
 // now (the time by the database's clock) only if needed. Its error comes from these; only speed depends on it.
-func (s Scan) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, now func() (int64, error)) error {
+func (s Search) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, now func() (int64, error)) error {
 	c := s.cursor
 	if !s.FromCursor {
-		if err := c.scanned(took, len(rows), dead); err != nil {
+		if err := c.searched(took, len(rows), dead); err != nil {
 			return err
 		}
 	}
@@ -142,13 +142,13 @@ func (s Scan) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, now
 	return nil
 }
 
-// Checked ends a scan that only determined when something is due, and reports whether it was slow.
-func (s Scan) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (slow bool, err error) {
+// Checked ends a search that only determined when something is due, and reports whether it was slow.
+func (s Search) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (slow bool, err error) {
 	c := s.cursor
 	if s.FromCursor {
 		return false, nil
 	}
-	if err := c.scanned(took, 0, dead); err != nil {
+	if err := c.searched(took, 0, dead); err != nil {
 		return false, err
 	}
 	c.mu.Lock()
@@ -163,12 +163,12 @@ func (s Scan) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (sl
 	return slow, nil
 }
 
-// scanned records how long a scan from the start took that found some tasks.
-func (c *Cursor) scanned(took time.Duration, found int, dead DeadTuples) error {
+// searched records how long a search from the start took that found some tasks.
+func (c *Cursor) searched(took time.Duration, found int, dead DeadTuples) error {
 	slow, err := isSlow(took, found, dead)
 	valid := cursorFor
 	if slow {
-		valid = min(max(cursorFor, scanShare*took), cursorMost)
+		valid = min(max(cursorFor, searchShare*took), cursorMost)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,16 +176,16 @@ func (c *Cursor) scanned(took time.Duration, found int, dead DeadTuples) error {
 	return err
 }
 
-// isSlow reports whether a scan was slow for the number of tasks that it found.
+// isSlow reports whether a search was slow for the number of tasks that it found.
 func isSlow(took time.Duration, found int, dead DeadTuples) (bool, error) {
-	if took <= slowScan+time.Duration(found)*slowTask {
+	if took <= slowSearch+time.Duration(found)*slowTask {
 		return false, nil
 	}
 	return dead()
 }
 
-// moveTo moves the cursor to the first of rows, for each priority that has rows. The scan has passed the better
-// priorities; if scans are slow, it need not pass them again. For the other priorities, the cursor does not change.
+// moveTo moves the cursor to the first of rows, for each priority that has rows. The search has passed the better
+// priorities; if searches are slow, it need not pass them again. For the other priorities, the cursor does not change.
 func (c *Cursor) moveTo(rows []dialect.Row, was []int64, slow bool) {
 	since, seen, last := slices.Clone(was), [priorities]bool{}, 0
 	for _, r := range rows {

@@ -1,4 +1,4 @@
-package scan
+package search
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A walker scans a queue whose clock says 1e9.
+// A walker searches a queue whose clock says 1e9.
 type walker struct {
 	t      *testing.T
 	cursor Cursor
@@ -21,12 +21,12 @@ func walk(t *testing.T, f func(w *walker)) {
 	synctest.Test(t, func(t *testing.T) { f(&walker{t: t}) })
 }
 
-// scan takes found tasks of up to limit, all due at a time, and holds whether it began at the cursor.
-func (w *walker) scan(limit, found int, due int64, took time.Duration, ahead bool) Scan {
+// search takes found tasks of up to limit, all due at a time, and checks whether it began at the cursor.
+func (w *walker) search(limit, found int, due int64, took time.Duration, ahead bool) Search {
 	w.t.Helper()
 	l := w.cursor.Begin(limit)
 	if l.FromCursor != ahead {
-		w.t.Errorf("a scan for %d began at the cursor: %v, want %v", limit, l.FromCursor, ahead)
+		w.t.Errorf("a search for %d began at the cursor: %v, want %v", limit, l.FromCursor, ahead)
 	}
 	rows := make([]dialect.Row, found)
 	for i := range rows {
@@ -41,64 +41,64 @@ func (w *walker) scan(limit, found int, due int64, took time.Duration, ahead boo
 
 func TestLargeFullCheckoutLeavesCursor(t *testing.T) {
 	walk(t, func(w *walker) {
-		w.scan(100, 100, 7, time.Millisecond, false)
-		if l := w.scan(100, 100, 8, time.Millisecond, true); l.Since[5] != 7 || l.Since[4] != 0 {
+		w.search(100, 100, 7, time.Millisecond, false)
+		if l := w.search(100, 100, 8, time.Millisecond, true); l.Since[5] != 7 || l.Since[4] != 0 {
 			t.Errorf("the second begins at %v, want 7 in priority 5", l.Since)
 		}
-		w.scan(1, 1, 8, time.Millisecond, false) // a small one keeps the order
-		w.scan(100, 100, 9, time.Millisecond, true)
+		w.search(1, 1, 8, time.Millisecond, false) // a small one keeps the order
+		w.search(100, 100, 9, time.Millisecond, true)
 		time.Sleep(cursorFor + time.Millisecond)
-		w.scan(100, 100, 9, time.Millisecond, false)
-		w.scan(100, 99, 9, time.Millisecond, true)
+		w.search(100, 100, 9, time.Millisecond, false)
+		w.search(100, 99, 9, time.Millisecond, true)
 		time.Sleep(cursorFor + time.Millisecond)
-		w.scan(100, 99, 9, time.Millisecond, false)
-		w.scan(100, 99, 9, time.Millisecond, false) // no backlog, no cursor
+		w.search(100, 99, 9, time.Millisecond, false)
+		w.search(100, 99, 9, time.Millisecond, false) // no backlog, no cursor
 	})
 }
 
 func TestBackdatedTaskResetsCursor(t *testing.T) {
 	walk(t, func(w *walker) {
-		w.scan(100, 100, 7, time.Millisecond, false)
+		w.search(100, 100, 7, time.Millisecond, false)
 		w.cursor.Backdated(lateEnqueue)
-		w.scan(100, 100, 7, time.Millisecond, true)
+		w.search(100, 100, 7, time.Millisecond, true)
 		w.cursor.Backdated(lateEnqueue + 1)
-		w.scan(100, 100, 7, time.Millisecond, false)
+		w.search(100, 100, 7, time.Millisecond, false)
 	})
 }
 
 func TestOneOfSeveralCheckoutsScansFromStart(t *testing.T) {
 	walk(t, func(w *walker) {
-		w.scan(100, 100, 7, time.Millisecond, false)
+		w.search(100, 100, 7, time.Millisecond, false)
 		time.Sleep(cursorFor + time.Millisecond)
 		if w.cursor.Begin(100).FromCursor || !w.cursor.Begin(100).FromCursor {
-			t.Error("not the first of two alone scans from the start")
+			t.Error("not the first of two alone searches from the start")
 		}
 	})
 }
 
 func TestSlowScansAreRareAndSmallCheckoutsUseCursor(t *testing.T) {
 	walk(t, func(w *walker) {
-		w.scan(10, 3, 7, time.Second, false)
-		if l := w.scan(10, 0, 0, 0, true); l.Since[0] != walkerNow-lateEnqueue.Microseconds() || l.Since[9] != l.Since[0] {
+		w.search(10, 3, 7, time.Second, false)
+		if l := w.search(10, 0, 0, 0, true); l.Since[0] != walkerNow-lateEnqueue.Microseconds() || l.Since[9] != l.Since[0] {
 			t.Errorf("begins at %v, want a while before now", l.Since)
 		}
-		time.Sleep(scanShare*time.Second - time.Millisecond)
-		w.scan(10, 0, 0, 0, true)
+		time.Sleep(searchShare*time.Second - time.Millisecond)
+		w.search(10, 0, 0, 0, true)
 		time.Sleep(2 * time.Millisecond)
-		w.scan(10, 0, 0, time.Hour, false)
+		w.search(10, 0, 0, time.Hour, false)
 		time.Sleep(cursorMost - time.Millisecond)
-		w.scan(10, 0, 0, 0, true)
+		w.search(10, 0, 0, 0, true)
 		w.cursor.Reset()
-		w.scan(10, 0, 0, time.Millisecond, false) // quick again
-		w.scan(10, 0, 0, time.Millisecond, false)
+		w.search(10, 0, 0, time.Millisecond, false) // quick again
+		w.search(10, 0, 0, time.Millisecond, false)
 	})
 }
 
-// While scans are slow, the better priorities that a scan went through are passed, too, but not what may still be
+// While searches are slow, the better priorities that a search went through are passed, too, but not what may still be
 // committed.
 func TestSlowScanPassesBetterPriorities(t *testing.T) {
 	walk(t, func(w *walker) {
-		w.scan(10, 10, 7, time.Second, false)
+		w.search(10, 10, 7, time.Second, false)
 		l := w.cursor.Begin(10)
 		if most := walkerNow - lateEnqueue.Microseconds(); l.Since[5] != 7 || l.Since[4] != most || l.Since[6] != 0 {
 			t.Errorf("begins at %v, want 7 in priority 5, %d in better ones, and the start in others", l.Since, most)
@@ -110,7 +110,7 @@ func TestLongScanWithoutDeadTuplesIsQuick(t *testing.T) {
 	walk(t, func(w *walker) {
 		l := w.cursor.Begin(1)
 		must(t, l.Found(nil, time.Hour, func() (bool, error) { return false, nil }, nil))
-		w.scan(1, 0, 0, time.Millisecond, false)
+		w.search(1, 0, 0, time.Millisecond, false)
 	})
 }
 
@@ -138,7 +138,7 @@ func TestOldestInWorkIsFoundWhenScansAreSlow(t *testing.T) {
 		w.SetSlow(true)
 		want("after a slow search", oldest(), 7, 0)
 		want("once", oldest(), 7, -1)
-		must(t, w.Scanned(time.Hour, 0, func() (bool, error) { return true, nil }))
+		must(t, w.Searched(time.Hour, 0, func() (bool, error) { return true, nil }))
 		want("after another", oldest(), 7, 7)
 		time.Sleep(oldestFor + time.Millisecond)
 		want("when it is old", oldest(), 7, 0)
@@ -161,11 +161,11 @@ func TestCursorResetsWhenSomethingIsDue(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}
-		w.scan(100, 100, 7, time.Millisecond, false)
-		w.scan(100, 20, 9, time.Millisecond, true) // the end of the backlog
+		w.search(100, 100, 7, time.Millisecond, false)
+		w.search(100, 20, 9, time.Millisecond, true) // the end of the backlog
 		ask(walkerNow + 1)
-		w.scan(100, 0, 0, time.Millisecond, true)
+		w.search(100, 0, 0, time.Millisecond, true)
 		ask(3)
-		w.scan(100, 1, 3, time.Millisecond, false)
+		w.search(100, 1, 3, time.Millisecond, false)
 	})
 }

@@ -1,4 +1,4 @@
-package scan
+package search
 
 import (
 	"sync"
@@ -9,22 +9,22 @@ import (
 
 const (
 	// oldestFor is how long the time of the oldest leased task is valid. If finding it took long, it is valid for
-	// scanShare times as long.
+	// searchShare times as long.
 	oldestFor = 30 * time.Second
-	// lateCheckout is how late a checkout can commit after it began, so that its tasks are found without a scan from the
+	// lateCheckout is how late a checkout can commit after it began, so that its tasks are found without a search from the
 	// start.
 	lateCheckout = time.Second
 )
 
-// An ExpiredCursor is the point from which this client's scans of a queue search for expired leases. The index of
+// An ExpiredCursor is the point from which this client searches a queue for expired leases. The index of
 // leased tasks keeps an entry for each task that was leased, until the server removes it, in the order in which they
-// were leased. If a scan is slow because of these entries, the next one first determines when the oldest task that is
+// were leased. If a search is slow because of these entries, the next one first determines when the oldest task that is
 // still leased was leased. Tasks that were leased earlier but committed later are found when the cursor has expired.
 type ExpiredCursor struct {
 	mu     sync.Mutex
 	oldest int64     // 0 is the start
 	until  time.Time // of oldest; then it is found from the start again
-	slow   bool      // the last scan
+	slow   bool      // the last search
 }
 
 // ExpiredCursorOf returns the cursor for expired leases of a queue.
@@ -61,21 +61,21 @@ func (c *ExpiredCursor) find(query func(oldest int64) (int64, error)) (int64, er
 	return now, nil
 }
 
-// Scanned records how long a scan for expired leases took, which found some.
-func (c *ExpiredCursor) Scanned(took time.Duration, found int, dead DeadTuples) error {
+// Searched records how long a search for expired leases took, which found some.
+func (c *ExpiredCursor) Searched(took time.Duration, found int, dead DeadTuples) error {
 	slow, err := isSlow(took, found, dead)
 	c.SetSlow(slow)
 	return err
 }
 
-// SetSlow records whether a scan was slow.
+// SetSlow records whether a search was slow.
 func (c *ExpiredCursor) SetSlow(slow bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow = slow
 }
 
-// Reset makes the next scan begin at the start.
+// Reset makes the next search begin at the start.
 func (c *ExpiredCursor) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,6 +99,6 @@ func (c *ExpiredCursor) moved(fromStart bool, oldest int64, took time.Duration) 
 	defer c.mu.Unlock()
 	c.oldest = oldest
 	if fromStart {
-		c.until = time.Now().Add(max(oldestFor, scanShare*took))
+		c.until = time.Now().Add(max(oldestFor, searchShare*took))
 	}
 }
