@@ -163,7 +163,7 @@ func TestLogOfADay(t *testing.T) {
 			}
 			return nil
 		})})
-	log.next(t, 0, "INFO worker: started", "worker=w1", "engine=sqlite", "server=SQLite*", "strategy=cas",
+	log.next(t, 0, "INFO worker: started", "worker=w1", "dialect=sqlite", "server=SQLite*", "strategy=cas",
 		"concurrency=3", "lease=30s", "version=devel", "paused=false")
 
 	enqueue(t, q, 1, dbq.NewTask{Kind: "fails", MaxAttempts: 2, Payload: []byte("secret")})

@@ -238,7 +238,7 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 // logStart logs the worker's server and settings.
 func (r *run) logStart() {
 	c := r.cfg.Queue.Client().Info()
-	attrs := []any{"worker", r.cfg.ID, "engine", c.Dialect, "server", c.Server.Product + " " + c.Server.Version,
+	attrs := []any{"worker", r.cfg.ID, "dialect", c.Dialect, "server", c.Server.Product + " " + c.Server.Version,
 		"strategy", string(c.Strategy), "version", dbq.Version(), "paused", r.pause.on()}
 	if t := c.Target; t != (dialect.Target{}) { // not known for a client made by New
 		attrs = append(attrs, "database", t.String())

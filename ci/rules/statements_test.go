@@ -15,8 +15,8 @@ var dialects = []string{"mysql", "oracle", "postgres", "sqlite"}
 
 // some are the statements that not every dialect has, with the dialects that have them; docs/sql says what each does.
 var some = []struct{ dialects, why, statements string }{
-	{"postgres", "notifications, statements that find and take, statistics of dead rows",
-		"Notify, ready within, take ready, take expired, dead"},
+	{"postgres", "notifications, statements that find and take, statistics of dead tuples",
+		"Notify, ready within, take ready, take expired, dead tuples"},
 	{"mysql", "two products and TiDB, turns of large checkouts",
 		"ready sizes, turn lock, turn free, try lock ready, try lock expired, known_started, lock settle, lock remove"},
 	{"oracle", "arrays, which return nothing, and the strategy update", "update, taken, lock, settled"},

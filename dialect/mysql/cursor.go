@@ -61,12 +61,12 @@ func sinceArgs(queue string, since []int64) dialect.Args {
 func (c *checkout) end(ctx context.Context) {
 	if c.r.Strategy != dialect.CAS && len(c.budget.Leased()) == len(c.found) {
 		// A checkout that took leases over did not look for all that is due.
-		_ = c.search.Found(c.budget.Leased(), c.searched, c.deadDue(ctx), search.Now(c.s, c.reads(ctx)))
+		_ = c.search.Found(c.budget.Leased(), c.searched, c.deadTuples(ctx), search.Now(c.s, c.reads(ctx)))
 	}
 }
 
-// deadDue searches a second time, from what was found on: what is before that is dead.
-func (c *checkout) deadDue(ctx context.Context) search.DeadTuples {
+// deadTuples searches a second time, from what was found on: the time that this saves was spent on dead tuples.
+func (c *checkout) deadTuples(ctx context.Context) search.DeadTuples {
 	return func() (bool, error) {
 		if many, _ := c.manyTaken(); !many {
 			return false, nil
@@ -87,7 +87,7 @@ func (c *checkout) deadDue(ctx context.Context) search.DeadTuples {
 	}
 }
 
-// manyTaken reports whether there can be many dead entries.
+// manyTaken reports whether there can be many dead tuples.
 func (c *checkout) manyTaken() (bool, error) {
 	return search.CursorOf(c.s, c.r.Queue).Taken() >= manyTaken, nil
 }
@@ -114,7 +114,7 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
 	return search.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, func(took time.Duration) (bool, error) {
 		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
-		return c.deadDue(ctx)()
+		return c.deadTuples(ctx)()
 	})
 }
 

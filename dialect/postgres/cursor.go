@@ -7,8 +7,8 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/search"
 )
 
-// manyDead is the number of dead tuples from which they may be the cause of a slow search.
-const manyDead = 50_000
+// manyDeadTuples is the number of dead tuples from which they may be the cause of a slow search.
+const manyDeadTuples = 50_000
 
 // A taker runs one of the statements that lease tasks.
 type taker func(name string, args dialect.Args) ([]dialect.Row, error)
@@ -31,7 +31,7 @@ func (c *checkout) fromCursor(query search.Query, take taker) ([]dialect.Row, er
 	}
 	if err == nil {
 		small.Found(rows, share)
-		err = begun.Found(rows, time.Since(begin), dead(c.s, query), search.Now(c.s, query))
+		err = begun.Found(rows, time.Since(begin), deadTuples(c.s, query), search.Now(c.s, query))
 	}
 	return rows, err
 }
@@ -47,15 +47,15 @@ func (c *checkout) expired(query search.Query, take taker) ([]dialect.Row, error
 	begin := time.Now()
 	rows, err := take("expired", args)
 	if err == nil {
-		err = cursor.Searched(time.Since(begin), len(rows), dead(c.s, query))
+		err = cursor.Searched(time.Since(begin), len(rows), deadTuples(c.s, query))
 	}
 	return rows, err
 }
 
-// dead reads from the server's statistics whether there are many dead tuples.
-func dead(s *dialect.Session, query search.Query) search.DeadTuples {
+// deadTuples reads from the server's statistics whether there are many dead tuples.
+func deadTuples(s *dialect.Session, query search.Query) search.DeadTuples {
 	return func() (bool, error) {
-		rows, err := query(s.Statements.Own["dead"].SQL, dialect.Args{"dead": manyDead})
+		rows, err := query(s.Statements.Own["dead tuples"].SQL, dialect.Args{"many": manyDeadTuples})
 		return len(rows) > 0, err
 	}
 }

@@ -85,7 +85,7 @@ func planTaking(s *sqlrun.Session, e *explainer, n, more int) {
 func planUniform(s *sqlrun.Session, e *explainer, n int) {
 	for _, name := range []string{"complete uniform", "remove uniform"} {
 		ids, _ := e.rows(n, "state = 1 AND holder = 'busy'")
-		// Dead entries of rows that were changed and rolled back before count as visits.
+		// Dead tuples of rows that were changed and rolled back before count as visits.
 		e.check(fmt.Sprintf("%s, %d", name, n), n, 2*n, func() error {
 			args := dialect.Args{"id": ids, "fence": int64(1), "lock_wait": int64(1000)}
 			_, err := s.QueryBatch(e.t.Context(), e, s.Statements.Own[name], args, n)

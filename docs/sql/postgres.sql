@@ -830,11 +830,11 @@ SELECT least(clock.now - CAST(:late AS bigint),
                LIMIT 1)) AS updated
   FROM clock;
 
--- ==== dead ====
--- Reports whether the table has many dead rows, which searches have to pass.
+-- ==== dead tuples ====
+-- Reports whether the table has many dead tuples, which searches have to pass.
 -- Runs after a slow search. It reads the server's statistics, no table.
 SELECT {now} AS now
- WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:dead AS bigint);
+ WHERE pg_stat_get_dead_tuples(CAST('dbq_task' AS regclass)) >= CAST(:many AS bigint);
 
 -- ======== Leases ========
 

@@ -48,7 +48,7 @@ func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 	m := &Metrics{
 		registerer: r,
 		calls: counter("calls_total",
-			"Calls to the database that change tasks, by operation and outcome.", "op", "queue", "outcome"),
+			"Calls to the database that change tasks, by operation and class of error; ok if none.", "op", "queue", "class"),
 		callTasks: counter("call_tasks_total", "Tasks in these calls.", "op", "queue"),
 		took:      histogram("call_seconds", "Duration of these calls, including retries.", "op", "queue"),
 		outcomes: counter("outcomes_total",
@@ -77,16 +77,16 @@ func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 
 // Call counts a call of a client. Pass it to dbq.WithObserver.
 func (m *Metrics) Call(e dbq.Call) {
-	outcome := "ok"
+	class := "ok"
 	var failed *dbq.Error
 	switch {
 	case errors.As(e.Err, &failed):
-		outcome = failed.Class.String()
+		class = failed.Class.String()
 	case e.Err != nil:
-		outcome = "unknown"
+		class = "unknown"
 	}
 	queue := m.queueLabel(e.Queue)
-	m.calls.WithLabelValues(e.Op, queue, outcome).Inc()
+	m.calls.WithLabelValues(e.Op, queue, class).Inc()
 	m.took.WithLabelValues(e.Op, queue).Observe(e.Took.Seconds())
 	if e.Err == nil {
 		m.callTasks.WithLabelValues(e.Op, queue).Add(float64(e.Tasks))

@@ -173,15 +173,15 @@ func (q queue) next(due bool) {
 	})
 }
 
-// searched pretends that a search from the start took a while and found nothing, among many dead entries or none.
-func (q queue) searched(took time.Duration, dead bool) {
+// searched pretends that a search from the start took a while and found nothing, among many dead tuples or none.
+func (q queue) searched(took time.Duration, deadTuples bool) {
 	q.t.Helper()
 	ask := func(text string, args dialect.Args) ([]dialect.Row, error) {
 		return q.s.Read(q.t.Context(), text, args)
 	}
 	err := search.CursorOf(&q.s.Session, "q").
 		Begin(1).
-		Found(nil, took, func() (bool, error) { return dead, nil }, search.Now(&q.s.Session, ask))
+		Found(nil, took, func() (bool, error) { return deadTuples, nil }, search.Now(&q.s.Session, ask))
 	if err != nil {
 		q.t.Fatal(err)
 	}

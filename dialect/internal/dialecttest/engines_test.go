@@ -41,7 +41,7 @@ var engines = map[string]engine{
 	"PostgreSQL": {
 		dialect: postgres.Dialect{}, open: postgres.Open,
 		servers: PostgresServers, drop: "DROP SCHEMA IF EXISTS %s CASCADE",
-		one: dialect.Args{"since": search.FromStart(), "oldest": int64(0), "late": int64(0), "dead": int64(0)},
+		one: dialect.Args{"since": search.FromStart(), "oldest": int64(0), "late": int64(0), "many": int64(0)},
 		two: dialect.Args{"since": search.FromStart()},
 		// prepared, and as behind a pooler that cannot prepare
 		params: []string{"default_query_exec_mode=cache_statement", "default_query_exec_mode=cache_describe",

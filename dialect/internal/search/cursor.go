@@ -109,12 +109,13 @@ func (c *Cursor) Begin(limit int) Search {
 	return s
 }
 
-// Found ends a search that leased rows in a given time, and moves the cursor to the first of them. It calls dead and
-// now (the time by the database's clock) only if needed. Its error comes from these; only speed depends on it.
-func (s Search) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, now func() (int64, error)) error {
+// Found ends a search that leased rows in a given time, and moves the cursor to the first of them. It calls
+// deadTuples and now (the time by the database's clock) only if needed. Its error comes from these; only speed
+// depends on it.
+func (s Search) Found(rows []dialect.Row, took time.Duration, deadTuples DeadTuples, now func() (int64, error)) error {
 	c := s.cursor
 	if !s.FromCursor {
-		if err := c.searched(took, len(rows), dead); err != nil {
+		if err := c.searched(took, len(rows), deadTuples); err != nil {
 			return err
 		}
 	}
@@ -143,12 +144,12 @@ func (s Search) Found(rows []dialect.Row, took time.Duration, dead DeadTuples, n
 }
 
 // Checked ends a search that only determined when something is due, and reports whether it was slow.
-func (s Search) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (slow bool, err error) {
+func (s Search) Checked(next dialect.Row, took time.Duration, deadTuples DeadTuples) (slow bool, err error) {
 	c := s.cursor
 	if s.FromCursor {
 		return false, nil
 	}
-	if err := c.searched(took, 0, dead); err != nil {
+	if err := c.searched(took, 0, deadTuples); err != nil {
 		return false, err
 	}
 	c.mu.Lock()
@@ -164,8 +165,8 @@ func (s Search) Checked(next dialect.Row, took time.Duration, dead DeadTuples) (
 }
 
 // searched records how long a search from the start took that found some tasks.
-func (c *Cursor) searched(took time.Duration, found int, dead DeadTuples) error {
-	slow, err := isSlow(took, found, dead)
+func (c *Cursor) searched(took time.Duration, found int, deadTuples DeadTuples) error {
+	slow, err := isSlow(took, found, deadTuples)
 	valid := cursorFor
 	if slow {
 		valid = min(max(cursorFor, searchShare*took), cursorMost)
@@ -177,11 +178,11 @@ func (c *Cursor) searched(took time.Duration, found int, dead DeadTuples) error 
 }
 
 // isSlow reports whether a search was slow for the number of tasks that it found.
-func isSlow(took time.Duration, found int, dead DeadTuples) (bool, error) {
+func isSlow(took time.Duration, found int, deadTuples DeadTuples) (bool, error) {
 	if took <= slowSearch+time.Duration(found)*slowTask {
 		return false, nil
 	}
-	return dead()
+	return deadTuples()
 }
 
 // moveTo moves the cursor to the first of rows, for each priority that has rows. The search has passed the better

@@ -32,8 +32,8 @@ func (w *walker) search(limit, found int, due int64, took time.Duration, ahead b
 	for i := range rows {
 		rows[i] = dialect.Row{Priority: 5, WasDue: due, Now: walkerNow}
 	}
-	dead, now := func() (bool, error) { return true, nil }, func() (int64, error) { return walkerNow, nil }
-	if err := l.Found(rows, took, dead, now); err != nil {
+	deadTuples, now := func() (bool, error) { return true, nil }, func() (int64, error) { return walkerNow, nil }
+	if err := l.Found(rows, took, deadTuples, now); err != nil {
 		w.t.Fatal(err)
 	}
 	return l
@@ -106,7 +106,7 @@ func TestSlowScanPassesBetterPriorities(t *testing.T) {
 	})
 }
 
-func TestLongScanWithoutDeadTuplesIsQuick(t *testing.T) {
+func TestLongSearchWithoutDeadTuplesIsNotSlow(t *testing.T) {
 	walk(t, func(w *walker) {
 		l := w.cursor.Begin(1)
 		must(t, l.Found(nil, time.Hour, func() (bool, error) { return false, nil }, nil))

@@ -62,8 +62,8 @@ func (c *ExpiredCursor) find(query func(oldest int64) (int64, error)) (int64, er
 }
 
 // Searched records how long a search for expired leases took, which found some.
-func (c *ExpiredCursor) Searched(took time.Duration, found int, dead DeadTuples) error {
-	slow, err := isSlow(took, found, dead)
+func (c *ExpiredCursor) Searched(took time.Duration, found int, deadTuples DeadTuples) error {
+	slow, err := isSlow(took, found, deadTuples)
 	c.SetSlow(slow)
 	return err
 }

@@ -7,14 +7,14 @@ import (
 )
 
 // NextFrom runs Statements.Next from the cursor of a queue, like a small checkout. oldest is the text of
-// OldestLeased. bind returns the starting point under the statement's own names, in addition to :oldest. dead
+// OldestLeased. bind returns the starting point under the statement's own names, in addition to :oldest. deadTuples
 // receives the duration of the query.
 func NextFrom(
 	s *dialect.Session,
 	oldest, queue string,
 	query Query,
 	bind func(since []int64) dialect.Args,
-	dead func(took time.Duration) (bool, error),
+	deadTuples func(took time.Duration) (bool, error),
 ) ([]dialect.Row, error) {
 	at, err := OldestLeased(s, oldest, queue, query)
 	if err != nil {
@@ -29,7 +29,7 @@ func NextFrom(
 		return rows, err
 	}
 	took := time.Since(began)
-	slow, err := begun.Checked(rows[0], took, func() (bool, error) { return dead(took) })
+	slow, err := begun.Checked(rows[0], took, func() (bool, error) { return deadTuples(took) })
 	ExpiredCursorOf(s, queue).SetSlow(slow)
 	return rows, err
 }

@@ -105,10 +105,10 @@ done AS MATERIALIZED (
 SELECT done.*
   FROM done;
 
--- Text dead
+-- Text dead tuples
 -- Runs after a slow search. It reads the server's statistics, no table.
 SELECT {now} AS now
- WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:dead AS bigint);
+ WHERE pg_stat_get_dead_tuples(CAST('{task}' AS regclass)) >= CAST(:many AS bigint);
 
 -- Text oldest
 -- Runs after slow searches for expired leases, which start at its result from then on. Index: task_busy.
