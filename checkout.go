@@ -62,6 +62,9 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 		return nil, nil, false, err
 	}
 	q.c.wakeFor(got.Added)
+	if got.Wait > 0 {
+		q.c.wake.Expect(q.name, got.Wait)
+	}
 	tasks, exhausted = q.tasks(got.Rows, got.Until)
 	return tasks, exhausted, got.More, nil
 }

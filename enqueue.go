@@ -122,7 +122,7 @@ func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, e
 		}
 		rows[i] = store.InsertRow{
 			ID: t.ID, GivenID: t.ID != uuid.Nil, Kind: t.Kind, Payload: t.Payload, Reference: t.Reference,
-			Priority: t.Priority, MaxAttempts: t.MaxAttempts, Headers: headers, RunAt: t.RunAt, Delay: t.Delay,
+			Key: t.Key, Priority: t.Priority, MaxAttempts: t.MaxAttempts, Headers: headers, RunAt: t.RunAt, Delay: t.Delay,
 		}
 		if t.Unique != nil {
 			rows[i].Unique = t.Unique.rule(&t)

@@ -89,6 +89,8 @@ var (
 	ErrUnique = errs.ErrUnique
 	// ErrKind is returned for a kind of more than MaxKind characters, or with control characters.
 	ErrKind = errs.ErrKind
+	// ErrKey is returned for a key of more than MaxKey characters, or with control characters.
+	ErrKey = errs.ErrKey
 	// ErrPriority is returned for a priority outside 0 (first) to MaxPriority.
 	ErrPriority = errs.ErrPriority
 	// ErrMaxAttempts is returned for a limit of attempts outside 1 to MaxMaxAttempts. Zero selects the client's default.

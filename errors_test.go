@@ -17,7 +17,7 @@ import (
 )
 
 var inputErrors = []error{
-	ErrQueueName, ErrReference, ErrKind, ErrPriority, ErrMaxAttempts, ErrDelay, ErrHeaders, ErrPayloadSize, ErrID,
+	ErrQueueName, ErrReference, ErrKind, ErrKey, ErrPriority, ErrMaxAttempts, ErrDelay, ErrHeaders, ErrPayloadSize, ErrID,
 	ErrCount, ErrLeaseTime,
 	ErrWrongQueue, ErrFilter, ErrOption, ErrTx,
 }

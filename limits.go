@@ -19,6 +19,7 @@ const (
 	MaxReference   = limits.MaxReference   // characters in a reference
 	MaxUniqueKey   = limits.MaxUniqueKey   // characters in a unique key
 	MaxKind        = limits.MaxKind        // characters in a kind
+	MaxKey         = limits.MaxKey         // characters in a key
 	MaxPriority    = limits.MaxPriority    // the last priority; 0 is the first
 	MaxMaxAttempts = limits.MaxMaxAttempts // attempts of a task
 	MaxHeaders     = limits.MaxHeaders     // bytes of the headers as JSON
@@ -56,6 +57,7 @@ func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 		limits.Delay(t.Delay),
 		limits.Text(t.Reference, 0, MaxReference, ErrReference, "reference"),
 		limits.Text(t.Kind, 0, MaxKind, ErrKind, "kind"),
+		limits.Text(t.Key, 0, MaxKey, ErrKey, "key"),
 	)
 	if err != nil {
 		return nil, err

@@ -58,6 +58,11 @@ func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settle
 	if err != nil {
 		return nil, err
 	}
+	if q.c.store.KnownLimited(q.name) { // the commit frees a slot
+		var now wake.Due
+		now.Add(0)
+		q.c.wake.WakeAfterCommit(q.name, now)
+	}
 	if notices.Count > 0 {
 		var now wake.Due
 		now.Add(0)
@@ -106,7 +111,15 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 	for i, o := range outcomes {
 		out[i] = Settled(o)
 	}
-	q.c.wake.Wake(q.name, dueAgain(settlements, out))
+	due := dueAgain(settlements, out)
+	if q.c.store.KnownLimited(q.name) { // each ended attempt frees a slot
+		for i := range out {
+			if out[i].Err == nil {
+				due.Add(0)
+			}
+		}
+	}
+	q.c.wake.Wake(q.name, due)
 	q.c.wakeFor(notices)
 	return out, nil
 }

@@ -41,6 +41,9 @@ type NewTask struct {
 	// Unique makes the task exclude others with the same key: while it waits, until it ends, or for a period. Nil means
 	// none. Unlike a Reference, a key can be used again.
 	Unique *Unique
+	// Key is the tenant, customer or account that the task belongs to, up to MaxKey characters, compared byte by byte; ""
+	// is none. It matters in queues with limits per key (admin.ConfigureLimits).
+	Key string
 	// Priority is 0 (first, the default) to MaxPriority.
 	Priority int
 	// RunAt is the earliest time at which the task is due, by the database's clock. Zero means now.
@@ -59,6 +62,7 @@ type Task struct {
 	Queue       string    `json:"queue"`
 	Kind        string    `json:"kind,omitempty"`
 	Reference   string    `json:"reference,omitempty"`
+	Key         string    `json:"key,omitempty"`
 	State       State     `json:"state"`
 	Priority    int       `json:"priority"`
 	Attempt     int       `json:"attempt"` // the current or last attempt, counted from 1
@@ -155,8 +159,9 @@ func text(s *string) string {
 
 func taskOf(r dialect.Row) Task {
 	t := Task{
-		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), State: r.State, Priority: r.Priority,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses,
+		ID: r.ID, Queue: r.Queue, Kind: r.Kind, Reference: text(r.Reference), Key: text(r.TaskKey), State: r.State,
+		Priority: r.Priority,
+		Attempt:  r.Attempt, MaxAttempts: r.MaxAttempts, Lapses: r.Lapses,
 		Cancelled: r.Cancelled != 0, Fence: r.Fence,
 		Payload: r.Payload, Result: r.Result, Progress: r.Progress,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),

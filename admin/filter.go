@@ -17,6 +17,7 @@ type Filter struct {
 	Queue     string      // "" is every queue
 	States    []dbq.State // empty is every state
 	Kind      string      // "" is every kind
+	Key       string      // "" is every key
 	Reference string      // "" is every reference; with Queue it is at most one task
 	// ParkedOnly selects only parked tasks: in ERROR, and not retried by themselves.
 	ParkedOnly bool
@@ -49,6 +50,9 @@ func (f Filter) check() error {
 		}
 	}
 	if err := limits.Text(f.Kind, 0, dbq.MaxKind, dbq.ErrKind, "kind"); err != nil {
+		return err
+	}
+	if err := limits.Text(f.Key, 0, dbq.MaxKey, dbq.ErrKey, "key"); err != nil {
 		return err
 	}
 	if err := limits.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {

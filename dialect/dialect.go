@@ -12,6 +12,7 @@ package dialect
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 )
 
@@ -54,7 +55,10 @@ type Dialect interface {
 	//     dead-letter notice is added in the same transaction: Budget.TakeOver and Runner.EnqueueNotices do so.
 	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
 	//     one. Budget.Fit selects them. Budget.Leased sets Row.Cut if any were left.
-	//  6. Pause. A paused queue hands out nothing; see {unpaused} of Names.Filler.
+	//  6. Pause and limits. A queue that is paused or has limits hands out nothing; see {unpaused} of Names.Filler. In the
+	//     checkout of a queue with limits, the core has filled in that condition in another way, and sets r.Only.
+	//  7. One search. If r.Only is OnlyDue, it leases only due tasks; if it is OnlyExpired, it only takes over expired
+	//     leases. If r.Given is not nil, the due tasks are those of r.Given that are still due under their fences.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
 
 	// Classify returns the class of a driver's error. It must look through wrapped errors, and return Unknown in doubt,
@@ -110,7 +114,17 @@ const (
 // PauseKind is the kind of the key/value records of paused queues; a record's name is the queue.
 const PauseKind = "pause"
 
-const unpaused = "NOT EXISTS (SELECT 1 FROM {kv} n WHERE n.kind = '" + PauseKind + "' AND n.name = :queue)"
+// LimitKind is the kind of the key/value records of queues with limits; a record's name is the queue.
+const LimitKind = "limit"
+
+const (
+	unpaused    = "NOT EXISTS (SELECT 1 FROM {kv} n WHERE " + held + " AND n.name = :queue)"
+	held        = "n.kind IN ('" + LimitKind + "', '" + PauseKind + "')"
+	heldByPause = "n.kind = '" + PauseKind + "'"
+)
+
+// WithinLimits returns a statement for queues with limits: its condition {unpaused} is false only for a paused queue.
+func WithinLimits(text string) string { return strings.ReplaceAll(text, held, heldByPause) }
 
 // Names are the schema and the prefix of the tables. Both are lower-case SQL identifiers, checked by the core, so
 // they need no quoting.
@@ -137,7 +151,20 @@ type CheckoutRequest struct {
 	Holder       string        // unique to the call: if a token were used twice, earlier batches would be returned again
 	Expired      bool          // also search for expired leases
 	StartsAtOnce bool          // the caller starts each task immediately; see KnownStarted
+	Only         Search        // "" is both searches
+	// Given are the due tasks to lease: their ids, fences and sizes of payloads. It comes with OnlyDue. Nil means that
+	// the checkout searches.
+	Given []Row
 }
+
+// Search is one of the two searches of a checkout.
+type Search string
+
+// The searches: for due tasks, and for expired leases.
+const (
+	OnlyDue     Search = "due"
+	OnlyExpired Search = "expired"
+)
 
 // A Driver connects DSN schemes to a Dialect. Schemes, Dialect and Open are required.
 type Driver struct {

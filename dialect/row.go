@@ -16,6 +16,7 @@ type Row struct {
 	Queue        string      `db:"queue"`
 	Reference    *string     `db:"reference"`
 	Kind         string      `db:"kind"`
+	TaskKey      *string     `db:"task_key"`
 	State        state.State `db:"state"`
 	Priority     int         `db:"priority"`
 	Attempt      int         `db:"attempt"`

@@ -94,7 +94,7 @@ var tables = []string{"task", "tasks", "enqueue", "lease", "unique_key", "attemp
 //
 //   - {task} and each other table by its qualified name, {prefix}, {schema}, and {owner}, which stands before a
 //     qualified name that is no table's, the prefix included;
-//   - {unpaused}, the condition that :queue is not paused;
+//   - {unpaused}, the condition that :queue is neither paused nor has limits;
 //   - {exhausted}, the condition on a row whose lease expired that it has no attempt left, and {next_attempt} and
 //     {next_lapses}, the values of attempt and lapses when it is taken over (see Row.TakeOver);
 //   - {purgeable}, the condition on the rows that Purge removes.

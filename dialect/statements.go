@@ -13,11 +13,11 @@ import (
 // States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
 // a statement returns are found by name.
 //
-// A field may be empty if its comment says so. Archive, Count, CountUpTo, DropKeys, ExpireAttempts, FindKeys, Held,
-// IDBehind, Move, Next, NextQueue, OldKeys, Peek, Postpone, Replace, SetKeys, SetProgress and SetResult have defaults:
-// the core writes them in plain SQL from the columns of Row. A dialect supplies its own if its columns have other
-// names, or if the engine needs a different form to use an index. The defaults of CountUpTo and Next cost more the more
-// tasks a queue has.
+// A field may be empty if its comment says so. Archive, Busy, BusyKeys, Count, CountUpTo, DropKeys, DueFirst,
+// DueKeys, DueOfKeys, ExpireAttempts, FindKeys, Held, IDBehind, Move, Next, NextQueue, OldKeys, Peek, Postpone,
+// Replace, SetKeys, SetProgress and SetResult have defaults: the core writes them in plain SQL from the columns of
+// Row. A dialect supplies its own if its columns have other names, or if the engine needs a different form to use an
+// index. The defaults of CountUpTo and Next cost more the more tasks a queue has.
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
@@ -39,9 +39,9 @@ type Statements struct {
 	// {name} and DROP VIEW IF EXISTS {name}.
 	DropTable, DropView string
 
-	// Insert adds tasks: :id :reused :queue :reference :kind :priority :at :delay :max_attempts :headers :payload
-	// :payload_size. A task is due at :at or, if :at is null, :delay from now. :payload_size is null for no payload. It
-	// returns the id of each row that it added. It skips a row whose id or (reference, queue) exists, and the
+	// Insert adds tasks: :id :reused :queue :reference :kind :task_key :priority :at :delay :max_attempts :headers
+	// :payload :payload_size. A task is due at :at or, if :at is null, :delay from now. :payload_size is null for no
+	// payload. It returns the id of each row that it added. It skips a row whose id or (reference, queue) exists, and the
 	// surrounding transaction stays usable.
 	//
 	// The fence of a new row is 0. With :reused = 1 an earlier task may have had this id. The fence then starts at the
@@ -138,6 +138,15 @@ type Statements struct {
 	// Next returns one row: as due, the earliest due time or end of a lease in :queue, or null if there is none or the
 	// queue is paused; as now, the database's clock. It must not lock, and its cost must not grow with the tasks.
 	Next string
+	// Busy counts the tasks of :queue that are PROCESSING, as tasks. BusyKeys does so for each of their keys, and returns
+	// task_key and tasks; the key of tasks without one is null.
+	Busy, BusyKeys string
+	// DueFirst returns up to :limit due tasks of :queue in HandOutOrder: id, fence, task_key, priority, was_due and
+	// payload_size. DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest
+	// due first. DueKeys returns up to :limit keys after :after, in order, of tasks of :queue that have a due time, as
+	// task_key. Each of them must cost what it returns, whatever else is in the table.
+	DueFirst, DueKeys string
+	DueOfKeys         Batch
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener. It
 	// may be empty.
 	Notify string

@@ -54,6 +54,7 @@ func newEnqueue(a *app) *cobra.Command {
 	l.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
 	l.StringVar(&f.line.Reference, "reference", "", "a `NAME` that is unique in the queue")
 	f.line.uniqueLine.addFlags(l)
+	l.StringVar(&f.line.Key, "key", "", "the tenant, customer or account of the task: its `KEY` for limits per key")
 	l.IntVar(&f.line.Priority, "priority", 0, fmt.Sprintf("priority `P` from 0 (first) to %d", dbq.MaxPriority))
 	durationVar(l, &f.delay, "delay", 0, "not before this `TIME` from now, such as 90s, 12h or 3d")
 	l.StringVar(&f.line.RunAt, "run-at", "", "not before this `TIME`, such as 2030-01-31T08:00:00Z")
@@ -130,6 +131,7 @@ type taskLine struct {
 	Payload       json.RawMessage   `json:"payload"`
 	PayloadBase64 *string           `json:"payload_base64"`
 	Reference     string            `json:"reference"`
+	Key           string            `json:"key"`
 	Priority      int               `json:"priority"`
 	Delay         string            `json:"delay"`
 	RunAt         string            `json:"run_at"`
@@ -142,7 +144,7 @@ type taskLine struct {
 // parseTaskLine reads one line; the flags give the defaults.
 func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, err error) {
 	l := taskLine{Queue: flags.Queue, Kind: flags.Kind, Priority: flags.Priority, MaxAttempts: flags.MaxAttempts,
-		uniqueLine: flags.uniqueLine}
+		Key: flags.Key, uniqueLine: flags.uniqueLine}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
@@ -174,7 +176,7 @@ func jsonMistake(err error) string {
 
 // task makes the task. The flags apply where the line has no value.
 func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
-	t := dbq.NewTask{Kind: l.Kind, Reference: l.Reference, Priority: l.Priority, MaxAttempts: l.MaxAttempts}
+	t := dbq.NewTask{Kind: l.Kind, Reference: l.Reference, Key: l.Key, Priority: l.Priority, MaxAttempts: l.MaxAttempts}
 	if l.Delay == "" && l.RunAt == "" {
 		l.Delay, l.RunAt = flags.Delay, flags.RunAt
 	}

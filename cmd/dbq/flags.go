@@ -147,6 +147,7 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 	}
 	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
 	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
+	l.StringVar(&f.Key, "key", "", "only tasks with this `KEY`")
 	durationVar(l, &f.InStateFor, "in-state-for", 0,
 		"only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
 	durationVar(l, &f.EnteredWithin, "entered-within", 0, "only tasks that came into their state at most this `TIME` ago")
@@ -154,8 +155,8 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 
 // narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
-	return f.Queue != "" || f.Kind != "" || f.Reference != "" || len(f.states) > 0 || f.ParkedOnly ||
-		f.CancelledOnly || f.NotCancelled || f.InStateFor != 0 || f.EnteredWithin != 0
+	return f.Queue != "" || f.Kind != "" || f.Reference != "" || f.Key != "" || len(f.states) > 0 ||
+		f.ParkedOnly || f.CancelledOnly || f.NotCancelled || f.InStateFor != 0 || f.EnteredWithin != 0
 }
 
 // filter is the filter that the flags describe.

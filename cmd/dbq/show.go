@@ -85,6 +85,7 @@ func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 	line("state", "%v, %s", t.State, when(t, now))
 	text("kind", t.Kind)
 	text("reference", t.Reference)
+	text("key", t.Key)
 	line("priority", "%d", t.Priority)
 	line("attempts", "%d of %d", t.Attempt, t.MaxAttempts)
 	if t.Lapses > 0 {

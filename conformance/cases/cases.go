@@ -44,8 +44,8 @@ func groups() [][]Case {
 		slices.Concat(checkoutCases(), bytesCases()),
 		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
 		deadLetterCases(), slices.Concat(progressCases(), progressWorkerCases()),
-		fleetCases(), keepingCases(), scheduleCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(),
-		contentionCases(), faultCases(),
+		fleetCases(), keepingCases(), limitCases(), scheduleCases(), roundTripCases(), errorCases(), clockCases(),
+		wakeCases(), contentionCases(), faultCases(),
 		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),
 		workerTxCases(), failoverCases(),
 	}

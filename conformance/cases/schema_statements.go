@@ -17,7 +17,8 @@ var documentedValues = map[string]string{
 	"Count":     "",
 	"CountUpTo": "queue limit", "CountNewest": "limit", "NextQueue": "queue",
 	"MigrationLock": "name", "MigrationUnlock": "name",
-	"Insert":  "queue id reused clock reference kind priority at delay max_attempts headers payload payload_size now",
+	"Insert": "queue id reused clock reference kind task_key priority at delay max_attempts headers payload " +
+		"payload_size now",
 	"AddKeys": "id queue scope name task expires", "FindKeys": "id", "LockKeys": "id", "SetKeys": "id task expires",
 	"DropKeys": "id", "OldKeys": "limit", "LockWaiting": "id running", "Postpone": "id at",
 	"Replace":  "id kind priority at headers payload payload_size",
@@ -32,7 +33,9 @@ var documentedValues = map[string]string{
 	"RecordLast":     "id error error_size",
 	"Record":         "id fence queue attempt outcome taken ended worker error",
 	"ExpireAttempts": "queue age limit",
-	"Archive":        "id", "IDBehind": "after before offset", "Peek": "id",
+	"Busy":           "queue", "BusyKeys": "queue", "DueFirst": "queue limit", "DueKeys": "queue after limit",
+	"DueOfKeys": "queue task_key limit",
+	"Archive":   "id", "IDBehind": "after before offset", "Peek": "id",
 	"InState": "", "Next": "queue", "Notify": "channel payload",
 }
 

@@ -22,6 +22,15 @@ const (
 // Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := &checkout{s: s, r: r}
+	switch {
+	case r.Given != nil:
+		err := s.Tx(ctx, c.given)
+		return c.budget.Leased(), err
+	case r.Only == dialect.OnlyExpired:
+		c.budget = r.Budget()
+		err := s.Tx(ctx, c.expired)
+		return c.budget.Leased(), err
+	}
 	due, err := c.begin(ctx)
 	if err != nil || len(due) == 0 && c.search.FromCursor && !r.Expired {
 		return nil, err
@@ -113,7 +122,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.budget.Leased()) > 0 || c.search.FromCursor {
+		if err := ready(); err != nil || len(c.budget.Leased()) > 0 || c.search.FromCursor || c.r.Only != "" {
 			return err
 		}
 		return c.expired(ctx, conn)
@@ -211,6 +220,16 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 		return err
 	}
 	return c.budget.TakeOver(ctx, c.s, conn, nil, slices.Concat(exhausted, again))
+}
+
+// given takes the tasks that the request names.
+func (c *checkout) given(ctx context.Context, conn dialect.Conn) error {
+	c.budget = c.r.Budget()
+	rows, err := c.lock(ctx, conn, "lock ready", c.budget.Fit(c.r.Given))
+	if err != nil {
+		return err
+	}
+	return c.take(ctx, conn, rows)
 }
 
 // take leases locked rows that were due.

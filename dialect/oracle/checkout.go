@@ -14,6 +14,11 @@ import (
 // Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := &checkout{s: s, r: r}
+	if r.Given != nil || r.Only == dialect.OnlyExpired {
+		c.sized = true
+		err := s.Tx(ctx, c.within(c.given))
+		return c.rows, err
+	}
 	due, err := c.due(ctx)
 	if err != nil || len(due) == 0 && !c.anyExpired(ctx) {
 		return nil, err
@@ -95,7 +100,7 @@ func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) er
 func (c *checkout) within(ready part) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.rows, c.claimed, c.before, c.budget = nil, 0, nil, c.r.Budget()
-		if c.r.Expired {
+		if c.r.Expired || c.r.Only == dialect.OnlyExpired {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
@@ -109,7 +114,7 @@ func (c *checkout) within(ready part) part {
 		if err != nil {
 			return err
 		}
-		if !c.r.Expired && len(taken) == 0 {
+		if !c.r.Expired && c.r.Only == "" && len(taken) == 0 {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
@@ -146,19 +151,31 @@ func (c *checkout) seenReady(due []int, round int) part {
 			if err != nil {
 				return err
 			}
-			seen = c.budget.Fit(search.Window(seen, round, limit))
-			c.claimed += len(seen)
-			rows, err := c.lock(ctx, conn, "lock ready", seen)
-			if err != nil {
+			if err := c.takeSeen(ctx, conn, c.budget.Fit(search.Window(seen, round, limit))); err != nil {
 				return err
 			}
-			if err := c.write(ctx, conn, "take", rows); err != nil {
-				return err
-			}
-			c.budget.Add(rows)
 		}
 		return nil
 	}
+}
+
+// given leases the tasks that the request names.
+func (c *checkout) given(ctx context.Context, conn dialect.Conn) error {
+	return c.takeSeen(ctx, conn, c.budget.Fit(c.r.Given))
+}
+
+// takeSeen leases those of seen whose fence is still the same and that no transaction has locked.
+func (c *checkout) takeSeen(ctx context.Context, conn dialect.Conn, seen []dialect.Row) error {
+	c.claimed += len(seen)
+	rows, err := c.lock(ctx, conn, "lock ready", seen)
+	if err != nil {
+		return err
+	}
+	if err := c.write(ctx, conn, "take", rows); err != nil {
+		return err
+	}
+	c.budget.Add(rows)
+	return nil
 }
 
 // update leases by one UPDATE for each priority. It may wait for another's rows, and then finds that they are no longer

@@ -110,9 +110,14 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("CountNewest", st.CountNewest, one)
 	bound("NextQueue", st.NextQueue, one)
 	bound("IDBehind", st.IDBehind, one)
+	bound("DueKeys", st.DueKeys, dialect.Args{"queue": "q", "after": "k", "limit": 10})
 	for name, text := range map[string]string{
 		"Next":           st.Next,
+		"Busy":           st.Busy,
+		"BusyKeys":       st.BusyKeys,
+		"DueFirst":       st.DueFirst,
 		"GetKV":          st.GetKV,
+		"LockKV":         st.LockKV,
 		"ListKV":         st.ListKV,
 		"EarliestKV":     st.EarliestKV,
 		"AddKV":          st.AddKV,
@@ -146,6 +151,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("Start", st.Start)
 	batch("DropLeases", st.DropLeases)
 	batch("Peek", st.Peek)
+	batch("DueOfKeys", st.DueOfKeys)
 	batch("SetResult", st.SetResult)
 	batch("SetProgress", st.SetProgress)
 	batch("Record", st.Record)

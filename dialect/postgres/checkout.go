@@ -15,14 +15,16 @@ import (
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
 	c := checkout{s: s, r: r}
 	var err error
-	switch r.Strategy {
-	case dialect.SkipLocked:
+	switch {
+	case r.Given != nil:
+		err = c.parts(ctx, c.given)
+	case r.Strategy == dialect.SkipLocked:
 		err = c.each(ctx, c.statement)
-	case dialect.Advisory:
+	case r.Strategy == dialect.Advisory:
 		if err = c.advisory(ctx); err != nil {
 			return nil, err // whether its transaction leased tasks is unknown
 		}
-	case dialect.CAS:
+	case r.Strategy == dialect.CAS:
 		err = c.each(ctx, c.compareAndSet)
 	default:
 		return nil, fmt.Errorf("postgres: no strategy %q", r.Strategy)
@@ -49,6 +51,12 @@ func (c *checkout) parts(ctx context.Context, find finder) error {
 	order := []string{"ready", "expired"}
 	if c.r.Expired {
 		order = []string{"expired", "ready"}
+	}
+	switch c.r.Only {
+	case dialect.OnlyDue:
+		order = []string{"ready"}
+	case dialect.OnlyExpired:
+		order = []string{"expired"}
 	}
 	c.budget = c.r.Budget()
 	for _, name := range order {
@@ -165,25 +173,35 @@ func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []diale
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
-		seen = c.budget.Fit(search.Window(seen, round, limit))
-		args := c.args(limit)
-		maps.Copy(args, batch.Keys(seen))
-		take, by := c.s.Statements.Own["take "+name], c.s.Do
-		if name == "expired" || len(seen) > take.Max { // a takeover may add notices; or more than one statement
-			by = c.s.Tx
-		}
-		err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			if rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen))); err == nil {
-				err = c.s.EnqueueNotices(ctx, conn, rows)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err // if only the commit failed, it may have leased tasks
-		}
-		if len(rows) > 0 {
-			return rows, nil
+		rows, err := c.takeSeen(ctx, name, c.budget.Fit(search.Window(seen, round, limit)))
+		if err != nil || len(rows) > 0 {
+			return rows, err
 		}
 	}
 	return nil, nil
+}
+
+// given takes the tasks that the request names.
+func (c *checkout) given(ctx context.Context, name string) ([]dialect.Row, error) {
+	return c.takeSeen(ctx, name, c.budget.Fit(c.r.Given))
+}
+
+// takeSeen takes those of seen whose fence is still the same.
+func (c *checkout) takeSeen(ctx context.Context, name string, seen []dialect.Row) (rows []dialect.Row, err error) {
+	args := c.args(c.budget.Rows)
+	maps.Copy(args, batch.Keys(seen))
+	take, by := c.s.Statements.Own["take "+name], c.s.Do
+	if name == "expired" || len(seen) > take.Max { // a takeover may add notices; or more than one statement
+		by = c.s.Tx
+	}
+	err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		if rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen))); err == nil {
+			err = c.s.EnqueueNotices(ctx, conn, rows)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err // if only the commit failed, it may have leased tasks
+	}
+	return rows, nil
 }

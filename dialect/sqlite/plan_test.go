@@ -66,6 +66,7 @@ var wanted = map[string][]string{
 	"expired":        {"busy"},
 	"take":           {"ready"},
 	"take over":      {"id"},
+	"take given":     {"id"},
 	"settle":         {"id"},
 	"remove":         {"id"},
 	"extend":         {"id"},

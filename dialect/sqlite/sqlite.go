@@ -66,12 +66,14 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if r.Strategy != dialect.CAS {
 		return nil, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
 	}
-	idle, err := nothingDue(ctx, s, r)
-	if idle || err != nil {
-		return nil, err
+	if r.Only == "" {
+		idle, err := nothingDue(ctx, s, r)
+		if idle || err != nil {
+			return nil, err
+		}
 	}
 	var budget dialect.Budget
-	err = s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
+	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
 		budget = r.Budget()
 		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder,
 			"known_started": r.KnownStarted()}
@@ -80,10 +82,18 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 				err = take(ctx, s, c, args, &budget)
 			}
 		}
-		if r.Expired {
+		switch {
+		case r.Given != nil:
+			args["given"] = r.Given
+			add(takeGiven)
+		case r.Only == dialect.OnlyDue:
+			add(takeReady)
+		case r.Only == dialect.OnlyExpired:
+			add(takeExpired)
+		case r.Expired:
 			add(takeExpired)
 			add(takeReady)
-		} else {
+		default:
 			add(takeReady)
 			if len(budget.Leased()) == 0 {
 				add(takeExpired)
@@ -115,6 +125,19 @@ func takeExpired(
 		return err
 	}
 	return b.TakeOver(ctx, s, c, seen, rows)
+}
+
+// takeGiven leases the due tasks that the request names.
+func takeGiven(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+) error {
+	given := b.Fit(args["given"].([]dialect.Row))
+	maps.Copy(args, batch.Keys(given))
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take given"], args, len(given))
+	if err != nil {
+		return err
+	}
+	return b.TakeOver(ctx, s, c, given, rows) // which completes them by when they were due
 }
 
 func takeReady(

@@ -131,14 +131,14 @@ SELECT d.priority
                 WHERE queue = 'work' AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= 0 AND fence >= 0
                 ORDER BY due_at LIMIT 1)
            END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AS d
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work');
 
 -- ==== ready ====
 -- Finds due tasks in order.
 -- Index: dbq_task_lane
 EXPLAIN FORMAT=TRADITIONAL
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        CASE WHEN t.payload_size > 1048576 THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
@@ -170,8 +170,8 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 -- Locks the candidates that no other transaction has locked and whose fence is unchanged.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL
@@ -217,15 +217,15 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end) <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
    AND t.holder <> 'host#1'
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work')
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
  LIMIT 10;
 
 -- ==== lock expired ====
 -- Locks the candidates that no other transaction has locked and whose fence is unchanged.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.known_started, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL

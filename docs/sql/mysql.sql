@@ -38,11 +38,15 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 -- lane is the part of a queue's index (task_lane) that a task is in: 0 for a task that may become due, whatever its
 -- state, 9 for a task in PROCESSING, and otherwise the number of the state. 9 is the last: on MariaDB, a search for
 -- the last due time would otherwise read past the delete-marked entries of leased tasks.
+--
+-- key_queue and key_due are the queue and the due time of a waiting task that has a key, for the limits per key
+-- (task_key). They are null otherwise, so that an update of a task without a key leaves that index alone.
 CREATE TABLE IF NOT EXISTS dbq_task (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
+  task_key VARBINARY(800),
   state TINYINT NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
   priority TINYINT NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,
@@ -67,8 +71,11 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
+  key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
+  key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
   UNIQUE KEY dbq_task_reference (reference, queue),
-  KEY dbq_task_lane (queue, lane, priority, due_at)
+  KEY dbq_task_lane (queue, lane, priority, due_at),
+  KEY dbq_task_key (key_queue, task_key, key_due)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
@@ -104,6 +111,7 @@ CREATE TABLE IF NOT EXISTS dbq_unique_key (
 CREATE OR REPLACE VIEW dbq_tasks AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CONVERT(task_key USING utf8mb4) AS task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,
@@ -123,13 +131,15 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
 -- true of every row that dbq writes: ON DUPLICATE KEY UPDATE checks the row that is there.
 CREATE OR REPLACE VIEW dbq_enqueue AS
 SELECT id, queue, kind, reference, payload, payload_size, headers, priority, max_attempts, due_at AS due, created,
-  updated
+  updated, task_key
   FROM dbq_task
  WHERE HEX(id) REGEXP '^.{12}7.{3}[89AB]'
    AND CHAR_LENGTH(CONVERT(queue USING utf8mb4)) BETWEEN 1 AND 100
    AND CHAR_LENGTH(CONVERT(kind USING utf8mb4)) <= 100
    AND (reference IS NULL OR CHAR_LENGTH(CONVERT(reference USING utf8mb4)) BETWEEN 1 AND 200)
-   AND CONVERT(CONCAT(queue, kind, COALESCE(reference, '')) USING utf8mb4) NOT REGEXP '[[:cntrl:]]'
+   AND (task_key IS NULL OR CHAR_LENGTH(CONVERT(task_key USING utf8mb4)) BETWEEN 1 AND 200)
+   AND CONVERT(CONCAT(queue, kind, COALESCE(reference, ''), COALESCE(task_key, '')) USING utf8mb4)
+       NOT REGEXP '[[:cntrl:]]'
    AND payload_size <=> LENGTH(payload)
    AND COALESCE(payload_size, 0) <= 104857600
    AND (headers IS NULL OR LENGTH(headers) <= 4000 AND JSON_VALID(CONVERT(headers USING utf8mb4))
@@ -196,6 +206,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
+  task_key VARBINARY(800),
   state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
   priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,
@@ -287,10 +298,10 @@ DROP TABLE IF EXISTS dbq_migration;
 -- first. The server assigns from left to right: fence uses created.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now},
---   {now}, :reused * created, :payload_size, :headers, :payload)
+--   {now}, :reused * created, :payload_size, :headers, :payload, :task_key)
 INSERT IGNORE INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence,
-  payload_size, headers, payload)
+  payload_size, headers, payload, task_key)
 VALUES {rows};
 
 -- ==== insert uniform ====
@@ -462,7 +473,7 @@ SELECT d.priority
                 WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= :since9 AND fence >= 0
                 ORDER BY due_at LIMIT 1)
            END <= {now}) AS d
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue);
 
 -- ==== queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
@@ -496,8 +507,8 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 -- advisory). Index: task_lane, one ordered range. One search ordered by priority and due time would lock the rows
 -- that it passes.
 -- The row is locked, so only the row itself is read, no renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, {now} AS now
@@ -516,8 +527,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- Runs instead of "ready" while the queue's payloads are large. Index: task_lane, one ordered range. The server reads
 -- every column that a statement names, even one that CASE leaves out, so the payload is not named.
 -- The row is locked, so only the row itself is read, no renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload_size, t.due_at AS was_due, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -550,8 +561,8 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
@@ -565,8 +576,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
@@ -625,7 +636,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end) <= {now}
    AND t.holder <> :holder
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
  LIMIT :limit;
 
 -- ==== lock expired ====
@@ -634,8 +645,8 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
@@ -649,8 +660,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
@@ -1214,8 +1225,8 @@ UPDATE ({rows}) AS d
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1238,8 +1249,8 @@ END AS progress,
 -- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1267,8 +1278,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1448,8 +1459,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1476,8 +1487,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1563,12 +1574,12 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 INSERT IGNORE INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-  fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result,
-  progress, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-       fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload, result,
-       progress, {now}
+  id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
+  cancelled, fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload,
+  result, progress, archived)
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
+       cancelled, fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload,
+       result, progress, {now}
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE t.id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1576,8 +1587,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1649,3 +1660,74 @@ DELETE FROM dbq_kv
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;
+
+-- ======== Limits of queues ========
+
+-- ==== LockKV ====
+-- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
+UPDATE dbq_kv
+   SET version = version + 1
+ WHERE kind = :kind AND name = :name;
+
+-- ==== Busy ====
+-- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+-- Runs in a checkout of a queue with limits. Index: task_lane, the tasks in PROCESSING.
+SELECT count(*) AS tasks
+  FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue
+   AND t.lane = 9 /* PROCESSING */;
+
+-- ==== BusyKeys ====
+-- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+-- Runs in a checkout of a queue with limits per key. Index: task_lane, the tasks in PROCESSING.
+SELECT t.task_key, count(*) AS tasks
+  FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+ WHERE t.queue = :queue
+   AND t.lane = 9 /* PROCESSING */
+ GROUP BY t.task_key;
+
+-- ==== DueFirst ====
+-- Finds the first due tasks of a queue with limits per key.
+-- Runs in a checkout of a queue with limits per key. Index: task_lane, one ordered range for each priority.
+SELECT x.*
+  FROM (
+    (SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size
+       FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+      WHERE t.queue = :queue AND t.lane = 0 /* waiting */ AND t.priority = 0 AND t.due_at <= {now}
+      ORDER BY t.due_at, t.id
+      LIMIT :limit)
+    UNION ALL (SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size
+       FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+      WHERE t.queue = :queue AND t.lane = 0 /* waiting */ AND t.priority = 1 AND t.due_at <= {now}
+      ORDER BY t.due_at, t.id
+      LIMIT :limit)
+    -- and so on for the priorities 2 to 8
+    UNION ALL (SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size
+       FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
+      WHERE t.queue = :queue AND t.lane = 0 /* waiting */ AND t.priority = 9 AND t.due_at <= {now}
+      ORDER BY t.due_at, t.id
+      LIMIT :limit)) AS x
+ LIMIT :limit;
+
+-- ==== DueKeys ====
+-- Finds the next keys that have tasks with a due time.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each key
+-- (a loose index scan).
+SELECT t.task_key
+  FROM dbq_task AS t FORCE INDEX (dbq_task_key)
+ WHERE t.key_queue = :queue
+   AND t.task_key > :after
+ GROUP BY t.key_queue, t.task_key
+ ORDER BY t.key_queue, t.task_key
+ LIMIT :limit;
+
+-- ==== DueOfKeys ====
+-- Finds the first due tasks of some keys.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
+-- each key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT x.* FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size FROM dbq_task
+--   AS t FORCE INDEX (dbq_task_key) WHERE t.key_queue = :queue AND t.task_key = :task_key AND t.key_due <= {now}
+--   ORDER BY t.key_due, t.id LIMIT :limit) AS x
+SELECT d.*
+  FROM ({rows}) AS d;

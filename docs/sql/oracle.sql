@@ -31,14 +31,16 @@ END;
 -- change of owner: a statement under an outdated fence changes nothing.
 --
 -- Oracle has no partial indexes, but an index has no entry for a key whose columns are all null. The ready_ columns
--- are null if due is null, and busy_queue is null unless the task is leased. payload_size and result_size are null
--- for no payload and no result, since Oracle stores an empty BLOB and null alike. was_due is the due time that a
--- leased task had. INITRANS 16 lets 16 transactions write to one block at a time.
+-- are null if due is null, the key_ columns also if the task has no key, and busy_queue is null unless the task is
+-- leased. payload_size and result_size are null for no payload and no result, since Oracle stores an empty BLOB and
+-- null alike. was_due is the due time that a leased task had. INITRANS 16 lets 16 transactions write to one block at a
+-- time.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
   reference VARCHAR2(800 BYTE),
   kind VARCHAR2(400 BYTE),
+  task_key VARCHAR2(800 BYTE),
   state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
@@ -63,6 +65,10 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
   ready_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN queue END) VIRTUAL,
   ready_priority NUMBER(1) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN priority END) VIRTUAL,
   ready_id RAW(16) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN id END) VIRTUAL,
+  key_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS
+    (CASE WHEN task_key IS NOT NULL AND due IS NOT NULL THEN queue END) VIRTUAL,
+  key_due NUMBER(19) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL THEN due END) VIRTUAL,
+  key_name VARCHAR2(800 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN task_key END) VIRTUAL,
   busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
   CONSTRAINT dbq_task_pk PRIMARY KEY (id)
 ) INITRANS 16';
@@ -132,9 +138,15 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+-- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_key ON dbq_task (key_queue, key_name, key_due) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_tasks AS
-SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
+SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR''
     WHEN 4 THEN ''POISON'' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,
@@ -224,6 +236,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   queue VARCHAR2(400 BYTE) NOT NULL,
   reference VARCHAR2(800 BYTE),
   kind VARCHAR2(400 BYTE),
+  task_key VARCHAR2(800 BYTE),
   state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
@@ -378,11 +391,11 @@ BEGIN
   BEGIN
     INSERT INTO dbq_task (
       id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
-      headers, payload_size, payload)
+      headers, payload_size, payload, task_key)
     VALUES (
       :id, :reused * l_now, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts,
       COALESCE(:at, l_now + :delay), l_now, l_now,
-      :headers, :payload_size, :payload);
+      :headers, :payload_size, :payload, :task_key);
   EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
   END;
 END;
@@ -512,7 +525,7 @@ SELECT 0 AS priority
           WHERE t.ready_queue = :queue
             AND t.ready_priority = 0
             AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
 UNION ALL SELECT 1 AS priority
   FROM dual
  WHERE EXISTS (
@@ -521,7 +534,7 @@ UNION ALL SELECT 1 AS priority
           WHERE t.ready_queue = :queue
             AND t.ready_priority = 1
             AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
 -- and so on for the priorities 2 to 8
 UNION ALL SELECT 9 AS priority
   FROM dual
@@ -531,7 +544,7 @@ UNION ALL SELECT 9 AS priority
           WHERE t.ready_queue = :queue
             AND t.ready_priority = 9
             AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue);
 
 -- ==== queue lock ====
 -- Strategy advisory: waits for the queue's lock, in a statement of its own.
@@ -711,7 +724,7 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until) <= {now}
    AND t.holder <> :holder
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== lock expired ====
@@ -721,8 +734,8 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */
-       t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+       t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress,
        t.known_started, t.payload_size, {now} AS now
   FROM dbq_task t
@@ -811,8 +824,8 @@ UPDATE dbq_task
 -- Runs at the end of the transaction of a checkout. Index: task_busy. Each statement that leases tasks marks
 -- them with the checkout's own token, so a block need not return them.
 -- The row is locked, so only the row itself is read, no renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.was_due, {now} AS now
@@ -1257,8 +1270,8 @@ UPDATE dbq_task
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1280,8 +1293,8 @@ END AS progress,
 -- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
 -- {rows} is a list of at most 100 of these, separated by ", ":
 --   :id
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1308,8 +1321,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1455,8 +1468,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- Runs after a lost connection. Index: task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1546,11 +1559,11 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-  fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
+  id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
+  cancelled, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
   payload, result, progress, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-       fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
+       cancelled, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
        payload, result, progress, {now}
   FROM dbq_task t
  WHERE id IN ({rows})
@@ -1559,8 +1572,8 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1631,3 +1644,77 @@ DELETE FROM dbq_kv
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;
+
+-- ======== Limits of queues ========
+
+-- ==== LockKV ====
+-- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
+UPDATE dbq_kv
+   SET version = version + 1
+ WHERE kind = :kind AND name = :name;
+
+-- ==== Busy ====
+-- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+-- Runs in a checkout of a queue with limits. Index: task_busy.
+SELECT COUNT(*) AS tasks
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue;
+
+-- ==== BusyKeys ====
+-- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+-- Runs in a checkout of a queue with limits per key. Index: task_busy.
+SELECT t.task_key, COUNT(*) AS tasks
+  FROM dbq_task t
+ WHERE t.busy_queue = :queue
+ GROUP BY t.task_key;
+
+-- ==== DueFirst ====
+-- Finds the first due tasks of a queue with limits per key.
+-- Runs in a checkout of a queue with limits per key. Index: task_ready, one ordered range for each priority.
+SELECT *
+  FROM (
+    SELECT *
+      FROM (
+        SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size
+          FROM dbq_task t
+         WHERE t.ready_queue = :queue AND t.ready_priority = 0 AND t.due <= {now}
+         ORDER BY t.due, t.ready_id
+         FETCH FIRST :limit ROWS ONLY)
+    UNION ALL SELECT *
+      FROM (
+        SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size
+          FROM dbq_task t
+         WHERE t.ready_queue = :queue AND t.ready_priority = 1 AND t.due <= {now}
+         ORDER BY t.due, t.ready_id
+         FETCH FIRST :limit ROWS ONLY)
+    -- and so on for the priorities 2 to 8
+    UNION ALL SELECT *
+      FROM (
+        SELECT /*+ INDEX(t dbq_task_ready) */ t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size
+          FROM dbq_task t
+         WHERE t.ready_queue = :queue AND t.ready_priority = 9 AND t.due <= {now}
+         ORDER BY t.due, t.ready_id
+         FETCH FIRST :limit ROWS ONLY))
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== DueKeys ====
+-- Finds the next keys that have tasks with a due time.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key. It reads all entries of
+-- the keys that it returns.
+SELECT t.key_name AS task_key
+  FROM dbq_task t
+ WHERE t.key_queue = :queue AND t.key_name > :after
+ GROUP BY t.key_name
+ ORDER BY t.key_name
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== DueOfKeys ====
+-- Finds the first due tasks of some keys.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
+-- each key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT * FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size FROM dbq_task t
+--   WHERE t.key_queue = :queue AND t.key_name = :task_key AND t.key_due <= {now} ORDER BY t.key_due, t.id FETCH FIRST
+--   :limit ROWS ONLY)
+SELECT *
+  FROM ({rows});

@@ -20,7 +20,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST('{0,0,0,0,0,0,0,0,0,0}' AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work')
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
       ORDER BY t.due, t.id
       LIMIT 10
       FOR UPDATE SKIP LOCKED) AS x
@@ -42,8 +42,8 @@ UPDATE dbq_task t
            FROM pick
           WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(1048576 AS bigint))))
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now;
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== ready within ====
 -- Like "ready", for a queue that may have large payloads: leases the first tasks whose payloads fit.
@@ -60,7 +60,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST('{0,0,0,0,0,0,0,0,0,0}' AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work')
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
       ORDER BY t.due, t.id
       LIMIT 10
       FOR UPDATE SKIP LOCKED) AS x
@@ -82,8 +82,8 @@ UPDATE dbq_task t
            FROM pick
           WHERE total + CAST(0 AS bigint) <= greatest(CAST(67108864 AS bigint), size)))
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now,
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now,
           (SELECT NOT bool_and(total + CAST(0 AS bigint) <= greatest(CAST(67108864 AS bigint), size))
              FROM pick) AS cut;
 
@@ -111,7 +111,7 @@ ended AS MATERIALIZED (
                SELECT l.id, l.fence
                  FROM dbq_lease l
                 WHERE l.lease_until <= (SELECT now FROM clock)))
-     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work')
+     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
    LIMIT 10
    FOR UPDATE SKIP LOCKED),
 pick AS MATERIALIZED (
@@ -165,8 +165,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.ctid = claimed.place
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+            t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
@@ -199,7 +199,7 @@ SELECT x.id, x.fence, x.size AS payload_size
       AND t.priority = p.priority
       AND t.due <= (SELECT now FROM clock)
       AND t.due >= (CAST('{0,0,0,0,0,0,0,0,0,0}' AS bigint[]))[p.priority + 1]
-      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work')
+      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
     ORDER BY t.due, t.id
     LIMIT 10
     ) AS x
@@ -234,8 +234,8 @@ UPDATE dbq_task t
   FROM pick, clock
  WHERE t.id = pick.id AND t.fence = pick.fence
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now;
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== see expired ====
 -- Reads candidates whose lease expired, without locks.
@@ -260,7 +260,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
              SELECT l.id, l.fence
                FROM dbq_lease l
               WHERE l.lease_until <= (SELECT now FROM clock)))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work')
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
  LIMIT 10;
 
 -- ==== take expired ====
@@ -328,8 +328,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.id = claimed.id AND t.fence = claimed.fence
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+            t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (

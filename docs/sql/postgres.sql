@@ -57,6 +57,7 @@ CREATE TABLE dbq_task (
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,
+  task_key varchar(200) COLLATE "C",
   holder varchar(200),
   headers text,
   payload bytea,
@@ -112,6 +113,9 @@ CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS 
 -- For searches for expired leases: the leased tasks, in the order in which they were taken.
 CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1 /* PROCESSING */;
 
+-- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
+CREATE INDEX dbq_task_key ON dbq_task (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
+
 -- For operators: the tasks in ERROR and POISON.
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) INCLUDE (cancelled)
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
@@ -120,7 +124,7 @@ CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) INCLUDE (cancelled)
 -- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain. progress is
 -- escaped: a byte outside of ASCII is shown as \ooo.
 CREATE VIEW dbq_tasks AS
-SELECT id, queue, reference, kind,
+SELECT id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
@@ -142,11 +146,12 @@ SELECT id, queue, reference, kind,
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
 -- user needs no privilege but INSERT on it. dbq never uses it, so that its conditions cost dbq's statements nothing.
 CREATE VIEW dbq_enqueue AS
-SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
+SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, task_key
   FROM dbq_task
  WHERE queue <> ''
    AND (reference IS NULL OR reference <> '')
-   AND concat(queue, kind, reference) !~ '[\u0001-\u001F\u007F-\u009F]'
+   AND (task_key IS NULL OR task_key <> '')
+   AND concat(queue, kind, reference, task_key) !~ '[\u0001-\u001F\u007F-\u009F]'
    AND (payload IS NULL OR octet_length(payload) <= 104857600)
    AND (headers IS NULL OR octet_length(headers) <= 4000 AND json_typeof(CAST(headers AS json)) = 'object')
    AND max_attempts > 0
@@ -275,14 +280,15 @@ DROP TABLE IF EXISTS dbq_migration;
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority,
-                    max_attempts, due, created, updated, headers, payload)
+                    max_attempts, due, created, updated, headers, payload, task_key)
 SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, 0 /* CREATED */, d.priority,
-       d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload
+       d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload, d.task_key
   FROM clock,
        unnest(CAST(:id AS uuid[]), CAST(:reused AS smallint[]), CAST(:reference AS text[]), CAST(:kind AS text[]),
               CAST(:priority AS smallint[]), CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]),
-              CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
-         AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload)
+              CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]),
+              CAST(:task_key AS text[]))
+         AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload, task_key)
 ON CONFLICT DO NOTHING
 RETURNING id;
 
@@ -438,7 +444,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
       ORDER BY t.due, t.id
       LIMIT :limit
       FOR UPDATE SKIP LOCKED) AS x
@@ -460,8 +466,8 @@ UPDATE dbq_task t
            FROM pick
           WHERE NOT EXISTS (SELECT 1 FROM pick AS p WHERE p.size > CAST(:share AS bigint))))
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now;
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== ready within ====
 -- Like "ready", for a queue that may have large payloads: leases the first tasks whose payloads fit.
@@ -486,7 +492,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
       ORDER BY t.due, t.id
       LIMIT :limit
       FOR UPDATE SKIP LOCKED) AS x
@@ -508,8 +514,8 @@ UPDATE dbq_task t
            FROM pick
           WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)))
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now,
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now,
           (SELECT NOT bool_and(total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size))
              FROM pick) AS cut;
 
@@ -530,7 +536,7 @@ SELECT x.id, x.fence, x.size AS payload_size
       AND t.priority = p.priority
       AND t.due <= (SELECT now FROM clock)
       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
     ORDER BY t.due, t.id
     LIMIT :limit
     ) AS x
@@ -569,8 +575,8 @@ UPDATE dbq_task t
   FROM pick, clock
  WHERE t.id = pick.id AND t.fence = pick.fence
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now;
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== expired ====
 -- Finds tasks whose lease expired.
@@ -613,7 +619,7 @@ ended AS MATERIALIZED (
                SELECT l.id, l.fence
                  FROM dbq_lease l
                 WHERE l.lease_until <= (SELECT now FROM clock)))
-     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
    LIMIT :limit
    FOR UPDATE SKIP LOCKED),
 pick AS MATERIALIZED (
@@ -667,8 +673,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.ctid = claimed.place
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+            t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
@@ -717,7 +723,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
              SELECT l.id, l.fence
                FROM dbq_lease l
               WHERE l.lease_until <= (SELECT now FROM clock)))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
  LIMIT :limit;
 
 -- ==== take expired ====
@@ -797,8 +803,8 @@ done AS MATERIALIZED (
     FROM claimed, clock
    WHERE t.id = claimed.id AND t.fence = claimed.fence
      AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-            t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+  RETURNING t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+            t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
             t.progress, t.lease_until, t.payload, clock.now,
             claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
 recorded AS (
@@ -1252,8 +1258,8 @@ UPDATE dbq_task t
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
@@ -1269,8 +1275,8 @@ CASE WHEN t.state = 1 /* PROCESSING */
 -- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
@@ -1291,8 +1297,8 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
@@ -1485,8 +1491,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 
 -- ==== Held ====
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
             THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                           t.lease_until) END AS lease_until,
@@ -1506,8 +1512,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-       t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
             THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                           t.lease_until) END AS lease_until,
@@ -1596,11 +1602,11 @@ DELETE FROM dbq_attempt
 -- The columns are named because a later version may add some.
 -- At most 5000 rows.
 INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-                       max_attempts, lapses, known_started, cancelled, queue, reference, kind,
+                       max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
                        holder, headers, payload, result, progress,
                        archived)
 SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-       max_attempts, lapses, known_started, cancelled, queue, reference, kind,
+       max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
        holder, headers, payload, result, progress,
        {now}
   FROM dbq_task t
@@ -1611,8 +1617,8 @@ ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
      THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                    t.lease_until) END AS lease_until,
@@ -1676,3 +1682,138 @@ DELETE FROM dbq_kv
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;
+
+-- ======== Limits of queues ========
+
+-- ==== LockKV ====
+-- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
+UPDATE dbq_kv
+   SET version = version + 1
+ WHERE kind = :kind AND name = :name;
+
+-- ==== Busy ====
+-- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+SELECT count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */;
+
+-- ==== BusyKeys ====
+-- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+SELECT t.task_key, count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */
+ GROUP BY t.task_key;
+
+-- ==== DueFirst ====
+-- Finds the first due tasks of a queue with limits per key.
+SELECT * FROM (
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 0 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 1 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 2 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 3 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 4 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 5 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 6 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 7 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 8 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 9 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x) y
+ LIMIT :limit;
+
+-- ==== DueKeys ====
+-- Finds the next keys that have tasks with a due time.
+WITH RECURSIVE k (task_key, n) AS (
+  SELECT (SELECT t.task_key
+            FROM dbq_task t
+           WHERE t.queue = :queue AND t.task_key > :after AND t.due IS NOT NULL
+           ORDER BY t.task_key
+           LIMIT 1), 1
+   UNION ALL
+  SELECT (SELECT t.task_key
+            FROM dbq_task t
+           WHERE t.queue = :queue AND t.task_key > k.task_key AND t.due IS NOT NULL
+           ORDER BY t.task_key
+           LIMIT 1), k.n + 1
+    FROM k
+   WHERE k.task_key IS NOT NULL AND k.n < :limit)
+SELECT k.task_key
+  FROM k
+ WHERE k.task_key IS NOT NULL;
+
+-- ==== DueOfKeys ====
+-- Finds the first due tasks of some keys.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
+-- each key.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+-- At most 5000 rows.
+SELECT x.*
+  FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
+ CROSS JOIN LATERAL (
+   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, coalesce(octet_length(t.payload), 0) AS payload_size
+     FROM dbq_task t
+    WHERE t.queue = :queue
+      AND t.task_key = d.task_key
+      AND t.due <= {now}
+    ORDER BY t.due, t.id
+    LIMIT :limit) AS x;

@@ -34,13 +34,13 @@ SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
      OR EXISTS (
          SELECT 1 FROM dbq_task WHERE queue = 'work' AND state = 1 /* PROCESSING */
            AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work');
 
 -- ==== ready ====
 -- Finds due tasks in order.
 -- Index: dbq_task_ready
 EXPLAIN QUERY PLAN
-SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
+SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= 1048576 THEN t.payload END AS payload, length(t.payload) AS payload_size,
        t.result, length(t.result) AS result_size, t.progress, t.due AS was_due,
@@ -151,7 +151,7 @@ UPDATE dbq_task
    AND dbq_task.fence = +d.column2
    AND +dbq_task.state = 1 /* PROCESSING */
    AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
           lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
           payload, length(payload) AS payload_size, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now;
 

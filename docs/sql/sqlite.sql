@@ -38,6 +38,7 @@ CREATE TABLE dbq_task (
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
+  task_key TEXT,
   state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
@@ -70,6 +71,9 @@ CREATE INDEX dbq_task_ready ON dbq_task (queue, priority, due, id) WHERE due IS 
 -- For searches for expired leases: the leased tasks.
 CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 
+-- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
+CREATE INDEX dbq_task_key ON dbq_task (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
+
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
 -- equalities, or both in this form.
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id, cancelled)
@@ -91,7 +95,7 @@ CREATE INDEX dbq_unique_key_expires ON dbq_unique_key (expires);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW dbq_tasks AS
-SELECT lower(hex(id)) AS id, queue, reference, kind,
+SELECT lower(hex(id)) AS id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,
@@ -106,7 +110,7 @@ SELECT lower(hex(id)) AS id, queue, reference, kind,
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set.
 CREATE VIEW dbq_enqueue AS
-SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
+SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, task_key
   FROM dbq_task;
 
 -- An insert into the view checks the row and adds it, unless its reference is taken. dbq never uses it, so that it
@@ -120,10 +124,12 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
     THEN RAISE(ABORT, 'dbq: the kind must have at most 100 characters')
     WHEN length(NEW.reference) NOT BETWEEN 1 AND 200
     THEN RAISE(ABORT, 'dbq: the reference must be null or have 1 to 200 characters')
-    WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '')
+    WHEN length(NEW.task_key) NOT BETWEEN 1 AND 200
+    THEN RAISE(ABORT, 'dbq: the key must be null or have 1 to 200 characters')
+    WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '') || coalesce(NEW.task_key, '')
          GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
-      OR instr(NEW.queue || NEW.kind || coalesce(NEW.reference, ''), char(0)) > 0
-    THEN RAISE(ABORT, 'dbq: the queue, kind or reference has a control character')
+      OR instr(NEW.queue || NEW.kind || coalesce(NEW.reference, '') || coalesce(NEW.task_key, ''), char(0)) > 0
+    THEN RAISE(ABORT, 'dbq: the queue, kind, reference or key has a control character')
     WHEN length(CAST(NEW.payload AS BLOB)) > 104857600
     THEN RAISE(ABORT, 'dbq: the payload must have at most 100 MiB')
     WHEN length(CAST(NEW.headers AS BLOB)) > 4000
@@ -136,7 +142,8 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
     THEN RAISE(ABORT, 'dbq: due must be in microseconds since 1970')
   END;
   INSERT INTO dbq_task (
-    id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+    id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload,
+    task_key)
   SELECT CAST(
            substr(hex.bytes, 1 + (clock.ms >> 40 & 255), 1)
              || substr(hex.bytes, 1 + (clock.ms >> 32 & 255), 1)
@@ -146,7 +153,8 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
              || substr(hex.bytes, 1 + (clock.ms & 255), 1)
              || x'70' || randomblob(1) || x'80' || randomblob(7) AS BLOB),
          NEW.queue, NEW.reference, NEW.kind, 0, coalesce(NEW.priority, 0), coalesce(NEW.max_attempts, 10),
-         coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB)
+         coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB),
+         NEW.task_key
     FROM (SELECT CAST(strftime('%s', 'now') || substr(strftime('%f', 'now'), 4) AS INTEGER) AS ms) AS clock,
          (SELECT CAST(
           x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'
@@ -218,6 +226,7 @@ CREATE TABLE dbq_archive (
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
+  task_key TEXT,
   state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
@@ -287,11 +296,12 @@ DROP TABLE IF EXISTS dbq_migration;
 -- SQLite's clock has milliseconds, within which a task may be removed and added again. So the fence of a reused id
 -- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused)
+--   (:id, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload, :reused, :task_key)
 INSERT INTO dbq_task (
-  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
+  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence, task_key)
 SELECT d.column1, :queue, d.column2, d.column3, 0 /* CREATED */, d.column4, d.column5,
-       coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9, d.column10 * max({now}, :clock)
+       coalesce(d.column6, {now} + d.column7), {now}, {now}, d.column8, d.column9, d.column10 * max({now}, :clock),
+       d.column11
   FROM (VALUES {rows}) AS d
  WHERE true
 ON CONFLICT DO NOTHING
@@ -304,15 +314,15 @@ RETURNING id;
 -- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
 -- At most 1 rows.
 INSERT INTO dbq_task (
-  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence)
+  id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence, task_key)
 VALUES (
   :id, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts,
-  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * max({now}, :clock))
+  coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload, :reused * max({now}, :clock), :task_key)
 ON CONFLICT DO NOTHING;
 
 -- ==== insert one new ====
 -- Insert for a single row without a reference, whose id is new.
--- Runs for an enqueue of a single task without a reference. Indexes: none is searched.
+-- Runs for an enqueue of a single task without a reference and a key. Indexes: none is searched.
 -- At most 1 rows.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
@@ -433,7 +443,7 @@ SELECT {now} AS now
          UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now})
      OR EXISTS (
          SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ AND lease_until <= {now}))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue);
 
 -- ==== ready ====
 -- Finds due tasks in order.
@@ -441,7 +451,7 @@ SELECT {now} AS now
 -- enough tasks. One search ordered by priority and due time would read all future tasks of the better priorities. The
 -- plus before :limit keeps one plan for all limits: SQLite would prepare the statement again for each value of a bare
 -- variable. The rows are returned as "take" will leave them.
-SELECT t.id, t.reference, t.kind, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
+SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
        t.fence + 1 AS fence, t.created, t.headers,
        CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
        t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
@@ -501,6 +511,32 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
    AND holder <> :holder
  LIMIT :limit;
 
+-- ==== take given ====
+-- Leases the due tasks that a checkout of a queue with limits per key has chosen.
+-- Runs in a queue with limits per key, for the tasks that were chosen. Index: task_id. coalesce keeps SQLite from
+-- reading all of task_ready.
+-- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
+-- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+UPDATE dbq_task
+   SET state = 1 /* PROCESSING */,
+       due = NULL,
+       attempt = attempt + 1,
+       fence = fence + 1,
+       lease_until = {now} + :lease,
+       taken_by = printf('%-48s', :holder),
+       known_started = :known_started,
+       taken_at = {now},
+       updated = {now}
+  FROM (VALUES {rows}) AS d
+ WHERE dbq_task.id = +d.column1
+   AND dbq_task.fence = +d.column2
+   AND coalesce(dbq_task.due, {now} + 1) <= {now}
+RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+          lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+          payload, length(payload) AS payload_size, {now} AS now;
+
 -- ==== take over ====
 -- Leases tasks again whose lease expired.
 -- Runs for the tasks that "expired" returned, and moves those to POISON whose attempts are exhausted. Index: task_id.
@@ -548,7 +584,7 @@ UPDATE dbq_task
    AND dbq_task.fence = +d.column2
    AND +dbq_task.state = 1 /* PROCESSING */
    AND lease_until <= {now}
-RETURNING id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
           lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
           payload, length(payload) AS payload_size, {now} AS now;
 
@@ -946,7 +982,7 @@ UPDATE dbq_task
 
 -- ==== Get ====
 -- Reads a task. Index: by id.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
 lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
@@ -956,7 +992,7 @@ lease_until, holder, created, updated, headers, result, length(result) AS result
 -- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
 lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t
@@ -971,7 +1007,7 @@ SELECT id
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
 lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t
@@ -1107,7 +1143,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 
 -- ==== Held ====
 -- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
        lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
@@ -1119,7 +1155,7 @@ SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapse
 -- Reads what a checkout moved to POISON whose connection was lost before the answer.
 -- Runs after a lost connection. Index: task_failed.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
        lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task
@@ -1196,9 +1232,9 @@ DELETE FROM dbq_attempt
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
 INSERT INTO dbq_archive (
-  id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+  id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
   fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress, archived)
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
        fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress, {now}
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1
@@ -1207,7 +1243,7 @@ ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
-SELECT id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
 lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_archive t
@@ -1265,3 +1301,132 @@ DELETE FROM dbq_kv
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
  WHERE kind = :kind AND expires <= {now} - :age;
+
+-- ======== Limits of queues ========
+
+-- ==== LockKV ====
+-- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
+UPDATE dbq_kv
+   SET version = version + 1
+ WHERE kind = :kind AND name = :name;
+
+-- ==== Busy ====
+-- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+SELECT count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */;
+
+-- ==== BusyKeys ====
+-- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+SELECT t.task_key, count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.queue = :queue
+   AND t.state = 1 /* PROCESSING */
+ GROUP BY t.task_key;
+
+-- ==== DueFirst ====
+-- Finds the first due tasks of a queue with limits per key.
+SELECT * FROM (
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 0 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 1 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 2 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 3 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 4 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 5 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 6 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 7 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 8 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.priority = 9 AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x) y
+ LIMIT :limit;
+
+-- ==== DueKeys ====
+-- Finds the next keys that have tasks with a due time.
+WITH RECURSIVE k (task_key, n) AS (
+  SELECT (SELECT t.task_key
+            FROM dbq_task t
+           WHERE t.queue = :queue AND t.task_key > :after AND t.due IS NOT NULL
+           ORDER BY t.task_key
+           LIMIT 1), 1
+   UNION ALL
+  SELECT (SELECT t.task_key
+            FROM dbq_task t
+           WHERE t.queue = :queue AND t.task_key > k.task_key AND t.due IS NOT NULL
+           ORDER BY t.task_key
+           LIMIT 1), k.n + 1
+    FROM k
+   WHERE k.task_key IS NOT NULL AND k.n < :limit)
+SELECT k.task_key
+  FROM k
+ WHERE k.task_key IS NOT NULL;
+
+-- ==== DueOfKeys ====
+-- Finds the first due tasks of some keys.
+-- for each row:
+-- At most 100 rows.
+UNION ALL
+SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM dbq_task t
+   WHERE t.queue = :queue AND t.task_key = :task_key AND t.due <= {now}
+   ORDER BY t.due, t.id
+   LIMIT :limit) x;

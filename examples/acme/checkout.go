@@ -13,6 +13,12 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if r.Expired { // otherwise a backlog that fills every checkout would keep expired leases waiting
 		order = []string{"expired", "ready"}
 	}
+	switch r.Only { // in a queue with limits
+	case dialect.OnlyDue:
+		order = []string{"ready"}
+	case dialect.OnlyExpired:
+		order = []string{"expired"}
+	}
 	budget := r.Budget()
 	args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(),
 		"known_started": r.KnownStarted()}
@@ -22,7 +28,10 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 				break
 			}
 			args["limit"] = budget.Rows
-			found, err := s.Query(ctx, c, s.Statements.Own["find "+which].SQL, args)
+			found, err := r.Given, error(nil)
+			if found == nil {
+				found, err = s.Query(ctx, c, s.Statements.Own["find "+which].SQL, args)
+			}
 			if err != nil {
 				return err
 			}

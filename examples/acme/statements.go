@@ -18,8 +18,8 @@ const (
 	// now is the database's clock in microseconds since 1970, the same for a whole statement.
 	now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 	// listed and payload are a row as it is read. The sizes tell an empty value from none, which the driver reads alike.
-	listed = "id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due, " +
-		"lease_until, holder, taken, created, updated, headers, result, length(result) AS result_size, progress"
+	listed = "id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, " +
+		"fence, due, lease_until, holder, taken, created, updated, headers, result, length(result) AS result_size, progress"
 	payload = "payload, length(payload) AS payload_size"
 )
 
@@ -34,14 +34,16 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		Style: dialect.Question, Begin: []string{"BEGIN IMMEDIATE"}, Now: now,
 		Limit: "LIMIT :limit", Columns: listed, Payload: payload,
 
-		Insert: batch(`WITH d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload) AS (
+		Insert: batch(`WITH
+d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload, task_key) AS (
   VALUES {rows})
 INSERT INTO {task} (id, fence, queue, reference, kind, state, priority, max_attempts,
-                    due, created, updated, headers, payload)
+                    due, created, updated, headers, payload, task_key)
 SELECT id, reused * max({now}, :clock), :queue, reference, kind, 0, priority, max_attempts,
-       coalesce(at, {now} + delay), {now}, {now}, headers, payload FROM d WHERE true
+       coalesce(at, {now} + delay), {now}, {now}, headers, payload, task_key FROM d WHERE true
 ON CONFLICT DO NOTHING RETURNING id`,
-			`(:id, :reused, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload)`),
+			`(:id, :reused, :reference, :kind, :priority, :max_attempts, :at, :delay, :headers, :payload,
+				:task_key)`),
 		AddKeys: batch(`INSERT INTO {unique_key} (id, task, expires, queue, scope, name)
 VALUES {rows} ON CONFLICT DO NOTHING`, `(:id, :task, :expires, :queue, :scope, :name)`),
 		LockKeys: batch(`SELECT id, task, expires FROM {unique_key} WHERE id IN (VALUES {rows})`, `(:id)`),

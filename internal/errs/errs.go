@@ -59,6 +59,7 @@ var (
 	ErrReference   = invalid("invalid reference")
 	ErrUnique      = invalid("invalid unique key")
 	ErrKind        = invalid("invalid kind")
+	ErrKey         = invalid("invalid key")
 	ErrPriority    = invalid("invalid priority")
 	ErrMaxAttempts = invalid("invalid max attempts")
 	ErrDelay       = invalid("invalid delay or time")

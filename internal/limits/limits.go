@@ -19,6 +19,7 @@ const (
 	MaxReference   = 200                        // characters in a reference
 	MaxUniqueKey   = 200                        // characters in a unique key
 	MaxKind        = 100                        // characters in a kind
+	MaxKey         = 200                        // characters in a key
 	MaxPriority    = 9                          // the last priority; 0 is the first
 	MaxMaxAttempts = 32767                      // attempts of a task
 	MaxHeaders     = 4000                       // bytes of the headers as JSON

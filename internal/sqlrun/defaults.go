@@ -2,7 +2,9 @@ package sqlrun
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
 )
@@ -18,8 +20,8 @@ var optional = []string{
 func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // stored lists the columns of a task that the archive also has.
-const stored = `id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-       fence, due, lease_until, holder, taken, created, updated, headers, payload, result,
+const stored = `id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
+       cancelled, fence, due, lease_until, holder, taken, created, updated, headers, payload, result,
        progress`
 
 // withDefaults sets the texts that a dialect leaves empty. They are plain SQL with the column names of dialect.Row. A
@@ -93,6 +95,45 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
  WHERE k.id IN ({rows})`)
 	byID(&st.DropKeys, `DELETE FROM {unique_key}
  WHERE id IN ({rows})`)
+	const busy = `
+  FROM {task} t
+ WHERE t.queue = :queue
+   AND t.state = 1`
+	text(&st.Busy, "SELECT count(*) AS tasks"+busy)
+	text(&st.BusyKeys, "SELECT t.task_key, count(*) AS tasks"+busy+"\n GROUP BY t.task_key")
+	candidates := func(where string) string {
+		return `SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM {task} t
+   WHERE t.queue = :queue AND ` + where + ` AND t.due <= {now}
+   ORDER BY t.due, t.id
+   {limit}) x`
+	}
+	var first []string
+	for p := range 10 {
+		first = append(first, candidates(fmt.Sprintf("t.priority = %d", p)))
+	}
+	text(&st.DueFirst, "SELECT * FROM (\n"+strings.Join(first, "\nUNION ALL\n")+") y\n {limit}")
+	next := func(after string) string {
+		return `(SELECT t.task_key
+            FROM {task} t
+           WHERE t.queue = :queue AND t.task_key > ` + after + ` AND t.due IS NOT NULL
+           ORDER BY t.task_key
+           LIMIT 1)`
+	}
+	text(&st.DueKeys, `WITH RECURSIVE k (task_key, n) AS (
+  SELECT `+next(":after")+`, 1
+   UNION ALL
+  SELECT `+next("k.task_key")+`, k.n + 1
+    FROM k
+   WHERE k.task_key IS NOT NULL AND k.n < :limit)
+SELECT k.task_key
+  FROM k
+ WHERE k.task_key IS NOT NULL`)
+	if st.DueOfKeys.SQL == "" {
+		row := t(candidates("t.task_key = :task_key"))
+		st.DueOfKeys = dialect.Batch{SQL: "{rows}", Row: row, Sep: "\nUNION ALL\n", Max: 100}
+	}
 	byID(&st.Peek, `SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM {task} t
  WHERE t.id IN ({rows})`)

@@ -21,6 +21,12 @@ type CountRow struct {
 	Cancelled int64 `db:"cancelled"`
 }
 
+// KeyCount is one line of dialect.Statements.Busy, BusyKeys and DueKeys.
+type KeyCount struct {
+	Key   *string `db:"task_key"` // null is none
+	Tasks int64   `db:"tasks"`
+}
+
 // KVRow is a key/value record, which all clients of the same tables share.
 type KVRow struct {
 	Kind    string `db:"kind"`

@@ -38,6 +38,9 @@ type Session struct {
 	memory     sync.Map
 	remembered atomic.Int64 // entries of memory, or a few more
 
+	limited      sync.Once // fills limitedTexts; see withinLimits
+	limitedTexts dialect.Statements
+
 	binder  binder
 	native  dialect.Native      // nil for most
 	batches dialect.BatchRunner // nil for some

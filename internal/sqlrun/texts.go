@@ -44,8 +44,9 @@ type Texts struct {
 	// it exists. The record's version is the clock. It expires :ttl from now, or never if :ttl is null. If another client
 	// adds the same record at the same time, AddKV may fail with class Duplicate. SetKV gives a record of :version a new
 	// :value and :ttl and the next version. DropKV removes a record, ExpireKV those of :kind that expired at least :age
-	// ago. The number of affected rows reports whether something was changed.
-	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV string
+	// ago. LockKV locks a record until the transaction ends, by giving it the next version. The number of affected rows
+	// reports whether something was changed.
+	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV, LockKV string
 }
 
 // NewTexts returns the statements of a dialect for tables of some names.
@@ -129,6 +130,10 @@ SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
 		ExpireKV: t(`DELETE FROM {kv}
  WHERE kind = :kind AND expires <= {now} - :age`),
 	}
+	out.LockKV = t(`UPDATE {kv}
+   SET version = version + 1
+ WHERE kind = :kind AND name = :name`)
+	out.Next = dialect.WithinLimits(out.Next)
 	out.setMoves(t)
 	return out
 }

@@ -25,7 +25,8 @@ type CheckoutParams struct {
 type CheckoutResult struct {
 	Rows  []dialect.Row // the leased tasks, and those moved to POISON
 	Until time.Time     // this process's own estimate of the leases' end, never later than the database's
-	More  bool          // due tasks may have been left because of the payloads' size
+	More  bool          // due tasks may have been left because of the payloads' size, or were not looked for
+	Wait  time.Duration // until the queue's rate allows the next start; 0 if it allows one, or the queue has no rate
 	Added Notices       // of those that it moved to POISON
 }
 
@@ -40,8 +41,8 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 			Holder: r.Token(), Expired: s.expiredSearches.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
 		}
 		out.Until = time.Now().Add(r.Lease - s.sql.Server.Precision) // read before the call: never later than the database's
-		var err error
-		out.Rows, err = s.sql.Checkout(ctx, try)
+		one, err := s.checkout(ctx, try)
+		out.Rows, out.Wait, out.More = one.rows, one.wait, one.more
 		if try.Expired && allTakenOver(out.Rows, limit) {
 			s.expiredSearches.again(r.Queue)
 		}
@@ -64,7 +65,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 	}
 	out.Added = s.noticesOf(ctx, r.Queue, out.Rows)
 	cut := len(out.Rows) > 0 && out.Rows[0].Cut
-	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), cut)
+	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), cut) || out.More
 	return out, nil
 }
 

@@ -15,6 +15,7 @@ type Filter struct {
 	Queue         string
 	States        []state.State
 	Kind          string
+	Key           string
 	Reference     string
 	ParkedOnly    bool
 	CancelledOnly bool // cancelled tasks are in POISON
@@ -41,6 +42,7 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dia
 	compare(f.Queue != "", "queue = :queue", "queue", f.Queue)
 	compare(f.Reference != "", "reference = :reference", "reference", f.Reference)
 	compare(f.Kind != "", "kind = :kind", "kind", f.Kind)
+	compare(f.Key != "", "task_key = :task_key", "task_key", f.Key)
 	if f.ParkedOnly {
 		add("due IS NULL AND state = " + state.Literals(state.Error))
 	}

@@ -21,6 +21,7 @@ type InsertRow struct {
 	Kind        string
 	Payload     []byte
 	Reference   string // "" is none
+	Key         string // "" is none
 	Priority    int
 	MaxAttempts int
 	Headers     *string // as JSON; nil is none
@@ -255,7 +256,7 @@ func (b *insertBatch) args(rows []InsertRow, now *int64) dialect.Args {
 	priority, attempts := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	at, delay, reused := make(dialect.Col[*int64], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
-	size := make(dialect.Col[*int64], n)
+	size, key := make(dialect.Col[*int64], n), make(dialect.Col[*string], n)
 	for i := range rows {
 		r := &rows[i]
 		if r.GivenID {
@@ -267,10 +268,14 @@ func (b *insertBatch) args(rows []InsertRow, now *int64) dialect.Args {
 		if r.Reference != "" {
 			ref[i] = &r.Reference
 		}
+		if r.Key != "" {
+			key[i] = &r.Key
+		}
 		at[i] = r.dueAt(now)
 	}
 	return dialect.Args{
 		"queue": b.queue, "id": id, "reused": reused, "clock": time.Now().UnixMicro(), "reference": ref, "kind": kind,
+		"task_key": key,
 		"priority": priority, "max_attempts": attempts, "at": at, "delay": delay, "headers": headers,
 		"payload": payload, "payload_size": size, "now": now,
 	}

@@ -170,7 +170,12 @@ func (w *Waker) Next(ctx context.Context, queue string) (wait time.Duration, ok 
 		return 0, false, w.wrap("next", queue, uuid.Nil, err)
 	}
 	if wait > 0 {
-		w.hub.expect(queue, wait+w.store.Server().Precision)
+		w.Expect(queue, wait)
 	}
 	return wait, true, nil
+}
+
+// Expect wakes a waiter of this process for tasks of the queue after a time of the database's clock.
+func (w *Waker) Expect(queue string, after time.Duration) {
+	w.hub.expect(queue, after+w.store.Server().Precision)
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// New reports whether the rows of an insert are certainly new: they have no reference, and newly generated ids.
+// New reports whether the rows of an insert are certainly new: they have no reference, and newly generated ids. Rows
+// with a key do not count as new: the statements for new rows do not write it.
 func New(args dialect.Args) bool {
 	refs, reused := args["reference"].(dialect.Col[*string]), args["reused"].(dialect.Col[int64])
+	keys := args["task_key"].(dialect.Col[*string])
 	for i := range refs {
-		if refs[i] != nil || reused[i] != 0 {
+		if refs[i] != nil || keys[i] != nil || reused[i] != 0 {
 			return false
 		}
 	}

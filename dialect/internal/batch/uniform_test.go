@@ -31,7 +31,8 @@ func TestUniformInsert(t *testing.T) {
 			"queue": "q", "now": nil, "id": make(dialect.Col[uuid.UUID], n), "payload": make(dialect.Col[[]byte], n),
 			"payload_size": make(dialect.Col[*int64], n),
 			"reference":    make(dialect.Col[*string], n), "reused": make(dialect.Col[int64], n),
-			"kind": fill(n, constant("k")), "priority": fill(n, constant(int64(5))),
+			"task_key": make(dialect.Col[*string], n),
+			"kind":     fill(n, constant("k")), "priority": fill(n, constant(int64(5))),
 			"max_attempts": fill(n, constant(int64(9))), "delay": fill(n, constant(int64(0))),
 			"at": fill(n, pointer(int64(7))), "headers": fill(n, pointer("{}")),
 		}
@@ -41,6 +42,7 @@ func TestUniformInsert(t *testing.T) {
 		t.Fatalf("got %v", got)
 	}
 	for name, change := range map[string]func(dialect.Args){
+		"key":           func(a dialect.Args) { a["task_key"].(dialect.Col[*string])[2] = new(string) },
 		"reference":     func(a dialect.Args) { a["reference"].(dialect.Col[*string])[2] = new(string) },
 		"a given id":    func(a dialect.Args) { a["reused"].(dialect.Col[int64])[1] = 1 },
 		"kind":          func(a dialect.Args) { a["kind"].(dialect.Col[string])[1] = "" },

@@ -132,7 +132,8 @@ func column[T any](n int, v T) dialect.Col[T] {
 func newTasks(ids dialect.Col[uuid.UUID]) dialect.Args {
 	n, payload := len(ids), []byte("p")
 	return dialect.Args{
-		"queue": "q", "id": ids, "reference": column[*string](n, nil), "kind": column(n, "k"),
+		"queue": "q", "id": ids, "reference": column[*string](n, nil),
+		"task_key": column[*string](n, nil), "kind": column(n, "k"),
 		"priority": column(n, int64(5)), "max_attempts": column(n, int64(9)),
 		"at": column[*int64](n, nil), "delay": column(n, int64(0)), "headers": column[*string](n, nil),
 		"now": (*int64)(nil), "reused": column(n, int64(0)), "clock": int64(0),

@@ -19,6 +19,7 @@ type result struct {
 	dialect.Row
 	Version    *int `db:"version"`
 	Compatible *int `db:"compatible"`
+	Tasks      int  `db:"tasks"`
 
 	Any  bool    `db:"any"`                   // of SQLite
 	Lock *string `db:"pg_advisory_xact_lock"` // of PostgreSQL

@@ -30,7 +30,8 @@ func Two() dialect.Args {
 		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil},
 		"uncount": dialect.Col[int64]{0, 1}, "reused": dialect.Col[int64]{0, 1},
 		"result": dialect.Col[[]byte]{nil, {}}, "result_size": dialect.Col[*int64]{nil, new(int64)},
-		"reference": dialect.Col[*string]{nil, new(string)}, "kind": dialect.Col[string]{"", "k"},
+		"reference": dialect.Col[*string]{nil, new(string)}, "task_key": dialect.Col[*string]{nil, new(string)},
+		"kind":     dialect.Col[string]{"", "k"},
 		"priority": dialect.Col[int64]{0, 9}, "max_attempts": dialect.Col[int64]{1, 2}, "delay": dialect.Col[int64]{0, 1},
 		"headers": dialect.Col[*string]{nil, nil}, "now": int64(1),
 		"payload": dialect.Col[[]byte]{nil, payload}, "payload_size": dialect.Col[*int64]{nil, sizeOf(payload)},
@@ -39,6 +40,7 @@ func Two() dialect.Args {
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
 		"task": dialect.Col[uuid.UUID]{{1}, {2}}, "expires": dialect.Col[int64]{1, 2}, "running": int64(0),
 		"scope": dialect.Col[string]{"pending", "pending"}, "name": dialect.Col[string]{"a", "b"},
+		"limit":      10,
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
 		"progress":   dialect.Col[[]byte]{nil, []byte("p")}, "progress_size": dialect.Col[*int64]{nil, sizeOf(payload)},
 	}

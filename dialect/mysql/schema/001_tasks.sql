@@ -15,11 +15,15 @@
 -- lane is the part of a queue's index (task_lane) that a task is in: 0 for a task that may become due, whatever its
 -- state, 9 for a task in PROCESSING, and otherwise the number of the state. 9 is the last: on MariaDB, a search for
 -- the last due time would otherwise read past the delete-marked entries of leased tasks.
+--
+-- key_queue and key_due are the queue and the due time of a waiting task that has a key, for the limits per key
+-- (task_key). They are null otherwise, so that an update of a task without a key leaves that index alone.
 CREATE TABLE IF NOT EXISTS {task} (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
+  task_key VARBINARY(800),
   state TINYINT NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
   priority TINYINT NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,
@@ -44,8 +48,11 @@ CREATE TABLE IF NOT EXISTS {task} (
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
+  key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
+  key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
   UNIQUE KEY {prefix}task_reference (reference, queue),
-  KEY {prefix}task_lane (queue, lane, priority, due_at)
+  KEY {prefix}task_lane (queue, lane, priority, due_at),
+  KEY {prefix}task_key (key_queue, task_key, key_due)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
@@ -81,6 +88,7 @@ CREATE TABLE IF NOT EXISTS {unique_key} (
 CREATE OR REPLACE VIEW {tasks} AS
 SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
   CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CONVERT(task_key USING utf8mb4) AS task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,
@@ -100,13 +108,15 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
 -- true of every row that dbq writes: ON DUPLICATE KEY UPDATE checks the row that is there.
 CREATE OR REPLACE VIEW {enqueue} AS
 SELECT id, queue, kind, reference, payload, payload_size, headers, priority, max_attempts, due_at AS due, created,
-  updated
+  updated, task_key
   FROM {task}
  WHERE HEX(id) REGEXP '^.{12}7.{3}[89AB]'
    AND CHAR_LENGTH(CONVERT(queue USING utf8mb4)) BETWEEN 1 AND 100
    AND CHAR_LENGTH(CONVERT(kind USING utf8mb4)) <= 100
    AND (reference IS NULL OR CHAR_LENGTH(CONVERT(reference USING utf8mb4)) BETWEEN 1 AND 200)
-   AND CONVERT(CONCAT(queue, kind, COALESCE(reference, '')) USING utf8mb4) NOT REGEXP '[[:cntrl:]]'
+   AND (task_key IS NULL OR CHAR_LENGTH(CONVERT(task_key USING utf8mb4)) BETWEEN 1 AND 200)
+   AND CONVERT(CONCAT(queue, kind, COALESCE(reference, ''), COALESCE(task_key, '')) USING utf8mb4)
+       NOT REGEXP '[[:cntrl:]]'
    AND payload_size <=> LENGTH(payload)
    AND COALESCE(payload_size, 0) <= 104857600
    AND (headers IS NULL OR LENGTH(headers) <= 4000 AND JSON_VALID(CONVERT(headers USING utf8mb4))

@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS {archive} (
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
+  task_key VARBINARY(800),
   state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
   priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt SMALLINT NOT NULL DEFAULT 0,

@@ -4,12 +4,12 @@
 -- first. The server assigns from left to right: fence uses created.
 INSERT IGNORE INTO {task} (
   id, queue, reference, kind, state, priority, max_attempts, due_at, created, updated, fence,
-  payload_size, headers, payload)
+  payload_size, headers, payload, task_key)
 VALUES {rows};
 
 -- Insert row
 (:id, :queue, :reference, :kind, {CREATED}, :priority, :max_attempts, coalesce(:at, {now} + :delay), {now}, {now},
-:reused * created, :payload_size, :headers, :payload);
+:reused * created, :payload_size, :headers, :payload, :task_key);
 
 -- Batch inserted
 -- Runs after an insert that added some of its tasks but not all. Index: the primary key.

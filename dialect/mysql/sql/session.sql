@@ -12,8 +12,8 @@ FROM DUAL;
 LIMIT :limit;
 
 -- Columns
-t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 CASE
   WHEN t.state = {PROCESSING}
   THEN {renewed}
@@ -30,8 +30,8 @@ t.payload;
 
 -- columns
 -- The row is locked, so only the row itself is read, no renewal.
-t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due,
+t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due,
 t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress;
 
 -- waiting

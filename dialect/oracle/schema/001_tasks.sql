@@ -2,14 +2,16 @@
 -- change of owner: a statement under an outdated fence changes nothing.
 --
 -- Oracle has no partial indexes, but an index has no entry for a key whose columns are all null. The ready_ columns
--- are null if due is null, and busy_queue is null unless the task is leased. payload_size and result_size are null
--- for no payload and no result, since Oracle stores an empty BLOB and null alike. was_due is the due time that a
--- leased task had. INITRANS 16 lets 16 transactions write to one block at a time.
+-- are null if due is null, the key_ columns also if the task has no key, and busy_queue is null unless the task is
+-- leased. payload_size and result_size are null for no payload and no result, since Oracle stores an empty BLOB and
+-- null alike. was_due is the due time that a leased task had. INITRANS 16 lets 16 transactions write to one block at a
+-- time.
 CREATE TABLE {task} (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
   reference VARCHAR2(800 BYTE),
   kind VARCHAR2(400 BYTE),
+  task_key VARCHAR2(800 BYTE),
   state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
@@ -34,6 +36,10 @@ CREATE TABLE {task} (
   ready_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN queue END) VIRTUAL,
   ready_priority NUMBER(1) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN priority END) VIRTUAL,
   ready_id RAW(16) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN id END) VIRTUAL,
+  key_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS
+    (CASE WHEN task_key IS NOT NULL AND due IS NOT NULL THEN queue END) VIRTUAL,
+  key_due NUMBER(19) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL THEN due END) VIRTUAL,
+  key_name VARCHAR2(800 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN task_key END) VIRTUAL,
   busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
   CONSTRAINT {prefix}task_pk PRIMARY KEY (id)
 ) INITRANS 16;
@@ -82,9 +88,12 @@ CREATE INDEX {owner}task_ready
 -- For searches for expired leases: the leased tasks.
 CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 
+-- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
+CREATE INDEX {owner}task_key ON {task} (key_queue, key_name, key_due) INITRANS 16;
+
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS
-SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind,
+SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,

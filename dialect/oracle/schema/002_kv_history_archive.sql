@@ -49,6 +49,7 @@ CREATE TABLE {archive} (
   queue VARCHAR2(400 BYTE) NOT NULL,
   reference VARCHAR2(800 BYTE),
   kind VARCHAR2(400 BYTE),
+  task_key VARCHAR2(800 BYTE),
   state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
   priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt NUMBER(5) DEFAULT 0 NOT NULL,

@@ -8,11 +8,11 @@
 BEGIN
   INSERT INTO {task} (
     id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
-    headers, payload_size, payload)
+    headers, payload_size, payload, task_key)
   VALUES (
     :id, :reused * l_now, :queue, :reference, :kind, {CREATED}, :priority, :max_attempts,
     COALESCE(:at, l_now + :delay), l_now, l_now,
-    :headers, :payload_size, :payload);
+    :headers, :payload_size, :payload, :task_key);
 EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /

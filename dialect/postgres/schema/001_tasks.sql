@@ -35,6 +35,7 @@ CREATE TABLE {task} (
   queue varchar(100) COLLATE "C" NOT NULL,
   reference varchar(200) COLLATE "C",
   kind varchar(100) COLLATE "C" NOT NULL,
+  task_key varchar(200) COLLATE "C",
   holder varchar(200),
   headers text,
   payload bytea,
@@ -90,6 +91,9 @@ CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due I
 -- For searches for expired leases: the leased tasks, in the order in which they were taken.
 CREATE INDEX {prefix}task_busy ON {task} (queue, updated) WHERE state = 1 /* PROCESSING */;
 
+-- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
+CREATE INDEX {prefix}task_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
+
 -- For operators: the tasks in ERROR and POISON.
 CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) INCLUDE (cancelled)
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
@@ -98,7 +102,7 @@ CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) INCLUDE (cancelled
 -- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain. progress is
 -- escaped: a byte outside of ASCII is shown as \ooo.
 CREATE VIEW {tasks} AS
-SELECT id, queue, reference, kind,
+SELECT id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
@@ -120,11 +124,12 @@ SELECT id, queue, reference, kind,
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
 -- user needs no privilege but INSERT on it. dbq never uses it, so that its conditions cost dbq's statements nothing.
 CREATE VIEW {enqueue} AS
-SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
+SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, task_key
   FROM {task}
  WHERE queue <> ''
    AND (reference IS NULL OR reference <> '')
-   AND concat(queue, kind, reference) !~ '[\u0001-\u001F\u007F-\u009F]'
+   AND (task_key IS NULL OR task_key <> '')
+   AND concat(queue, kind, reference, task_key) !~ '[\u0001-\u001F\u007F-\u009F]'
    AND (payload IS NULL OR octet_length(payload) <= 104857600)
    AND (headers IS NULL OR octet_length(headers) <= 4000 AND json_typeof(CAST(headers AS json)) = 'object')
    AND max_attempts > 0

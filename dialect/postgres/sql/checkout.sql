@@ -185,8 +185,8 @@ UPDATE {task} t
   FROM {source}
  WHERE {match}
    AND coalesce(t.due <= clock.now, false)
-RETURNING t.id, t.reference, t.kind, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created, t.headers,
-          t.payload, t.result, t.progress, t.was_due, clock.now;
+RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+          t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- at_place
 t.ctid = ANY (ARRAY(

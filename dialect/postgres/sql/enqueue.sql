@@ -4,14 +4,15 @@
 -- fence that the id has had.
 WITH {clock}
 INSERT INTO {task} (id, fence, queue, reference, kind, state, priority,
-                    max_attempts, due, created, updated, headers, payload)
+                    max_attempts, due, created, updated, headers, payload, task_key)
 SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, {CREATED}, d.priority,
-       d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload
+       d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload, d.task_key
   FROM clock,
        unnest(CAST(:id AS uuid[]), CAST(:reused AS smallint[]), CAST(:reference AS text[]), CAST(:kind AS text[]),
               CAST(:priority AS smallint[]), CAST(:max_attempts AS smallint[]), CAST(:at AS bigint[]),
-              CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]))
-         AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload)
+              CAST(:delay AS bigint[]), CAST(:headers AS text[]), CAST(:payload AS bytea[]),
+              CAST(:task_key AS text[]))
+         AS d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload, task_key)
 ON CONFLICT DO NOTHING
 RETURNING id;
 

@@ -57,5 +57,5 @@ ON CONFLICT DO NOTHING;
 
 -- stored
 id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-max_attempts, lapses, known_started, cancelled, queue, reference, kind,
+max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
 holder, headers, payload, result, progress;

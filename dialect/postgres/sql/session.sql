@@ -19,8 +19,8 @@ CASE WHEN t.state = {PROCESSING}
      ELSE t.progress END AS progress;
 
 -- columns
-t.id, t.queue, t.reference, t.kind, t.state, t.priority, t.attempt, t.max_attempts, t.lapses, t.cancelled,
-t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result;
+t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result;
 
 -- Payload
 t.payload;

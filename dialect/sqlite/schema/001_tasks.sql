@@ -16,6 +16,7 @@ CREATE TABLE {task} (
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
+  task_key TEXT,
   state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
@@ -48,6 +49,9 @@ CREATE INDEX {prefix}task_ready ON {task} (queue, priority, due, id) WHERE due I
 -- For searches for expired leases: the leased tasks.
 CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1 /* PROCESSING */;
 
+-- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
+CREATE INDEX {prefix}task_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
+
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
 -- equalities, or both in this form.
 CREATE INDEX {prefix}task_failed ON {task} (queue, state, id, cancelled)
@@ -69,7 +73,7 @@ CREATE INDEX {prefix}unique_key_expires ON {unique_key} (expires);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW {tasks} AS
-SELECT lower(hex(id)) AS id, queue, reference, kind,
+SELECT lower(hex(id)) AS id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,
@@ -84,7 +88,7 @@ SELECT lower(hex(id)) AS id, queue, reference, kind,
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set.
 CREATE VIEW {enqueue} AS
-SELECT queue, kind, reference, payload, headers, priority, max_attempts, due
+SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, task_key
   FROM {task};
 
 -- An insert into the view checks the row and adds it, unless its reference is taken. dbq never uses it, so that it
@@ -98,10 +102,12 @@ CREATE TRIGGER {prefix}enqueue_insert INSTEAD OF INSERT ON {enqueue} BEGIN
     THEN RAISE(ABORT, 'dbq: the kind must have at most 100 characters')
     WHEN length(NEW.reference) NOT BETWEEN 1 AND 200
     THEN RAISE(ABORT, 'dbq: the reference must be null or have 1 to 200 characters')
-    WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '')
+    WHEN length(NEW.task_key) NOT BETWEEN 1 AND 200
+    THEN RAISE(ABORT, 'dbq: the key must be null or have 1 to 200 characters')
+    WHEN NEW.queue || NEW.kind || coalesce(NEW.reference, '') || coalesce(NEW.task_key, '')
          GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
-      OR instr(NEW.queue || NEW.kind || coalesce(NEW.reference, ''), char(0)) > 0
-    THEN RAISE(ABORT, 'dbq: the queue, kind or reference has a control character')
+      OR instr(NEW.queue || NEW.kind || coalesce(NEW.reference, '') || coalesce(NEW.task_key, ''), char(0)) > 0
+    THEN RAISE(ABORT, 'dbq: the queue, kind, reference or key has a control character')
     WHEN length(CAST(NEW.payload AS BLOB)) > 104857600
     THEN RAISE(ABORT, 'dbq: the payload must have at most 100 MiB')
     WHEN length(CAST(NEW.headers AS BLOB)) > 4000
@@ -114,7 +120,8 @@ CREATE TRIGGER {prefix}enqueue_insert INSTEAD OF INSERT ON {enqueue} BEGIN
     THEN RAISE(ABORT, 'dbq: due must be in microseconds since 1970')
   END;
   INSERT INTO {task} (
-    id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
+    id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload,
+    task_key)
   SELECT CAST(
            substr(hex.bytes, 1 + (clock.ms >> 40 & 255), 1)
              || substr(hex.bytes, 1 + (clock.ms >> 32 & 255), 1)
@@ -124,7 +131,8 @@ CREATE TRIGGER {prefix}enqueue_insert INSTEAD OF INSERT ON {enqueue} BEGIN
              || substr(hex.bytes, 1 + (clock.ms & 255), 1)
              || x'70' || randomblob(1) || x'80' || randomblob(7) AS BLOB),
          NEW.queue, NEW.reference, NEW.kind, 0, coalesce(NEW.priority, 0), coalesce(NEW.max_attempts, 10),
-         coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB)
+         coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB),
+         NEW.task_key
     FROM (SELECT CAST(strftime('%s', 'now') || substr(strftime('%f', 'now'), 4) AS INTEGER) AS ms) AS clock,
          (SELECT CAST(
           x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f'

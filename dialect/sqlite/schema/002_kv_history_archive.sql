@@ -48,6 +48,7 @@ CREATE TABLE {archive} (
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
+  task_key TEXT,
   state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
   priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,

@@ -55,5 +55,5 @@ ON CONFLICT DO NOTHING;
 
 -- stored
 -- The columns are those that SQLite does not compute.
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
+id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
 fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress;

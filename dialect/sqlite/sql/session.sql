@@ -8,7 +8,7 @@ CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 LIMIT :limit;
 
 -- Columns
-id, queue, reference, kind, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
 lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress;
 
 -- Payload

@@ -1,6 +1,6 @@
 -- A null reference is equal to no other.
 CREATE TABLE {task} (
-  id BLOB NOT NULL PRIMARY KEY, queue TEXT NOT NULL, reference TEXT, kind TEXT NOT NULL,
+  id BLOB NOT NULL PRIMARY KEY, queue TEXT NOT NULL, reference TEXT, kind TEXT NOT NULL, task_key TEXT,
   state INTEGER NOT NULL CHECK (state IN (0, 1, 2, 3, 4)), priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0, max_attempts INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0,
   lapses INTEGER NOT NULL DEFAULT 0, known_started INTEGER NOT NULL DEFAULT 0,
@@ -10,6 +10,9 @@ CREATE TABLE {task} (
   UNIQUE (reference, queue)) STRICT;
 
 CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT NULL;
+
+-- For queues with limits per key.
+CREATE INDEX {task}_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
 CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1;
 

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/admin"
+	"github.com/spf13/cobra"
+)
+
+// limitFlags are the flags of dbq limit as they are given.
+type limitFlags struct {
+	leased, rate, burst, keyLeased string
+	perKey, off, create            bool
+}
+
+func newLimit(a *app) *cobra.Command {
+	var f limitFlags
+	cmd := a.queueCommand("dbq limit", func(ctx context.Context, ops *admin.Admin, queue string) error {
+		if !f.create {
+			if err := mustBeKnown(ctx, ops, queue); err != nil {
+				return err
+			}
+		}
+		if f.given() {
+			var mistake error
+			err := ops.ConfigureLimits(ctx, queue, func(l *admin.QueueLimits) {
+				before := *l
+				if mistake = f.apply(l); mistake != nil {
+					*l = before
+				}
+			})
+			if mistake != nil || err != nil {
+				return firstOf(mistake, err)
+			}
+		}
+		l, err := ops.QueueLimits(ctx, queue)
+		if err != nil {
+			return err
+		}
+		return a.result(viewLimits(queue, l), "%s: %s", queue, limitsText(l))
+	})
+	l := cmd.Flags()
+	l.SortFlags = false
+	l.StringVar(&f.leased, "leased", "", "at most `N` leased tasks over all workers (none: no limit)")
+	l.StringVar(&f.rate, "rate", "",
+		"start at most this many tasks: a `RATE` such as 10/s, 100/m or 5/30s (none: no limit)")
+	l.StringVar(&f.burst, "burst", "", "of the rate, up to `N` tasks may start at once (default 1)")
+	l.BoolVar(&f.perKey, "per-key", false, "serve the keys of the tasks in turn (--per-key=false: in the usual order)")
+	l.StringVar(&f.keyLeased, "per-key-leased", "", "at most `N` leased tasks of each key (none: no limit)")
+	l.BoolVar(&f.off, "off", false, "remove all limits")
+	l.BoolVar(&f.create, "create", false, "allow a queue that has no tasks, workers or settings yet")
+	return cmd
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// given reports whether a flag changes something.
+func (f *limitFlags) given() bool {
+	return f.off || f.perKey || f.leased != "" || f.rate != "" || f.burst != "" || f.keyLeased != ""
+}
+
+// apply changes limits as the flags say.
+func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
+	if f.off {
+		*l = admin.QueueLimits{}
+	}
+	number := func(text, flag string, to *int) {
+		if text != "" && err == nil {
+			*to, err = limitNumber(text, flag)
+		}
+	}
+	number(f.leased, "leased", &l.Leased)
+	number(f.keyLeased, "per-key-leased", &l.KeyLeased)
+	if f.keyLeased == none && !f.perKey {
+		l.PerKey = false
+	}
+	l.PerKey = l.PerKey || f.perKey
+	if f.rate != "" && err == nil {
+		burst := max(l.Rate.Burst, 1)
+		if l.Rate, err = parseRate(f.rate); l.Rate.Starts > 0 {
+			l.Rate.Burst = burst
+		}
+	}
+	if f.burst != "" && err == nil && l.Rate.Starts == 0 {
+		return usagef("--burst needs a --rate")
+	}
+	number(f.burst, "burst", &l.Rate.Burst)
+	return err
+}
+
+// none removes a limit.
+const none = "none"
+
+func limitNumber(text, flag string) (int, error) {
+	if text == none {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, usagef("--%s %q: give a number from 1 on, or none to remove the limit", flag, text)
+	}
+	return n, nil
+}
+
+// parseRate reads a rate such as 10/s or 5/30s.
+func parseRate(text string) (r admin.Rate, err error) {
+	if text == none {
+		return r, nil
+	}
+	starts, per, found := strings.Cut(text, "/")
+	if n, numErr := strconv.Atoi(starts); found && numErr == nil && n > 0 {
+		r.Starts = n
+		if per != "" && (per[0] < '0' || per[0] > '9') {
+			per = "1" + per
+		}
+		r.Per, err = parseDuration(per)
+	}
+	if r.Per <= 0 || err != nil {
+		return admin.Rate{}, usagef("--rate %q: write a number of starts and a time, such as 10/s or 5/30s", text)
+	}
+	return r, nil
+}
+
+// limitsText returns limits as flags of dbq limit.
+func limitsText(l admin.QueueLimits) string {
+	var parts []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(l.Leased > 0, "--leased %d", l.Leased)
+	add(l.Rate.Starts > 0, "--rate %d/%s --burst %d", l.Rate.Starts, limitTime(l.Rate.Per), l.Rate.Burst)
+	add(l.KeyLeased > 0, "--per-key-leased %d", l.KeyLeased)
+	add(l.KeyLeased == 0 && l.PerKey, "--per-key")
+	if len(parts) == 0 {
+		return "no limits"
+	}
+	return strings.Join(parts, " ")
+}
+
+// limitTime returns 1s as s, and 1m0s as m.
+func limitTime(d time.Duration) string {
+	switch d {
+	case time.Second:
+		return "s"
+	case time.Minute:
+		return "m"
+	case time.Hour:
+		return "h"
+	}
+	return d.String()
+}
+
+// limitsView is what --json shows.
+type limitsView struct {
+	Queue      string  `json:"queue"`
+	Leased     int     `json:"leased,omitempty"`
+	RateStarts int     `json:"rate_starts,omitempty"`
+	RateTime   float64 `json:"rate_seconds,omitempty"`
+	Burst      int     `json:"burst,omitempty"`
+	PerKey     bool    `json:"per_key,omitempty"`
+	KeyLeased  int     `json:"per_key_leased,omitempty"`
+}
+
+func viewLimits(queue string, l admin.QueueLimits) limitsView {
+	return limitsView{queue, l.Leased, l.Rate.Starts, l.Rate.Per.Seconds(), l.Rate.Burst, l.PerKey, l.KeyLeased}
+}

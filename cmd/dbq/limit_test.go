@@ -1,0 +1,42 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/admin"
+)
+
+func TestLimitFlags(t *testing.T) {
+	t.Parallel()
+	rate := admin.Rate{Starts: 1, Per: time.Minute, Burst: 7}
+	was := admin.QueueLimits{Leased: 3, Rate: rate, KeyLeased: 2, PerKey: true}
+	for name, c := range map[string]struct {
+		flags limitFlags
+		want  string // or, with an exclamation mark, no change but an error
+	}{
+		"one":         {limitFlags{leased: "5"}, "--leased 5 --rate 1/m --burst 7 --per-key-leased 2"},
+		"rate":        {limitFlags{rate: "10/s"}, "--leased 3 --rate 10/s --burst 7 --per-key-leased 2"},
+		"long rate":   {limitFlags{rate: "5/30s", burst: "2"}, "--leased 3 --rate 5/30s --burst 2 --per-key-leased 2"},
+		"no rate":     {limitFlags{rate: "none"}, "--leased 3 --per-key-leased 2"},
+		"no keys":     {limitFlags{keyLeased: "none"}, "--leased 3 --rate 1/m --burst 7"},
+		"turns":       {limitFlags{keyLeased: "none", perKey: true}, "--leased 3 --rate 1/m --burst 7 --per-key"},
+		"off":         {limitFlags{off: true}, "no limits"},
+		"off and on":  {limitFlags{off: true, leased: "1"}, "--leased 1"},
+		"zero":        {limitFlags{leased: "0"}, "!"},
+		"negative":    {limitFlags{keyLeased: "-1"}, "!"},
+		"no number":   {limitFlags{leased: "many"}, "!"},
+		"zero rate":   {limitFlags{rate: "0/s"}, "!"},
+		"no time":     {limitFlags{rate: "10"}, "!"},
+		"bad time":    {limitFlags{rate: "10/x"}, "!"},
+		"zero time":   {limitFlags{rate: "10/0"}, "!"},
+		"zero burst":  {limitFlags{burst: "0"}, "!"},
+		"burst alone": {limitFlags{off: true, burst: "2"}, "!"},
+	} {
+		l := was
+		err := c.flags.apply(&l)
+		if got := limitsText(l); (err != nil) != (c.want == "!") || err == nil && got != c.want {
+			t.Errorf("%s: got %q and error %v, want %q", name, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package cases
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+)
+
+func keyRoundTrip(t *test) {
+	c := t.open()
+	q := c.Queue("keys")
+	key := strings.Repeat("Ä", dbq.MaxKey-1) + "'"
+	id := t.enqueue(q, dbq.NewTask{Key: key, Reference: "with key", MaxAttempts: 2})
+	t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
+	for range 2 {
+		for _, task := range t.takeEventually(q, 4, long) {
+			if task.ID == id && task.Key != key {
+				t.Errorf("the key of the task leased is %q, want %q", task.Key, key)
+			}
+			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom)))
+		}
+		if got := t.get(c, id); got.Key != key {
+			t.Errorf("the key is %q, want %q", got.Key, key)
+		}
+	}
+	found := t.list(c, admin.Filter{Queue: "keys", Key: "k1"})
+	if len(found) != 1 || found[0].Key != "k1" {
+		t.Errorf("tasks by key: %d, want 1", len(found))
+	}
+	for name, key := range map[string]string{
+		"too long": strings.Repeat("x", dbq.MaxKey+1), "control": "a\nb", "not UTF-8": "\xff"} {
+		_, err := q.Enqueue(t.ctx, dbq.NewTask{Key: key})
+		t.wantErr(name, err, dbq.ErrKey)
+		_, err = admin.New(c).List(t.ctx, admin.Filter{Key: key})
+		t.wantErr(name, err, dbq.ErrKey)
+	}
+}
+
+func limitTurns(t *test) {
+	for _, many := range []int{100, 1200} { // which a checkout reads at once, or not
+		_, q := t.limited(admin.QueueLimits{PerKey: true})
+		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Key = "m" })
+		few := t.enqueueMany(q, 10, func(i int, nt *dbq.NewTask) { nt.Key = []string{"a", "z"}[i%2] })
+		var got []dbq.Task
+		t.eventually("the first tasks", func() bool {
+			got = append(got, t.checkout(q, 5, long)...)
+			return len(got) >= 20
+		})
+		n := 0
+		for _, task := range got[:20] {
+			if slices.Contains(few, task.ID) {
+				n++
+			}
+		}
+		if n != len(few) {
+			t.Errorf("%d of the %d tasks of small keys are among the first 20, behind %d others", n, len(few), many)
+		}
+	}
+}
+
+func limitHot(t *test) {
+	for _, many := range []int{50, 1200} {
+		_, q := t.limited(admin.QueueLimits{KeyLeased: 1})
+		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Key = "hot" })
+		t.enqueueMany(q, 20, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
+		keys := map[string]bool{}
+		for _, task := range t.takeEventually(q, 21, long) {
+			if keys[task.Key] {
+				t.Errorf("two tasks of %q are leased", task.Key)
+			}
+			keys[task.Key] = true
+		}
+		t.wantNone("at the limits of all keys", q)
+	}
+}
+
+func limitNoKey(t *test) {
+	for _, many := range []int{3, 600} {
+		_, q := t.limited(admin.QueueLimits{KeyLeased: 1})
+		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Priority = 1; nt.Key = "hot" })
+		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Delay = time.Nanosecond })
+		n := 0
+		for _, task := range t.takeEventually(q, 6, long) {
+			if task.Key == "" {
+				n++
+			}
+		}
+		if n != 5 {
+			t.Errorf("%d of 5 tasks without a key are leased", n)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+// Limits are the limits of a queue. The zero value is none.
+type Limits struct {
+	Leased int  // tasks in PROCESSING; 0 is no limit
+	Rate   Rate // starts
+	PerKey bool // the keys are served in turn
+	KeyMax int  // tasks of each key in PROCESSING; 0 is no limit
+}
+
+// Rate is a number of starts in a time, on average, of which up to Burst may come at once. The zero value is no limit.
+type Rate struct {
+	Starts int
+	Per    time.Duration
+	Burst  int
+}
+
+// The largest numbers of a limit.
+const (
+	maxLeased  = 1_000_000
+	maxStarts  = 1_000_000
+	maxRatePer = 365 * 24 * time.Hour
+)
+
+// Check returns ErrOption for limits that are out of range.
+func (l Limits) Check() error {
+	switch {
+	case l.Leased < 0 || l.Leased > maxLeased:
+		return fmt.Errorf("%w: %d leased tasks; a limit is 1 to %d, or 0 for none", errs.ErrOption, l.Leased, maxLeased)
+	case l.KeyMax < 0 || l.KeyMax > maxLeased:
+		return fmt.Errorf("%w: %d tasks of a key leased; a limit is 1 to %d, or 0 for none",
+			errs.ErrOption, l.KeyMax, maxLeased)
+	}
+	return l.Rate.check()
+}
+
+func (r Rate) check() error {
+	switch {
+	case r == Rate{}:
+		return nil
+	case r.Starts < 1 || r.Starts > maxStarts:
+		return fmt.Errorf("%w: a rate of %d starts; it must be 1 to %d", errs.ErrOption, r.Starts, maxStarts)
+	case r.Per < time.Millisecond || r.Per > maxRatePer:
+		return fmt.Errorf("%w: a rate per %v; the time must be %v to %v", errs.ErrOption, r.Per, time.Millisecond, maxRatePer)
+	case r.Burst < 1 || r.Burst > maxStarts:
+		return fmt.Errorf("%w: a burst of %d starts; it must be 1 to %d", errs.ErrOption, r.Burst, maxStarts)
+	case r.interval() > int64(math.MaxInt64/2/time.Duration(r.Burst)):
+		return fmt.Errorf("%w: a burst of %d is too large for a rate of %d per %v", errs.ErrOption, r.Burst, r.Starts, r.Per)
+	}
+	return nil
+}
+
+// interval is the time of one start in nanoseconds.
+func (r Rate) interval() int64 { return max(int64(r.Per)/int64(r.Starts), 1) }
+
+// allowed returns how many starts the rate allows at now, and, if it is none, how long it is until the next. full is
+// when all of the burst is free again; all times are in nanoseconds. This is the generic cell rate algorithm.
+func (r Rate) allowed(now, full int64) (n int, wait time.Duration) {
+	if r == (Rate{}) {
+		return math.MaxInt, 0
+	}
+	room := now + int64(r.Burst)*r.interval() - max(full, now)
+	if room >= r.interval() {
+		return int(room / r.interval()), 0
+	}
+	return 0, time.Duration(r.interval() - room)
+}
+
+// after returns full after n starts at now.
+func (r Rate) after(now, full int64, n int) int64 {
+	if r == (Rate{}) || n == 0 {
+		return full
+	}
+	return max(full, now) + int64(n)*r.interval()
+}
+
+// limitRecord is the record of a queue with limits, as readable JSON. A checkout of the queue locks it first.
+type limitRecord struct {
+	Leased int         `json:"leased,omitempty"`
+	Rate   *rateRecord `json:"rate,omitempty"`
+	PerKey bool        `json:"per_key,omitempty"`
+	KeyMax int         `json:"key_leased,omitempty"`
+
+	Full  int64  `json:"full_at,omitempty"`   // when all of the rate's burst is free again, in nanoseconds since 1970
+	After string `json:"after_key,omitempty"` // the last key that was served; the next turn begins after it
+}
+
+type rateRecord struct {
+	Starts int    `json:"starts"`
+	Per    string `json:"per"`
+	Burst  int    `json:"burst"`
+}
+
+func (r limitRecord) limits() (l Limits, err error) {
+	l = Limits{Leased: r.Leased, PerKey: r.PerKey, KeyMax: r.KeyMax}
+	if r.Rate != nil {
+		l.Rate = Rate{Starts: r.Rate.Starts, Burst: r.Rate.Burst}
+		l.Rate.Per, err = time.ParseDuration(r.Rate.Per)
+	}
+	if err == nil {
+		err = l.Check()
+	}
+	return l, err
+}
+
+func (r *limitRecord) set(l Limits) {
+	r.Leased, r.PerKey, r.KeyMax, r.Rate = l.Leased, l.PerKey || l.KeyMax > 0, l.KeyMax, nil
+	if l.Rate != (Rate{}) {
+		r.Rate = &rateRecord{l.Rate.Starts, l.Rate.Per.String(), l.Rate.Burst}
+	}
+}
+
+func parseLimits(r Record) (out limitRecord, l Limits, err error) {
+	if err = json.Unmarshal([]byte(r.Value), &out); err == nil {
+		l, err = out.limits()
+	}
+	if err != nil {
+		err = fmt.Errorf("the limits of queue %q in the database cannot be read (%w): set them again", r.Name, err)
+	}
+	return out, l, err
+}
+
+// Limits returns the limits of a queue, and whether it has any.
+func (s *Store) Limits(ctx context.Context, queue string) (l Limits, limited bool, err error) {
+	if err = limits.QueueName(queue); err != nil {
+		return l, false, err
+	}
+	r, limited, err := s.GetKV(ctx, dialect.LimitKind, queue)
+	if limited && err == nil {
+		_, l, err = parseLimits(r)
+	}
+	return l, limited, err
+}
+
+// SetLimits changes the limits of a queue to those that change returns, or removes them if it returns the zero value.
+// It waits for a checkout under the earlier limits. It can call change several times.
+func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits) (Limits, error)) error {
+	if err := limits.QueueName(queue); err != nil {
+		return err
+	}
+	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		old, exists, err := s.lockKV(ctx, conn, dialect.LimitKind, queue)
+		if err != nil {
+			return err
+		}
+		var rec limitRecord
+		var was Limits
+		if exists { // unreadable limits are replaced
+			rec, was, _ = parseLimits(old)
+		}
+		l, err := change(was)
+		if err == nil {
+			err = l.Check()
+		}
+		if err != nil {
+			return err
+		}
+		if l == (Limits{}) {
+			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"kind": dialect.LimitKind, "name": queue})
+			return err
+		}
+		rec.set(l)
+		return s.putLimits(ctx, conn, old, exists, queue, rec)
+	})
+	s.limitState(queue).set(true) // if there are none, the next checkout finds out
+	return err
+}
+
+// putLimits writes a record that the transaction has locked, or a new one.
+func (s *Store) putLimits(
+	ctx context.Context, conn dialect.Conn, old Record, exists bool, queue string, rec limitRecord,
+) error {
+	value, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	args, err := kvArgs(dialect.LimitKind, queue, string(value), old.Version, 0)
+	if err != nil {
+		return err
+	}
+	text := s.sql.Texts.AddKV
+	if exists {
+		text = s.sql.Texts.SetKV
+	}
+	n, err := s.sql.Exec(ctx, conn, text, args)
+	if err == nil && n != 1 || s.sql.Class(err) == dialect.Duplicate {
+		err = errKVBusy // another client has added it at the same time
+	}
+	return err
+}
+
+// lockKV locks a record until the transaction ends, and reads it.
+func (s *Store) lockKV(ctx context.Context, conn dialect.Conn, kind, name string) (r Record, exists bool, err error) {
+	args := dialect.Args{"kind": kind, "name": name}
+	n, err := s.sql.Exec(ctx, conn, s.sql.Texts.LockKV, args)
+	if err != nil || n == 0 {
+		return r, false, err
+	}
+	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV, args)
+	if err != nil || len(rows) != 1 {
+		return r, false, err
+	}
+	return rows[0], true, nil
+}
+
+// limitState is what this client knows about the limits of a queue. No promise depends on it.
+type limitState struct {
+	limited atomic.Bool
+	checked atomic.Int64 // when the queue was found to have none, in nanoseconds
+	refused atomic.Bool  // the last checkout found nothing that it might take
+	backlog atomic.Bool  // more tasks were due than DueFirst returns
+	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys in vain
+}
+
+func (s *Store) limitState(queue string) *limitState {
+	return s.sql.Remembered("limits "+queue, &limitState{}).(*limitState)
+}
+
+func (st *limitState) set(limited bool) {
+	st.limited.Store(limited)
+	st.refused.Store(false)
+	if !limited {
+		st.checked.Store(time.Now().UnixNano())
+	}
+}
+
+// limitsKnownFor is how long a client relies on its knowledge that a queue has no limits, while its checkouts find
+// nothing. Those of a queue that has limits find nothing meanwhile.
+const limitsKnownFor = time.Second
+
+// maybeLimited finds out whether a queue in which a checkout found nothing has limits.
+func (s *Store) maybeLimited(ctx context.Context, queue string) (bool, error) {
+	st := s.limitState(queue)
+	if time.Since(time.Unix(0, st.checked.Load())) < limitsKnownFor {
+		return false, nil
+	}
+	_, limited, err := s.GetKV(ctx, dialect.LimitKind, queue)
+	if err == nil {
+		st.set(limited)
+	}
+	return limited, err
+}
+
+// KnownLimited reports whether this client knows that a queue has limits, so that an ended attempt may free a slot for
+// another task.
+func (s *Store) KnownLimited(queue string) bool { return s.limitState(queue).limited.Load() }

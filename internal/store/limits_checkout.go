@@ -1,0 +1,260 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// checkout is one try of a checkout, within the limits of the queue if there are any.
+func (s *Store) checkout(ctx context.Context, r dialect.CheckoutRequest) (out limitedCheckout, err error) {
+	if s.KnownLimited(r.Queue) {
+		out, limited, err := s.checkoutLimited(ctx, r)
+		if limited || err != nil {
+			return out, err
+		}
+	}
+	if out.rows, err = s.sql.Checkout(ctx, r); err != nil || len(out.rows) > 0 {
+		return out, err
+	}
+	limited, err := s.maybeLimited(ctx, r.Queue)
+	if err != nil || !limited {
+		return out, err
+	}
+	out, _, err = s.checkoutLimited(ctx, r)
+	return out, err
+}
+
+// limitedCheckout is the result of a checkout.
+type limitedCheckout struct {
+	rows []dialect.Row
+	wait time.Duration // until the rate allows the next start
+	more bool          // tasks may be due that it has not come to
+}
+
+// errNothing rolls back a transaction that has leased nothing.
+var errNothing = errors.New("nothing to lease")
+
+// checkoutLimited is a checkout of a queue with limits. Its transaction first locks the record of the limits, so that
+// one checkout of the queue follows another; counts the leased tasks by statements that begin after that; and then
+// leases by the dialect's own checkout. limited is false if the queue has no limits; it then does nothing.
+func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) (
+	out limitedCheckout, limited bool, err error) {
+	st := s.limitState(r.Queue)
+	if st.refused.Load() {
+		if idle, wait, err := s.refusedAgain(ctx, r.Queue); err != nil || idle {
+			return limitedCheckout{wait: wait}, true, err
+		}
+	}
+	err = s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		rec, exists, err := s.lockKV(ctx, conn, dialect.LimitKind, r.Queue)
+		if limited = exists; err != nil || !exists {
+			return err
+		}
+		within := checkoutWithin{s: s, conn: conn, r: r, state: st, now: rec.Now * int64(time.Microsecond)}
+		out, err = within.run(ctx, rec)
+		return err
+	})
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
+	if err != nil { // what it leased is not sure
+		return limitedCheckout{}, limited, err
+	}
+	st.limited.Store(limited)
+	st.refused.Store(len(out.rows) == 0)
+	return out, limited, nil
+}
+
+// refusedAgain reports whether a queue in which nothing could be leased before has still nothing due, or no start left.
+// It takes no lock, so that idle workers do not keep others waiting.
+func (s *Store) refusedAgain(ctx context.Context, queue string) (idle bool, wait time.Duration, err error) {
+	due, some, err := s.NextDue(ctx, queue)
+	if err != nil || !some || due > 0 {
+		return err == nil, 0, err
+	}
+	rec, exists, err := s.GetKV(ctx, dialect.LimitKind, queue)
+	if err != nil || !exists {
+		return false, 0, err
+	}
+	stored, l, err := parseLimits(rec)
+	if err != nil {
+		return false, 0, err
+	}
+	n, wait := l.Rate.allowed(rec.Now*int64(time.Microsecond), stored.Full)
+	return n == 0, wait, nil
+}
+
+// checkoutWithin is a checkout under locked limits.
+type checkoutWithin struct {
+	s     *Store
+	conn  dialect.Conn
+	r     dialect.CheckoutRequest
+	state *limitState
+	now   int64 // the database's clock in nanoseconds
+
+	limits Limits
+	rec    limitRecord
+	starts int // that the rate allows
+	leased []dialect.Row
+	bytes  int64 // of the payloads of leased
+	cut    bool
+	more   bool
+}
+
+func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedCheckout, err error) {
+	if c.rec, c.limits, err = parseLimits(old); err != nil {
+		return out, err
+	}
+	before := c.rec
+	if c.starts, out.wait = c.limits.Rate.allowed(c.now, c.rec.Full); c.starts == 0 {
+		return out, errNothing
+	}
+	paused, err := c.paused(ctx)
+	if err != nil {
+		return out, err
+	}
+	if paused {
+		return out, errNothing
+	}
+	if err = c.lease(ctx); err != nil {
+		return out, err
+	}
+	for i := range c.leased {
+		c.leased[i].Cut = c.cut
+	}
+	started, at := 0, c.now // the last start
+	for i := range c.leased {
+		if c.leased[i].State == state.Processing {
+			started, at = started+1, max(at, c.leased[i].Updated*int64(time.Microsecond))
+		}
+	}
+	out.rows, out.more = c.leased, c.more
+	if c.rec.Full = c.limits.Rate.after(at, c.rec.Full, started); started == c.starts {
+		_, out.wait = c.limits.Rate.allowed(at, c.rec.Full)
+	}
+	switch {
+	case c.rec != before:
+		return out, c.s.putLimits(ctx, c.conn, old, true, c.r.Queue, c.rec)
+	case len(c.leased) == 0:
+		return out, errNothing
+	}
+	return out, nil
+}
+
+func (c *checkoutWithin) paused(ctx context.Context) (bool, error) {
+	rows, err := sqlrun.QueryAs[Record](ctx, c.s.sql, c.conn, c.s.sql.Texts.GetKV,
+		dialect.Args{"kind": dialect.PauseKind, "name": c.r.Queue})
+	return len(rows) > 0, err
+}
+
+// lease takes over expired leases, which keep their slots, and leases due tasks for free slots, in the order asked for.
+func (c *checkoutWithin) lease(ctx context.Context) error {
+	expired := func() error {
+		return c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyExpired, Limit: min(c.r.Limit, c.starts)})
+	}
+	if c.r.Expired {
+		if err := expired(); err != nil {
+			return err
+		}
+	}
+	if err := c.leaseDue(ctx); err != nil {
+		return err
+	}
+	if len(c.leased) == 0 && !c.r.Expired {
+		return expired()
+	}
+	return nil
+}
+
+// leaseDue leases due tasks for the free slots.
+func (c *checkoutWithin) leaseDue(ctx context.Context) error {
+	n := min(c.r.Limit, c.starts) - len(c.leased)
+	if n <= 0 || c.cut {
+		return nil
+	}
+	texts, args := c.s.sql.Texts, dialect.Args{"queue": c.r.Queue}
+	text := texts.Busy
+	if c.limits.PerKey {
+		text = texts.BusyKeys
+	}
+	leased := 0
+	var perKey map[string]int
+	if c.limits.Leased > 0 || c.limits.KeyMax > 0 {
+		busy, err := sqlrun.QueryAs[sqlrun.KeyCount](ctx, c.s.sql, c.conn, text, args)
+		if err != nil {
+			return err
+		}
+		perKey = make(map[string]int, len(busy))
+		for _, b := range busy {
+			leased += int(b.Tasks)
+			perKey[keyOf(b.Key)] = int(b.Tasks)
+		}
+	}
+	if c.limits.Leased > 0 {
+		n = min(n, c.limits.Leased-leased)
+	}
+	if n <= 0 {
+		return nil
+	}
+	r := dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n}
+	if c.limits.PerKey {
+		t := turns{checkoutWithin: c, n: n, busy: perKey}
+		given, err := t.choose(ctx)
+		if err != nil || len(given) == 0 {
+			return err
+		}
+		r.Given = given
+	}
+	return c.add(ctx, r)
+}
+
+// add leases tasks by a part of the dialect's checkout.
+func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) error {
+	r := c.r
+	r.Only, r.Limit, r.Given, r.Expired = part.Only, part.Limit, part.Given, part.Only == dialect.OnlyExpired
+	if r.Bytes > 0 {
+		if r.Bytes -= c.bytes; r.Bytes <= 0 {
+			c.cut = true
+			return nil
+		}
+	}
+	rows, err := c.s.sql.CheckoutWithin(ctx, c.conn, r)
+	if err != nil {
+		return err
+	}
+	known := make(map[uuid.UUID]bool, len(c.leased))
+	for _, row := range c.leased {
+		known[row.ID] = true
+	}
+	// A dialect that finds what it leased by the checkout's token returns the rows of both parts.
+	rows = slices.DeleteFunc(rows, func(row dialect.Row) bool { return known[row.ID] })
+	for i := range rows {
+		c.bytes += rows[i].PayloadBytes()
+		c.cut = c.cut || rows[i].Cut
+	}
+	c.leased = append(c.leased, rows...)
+	return nil
+}
+
+func keyOf(key *string) string {
+	if key == nil {
+		return ""
+	}
+	return *key
+}
+
+// free returns how many more tasks of a key may be leased. Tasks without a key have no limit per key.
+func (t *turns) free(key string) int {
+	if t.limits.KeyMax == 0 || key == "" {
+		return math.MaxInt
+	}
+	return max(t.limits.KeyMax-t.busy[key], 0)
+}
