@@ -220,7 +220,7 @@ func (r runner) batch(name string, b dialect.Batch) {
 	}
 	args := bound(name, r.two)
 	r.inTx(name, b.SQL, func(ctx context.Context, c dialect.Conn) error {
-		if strings.HasSuffix(name, "Keys") { // of unique tasks
+		if strings.HasSuffix(name, "Keys") && name != "DueOfKeys" { // of unique tasks
 			_, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, r.s, c, b, args, min(b.Max, 2))
 			return err
 		}
