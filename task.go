@@ -42,7 +42,7 @@ type NewTask struct {
 	// none. Unlike a Reference, a key can be used again.
 	Unique *Unique
 	// Key is the tenant, customer or account that the task belongs to, up to MaxKey characters, compared byte by byte; ""
-	// is none. It matters in queues with limits per key (admin.ConfigureLimits).
+	// is none. It matters in queues with limits per key (admin.Admin.ConfigureLimits).
 	Key string
 	// Priority is 0 (first, the default) to MaxPriority.
 	Priority int
