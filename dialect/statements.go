@@ -21,7 +21,8 @@ import (
 type Statements struct {
 	Style PlaceholderStyle
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
-	// and ends transactions.
+	// and ends transactions. If it has several texts, those before the last one apply to the next transaction, also to
+	// that of a single statement.
 	Begin []string
 	Now   string // an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement
 	Dual  string // follows a SELECT that reads no table, such as "FROM dual"; empty on most engines

@@ -25,6 +25,8 @@ func renewalCases() []Case {
 			Law: "A transaction that completes a task commits at every isolation level, whatever was renewed since it began."},
 		Case{Name: "KeepsOthersOut", run: renewalKeepsOut,
 			Law: "A renewal and a simultaneous takeover of one task never both succeed."},
+		Case{Name: "StoppedDelaysNoCheckout", Once: true, run: renewalStalled,
+			Law: "A client that stops at any point of a renewal, with its connection open, delays no checkout."},
 		Case{Name: "OpenTransactionCostsNoOtherLease", Once: true, run: renewalWorker,
 			Law: "While a handler's transaction stays open for longer than the lease, no task of its worker is handed out " +
 				"twice."},

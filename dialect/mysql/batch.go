@@ -12,8 +12,11 @@ const timedLeast = 50
 
 // NeedsTx reports whether rows need several statements. An insert that may skip rows needs a second one, to read which
 // rows were added: later nobody could tell if it failed, and a row that was completed and removed by then would look
-// like one that was not added.
+// like one that was not added. A renewal commits by itself: what it changed may be read later.
 func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
+	if op == dialect.Extend {
+		return n > maxRows
+	}
 	return op != dialect.Insert || n > maxRows || n > 1 && !batch.New(args)
 }
 

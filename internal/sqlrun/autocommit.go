@@ -14,6 +14,26 @@ func (s *Session) Autocommit(ctx context.Context, f func(ctx context.Context, c 
 	return s.withConn(ctx, f)
 }
 
+// OneStatement is Do for a change of one statement, the first of f, which commits by itself. So its locks end with it,
+// even if this process stops at any moment: after the first statement of a transaction, the connection of a stopped
+// process would keep its locks. If Begin has several texts, those before the last one set the isolation level of that
+// statement. If there are none and the sessions may have another level, f runs in a transaction.
+func (s *Session) OneStatement(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	if s.Server.ExplicitTx && len(s.Texts.Begin) < 2 {
+		return s.Tx(ctx, f)
+	}
+	return s.Autocommit(ctx, func(ctx context.Context, c dialect.Conn) error {
+		if begin := s.beginTexts(); len(begin) > 1 {
+			for _, text := range begin[:len(begin)-1] {
+				if _, err := c.Exec(ctx, text); err != nil {
+					return err
+				}
+			}
+		}
+		return f(ctx, c)
+	})
+}
+
 // withConn runs f on one connection.
 func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
 	conn, done, err := s.conn(ctx)

@@ -12,13 +12,17 @@ type transaction struct {
 	commit, rollback func(ctx context.Context) error
 }
 
+// beginTexts returns what begins a transaction in this session's pool.
+func (s *Session) beginTexts() []string {
+	if s.Pool.Begin != nil {
+		return s.Pool.Begin
+	}
+	return s.Texts.Begin
+}
+
 // beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK.
 func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
-	texts := s.Texts.Begin
-	if s.Pool.Begin != nil {
-		texts = s.Pool.Begin
-	}
-	for _, text := range texts {
+	for _, text := range s.beginTexts() {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			return transaction{}, err
 		}

@@ -139,7 +139,7 @@ func (s *Store) expireRenewals(ctx context.Context) {
 		return
 	}
 	args := dialect.Args{"age": expireRenewalsAfter.Microseconds(), "limit": expireRenewalsMost}
-	err := s.sql.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
+	err := s.sql.OneStatement(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
 		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.ExpireLeases, args)
 		return err
 	})
@@ -157,7 +157,7 @@ func (s *Store) removeRenewals(ctx context.Context, ls []LeaseKey) {
 	defer cancel()
 	sorted := sortLeases(ls)
 	args, n := leaseArgs(sorted), len(sorted)
-	err := s.sql.Do(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
+	err := s.sql.OneStatement(sqlrun.WithoutGrace(ctx), func(ctx context.Context, conn dialect.Conn) error {
 		_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropLeases, args, n)
 		return err
 	})

@@ -53,6 +53,9 @@ func (s *Store) runFor(op dialect.Op, args dialect.Args, n int) runFunc {
 	if s.sql.NeedsTx(op, args, n) {
 		return s.sql.Tx
 	}
+	if op == dialect.Extend { // a lock on a renewal would keep takeovers waiting, and with them checkouts
+		return s.sql.OneStatement
+	}
 	return s.sql.Autocommit
 }
 
