@@ -89,6 +89,9 @@ func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[l
 	ctx, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
 	renewed, lost, err := k.cfg.Queue.ExtendMany(ctx, ls, lease)
+	if err != nil {
+		k.leases.unanswered(ls, byKey)
+	}
 	for _, l := range renewed {
 		k.leases.renewed(byKey[key(l)], l)
 	}

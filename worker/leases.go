@@ -26,6 +26,7 @@ type leased struct {
 	lease      dbq.Lease // after its last renewal
 	progress   []byte    // what the handler has reported; nil for nothing
 	unsaved    bool      // no renewal has stored progress yet
+	resend     bool      // each renewal stores progress; see unanswered
 	vouched    time.Time // until then no other worker has the task, even if the lease has expired; see leaseKeeper.vouch
 	state      leaseState
 	invocation *invocation // while the handler runs
@@ -256,7 +257,7 @@ func (s *leases) inHandlers(least time.Duration) ([]dbq.Lease, map[leaseKey]*lea
 	return s.selected(func(l *leased) bool { return l.state == running && time.Since(l.began) >= least })
 }
 
-// selected returns the leases of some tasks, with progress that is not stored yet, and their tasks by key.
+// selected returns the leases of some tasks, with progress to store, and their tasks by key.
 func (s *leases) selected(by func(l *leased) bool) (ls []dbq.Lease, byKey map[leaseKey]*leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +265,7 @@ func (s *leases) selected(by func(l *leased) bool) (ls []dbq.Lease, byKey map[le
 	for l := s.first; l != nil; l = l.next {
 		if by(l) {
 			lease := l.lease
-			if l.unsaved {
+			if l.unsaved || l.resend {
 				lease.Progress = l.progress
 			}
 			ls = append(ls, lease)
@@ -286,6 +287,18 @@ func (s *leases) renewed(l *leased, lease dbq.Lease) {
 	l.lease, l.vouched = lease, time.Time{}
 	if l.invocation != nil {
 		s.checkBy(lease.Until)
+	}
+}
+
+// unanswered records that a renewal of these leases has failed. If it carried progress, the database may still execute
+// it after later renewals, and so put back that progress. Therefore each later renewal stores the last progress again.
+func (s *leases) unanswered(ls []dbq.Lease, byKey map[leaseKey]*leased) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lease := range ls {
+		if len(lease.Progress) > 0 {
+			byKey[key(lease)].resend = true
+		}
 	}
 }
 

@@ -45,10 +45,15 @@ func TestProgressIsSentUntilItIsStored(t *testing.T) {
 	if got := sent(); got != "two" {
 		t.Errorf("%q is sent after a renewal that failed, want the report again", got)
 	}
-	ls, _ = s.toRenew(time.Hour)
+	ls, byKey = s.toRenew(time.Hour)
 	s.renewed(l, ls[0])
 	if got := sent(); got != "" {
 		t.Errorf("%q is sent again", got)
+	}
+	s.unanswered(ls, byKey)
+	if ls, _ = s.selected(func(*leased) bool { return true }); string(ls[0].Progress) != "two" {
+		t.Errorf("%q is sent after a renewal that the database may execute later, want the last report each time",
+			ls[0].Progress)
 	}
 	if got := string(Progress(f.ctx)); got != "two" {
 		t.Errorf("the progress is %q, want the last report", got)
