@@ -69,7 +69,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 
 // turn serializes large checkouts of one queue until each has written its rows; their commits still overlap. It is an
 // optimization: after one second a checkout proceeds without it, since SKIP LOCKED keeps checkouts apart. Several at
-// once write to the same few pages of the index and wait for each other's latches; docs/performance.md has the figures.
+// once write to the same few pages of the index and wait for each other's latches; docs/experiments.md has the figures.
 func (c *checkout) turn(found bool) dialect.Lock {
 	if !found || c.r.Limit < turnLeast {
 		return dialect.Lock{}
