@@ -1,4 +1,4 @@
-.PHONY: help test test-all check engines clusters restarts bench-smoke bench-guard
+.PHONY: help test test-all check fuzz engines clusters restarts bench-smoke bench-guard
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -11,6 +11,9 @@ test-all: ## the same with every law under every strategy, the long tests and th
 
 check: ## check format, imports, sizes, generated files and scripts; lint; look for known vulnerabilities
 	@ci/check.sh
+
+fuzz: ## run every fuzz test for 8 seconds, or FUZZ_SECONDS
+	@ci/fuzz.sh
 
 engines: ## install database servers and images for the tests (Debian, as root)
 	@ci/engines/all.sh

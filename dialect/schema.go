@@ -48,17 +48,15 @@ func ReadSchema(files fs.FS, n Names, fill func(string) string) []Migration {
 		if err != nil {
 			panic(err)
 		}
-		m.read(string(text), func(statement string) (string, bool) {
-			return fill(statement), n.Schema != "" || !strings.Contains(statement, "{schema}")
-		})
+		m.read(string(text), fill, n.Schema != "")
 		out = append(out, m)
 	}
 	return out
 }
 
-// read splits a file of SQL into its statements, without their semicolons, and the comments before each. fill returns
-// the text of a statement and whether to keep it. The comments of an omitted statement go to the next one.
-func (m *Migration) read(text string, fill func(string) (string, bool)) {
+// read splits a file of SQL into its statements, without their semicolons, and the comments before each. Without a
+// schema it omits the statements that name it. The comments of an omitted statement go to the next one.
+func (m *Migration) read(text string, fill func(string) string, schema bool) {
 	var lines []string
 	comments := ""
 	for line := range strings.Lines(text) {
@@ -74,8 +72,9 @@ func (m *Migration) read(text string, fill func(string) (string, bool)) {
 		if !strings.HasSuffix(line, ";") || strings.HasPrefix(line, "--") || inTrigger {
 			continue
 		}
-		if statement, keep := fill(strings.TrimSuffix(strings.Join(lines, "\n"), ";")); keep {
-			m.Statements, m.Comments = append(m.Statements, statement), append(m.Comments, comments)
+		statement := strings.TrimSuffix(strings.Join(lines, "\n"), ";")
+		if schema || !strings.Contains(statement, "{schema}") {
+			m.Statements, m.Comments = append(m.Statements, fill(statement)), append(m.Comments, fill(comments))
 			comments = ""
 		}
 		lines = nil

@@ -22,7 +22,7 @@ import (
 const runMain = "DBQ_TEST_RUN_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(runMain) != "" {
+	if os.Getenv(runMain) != "" && !slices.Contains(os.Args, "-test.fuzzworker") {
 		main()
 	}
 	// A process that a test's own dbq starts, such as the demo's workers, is dbq too, and not these tests once more.

@@ -134,7 +134,7 @@ SELECT d.priority
  WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work');
 
 -- ==== ready ====
--- Finds due tasks in order.
+-- Finds due tasks in order, and locks them.
 -- Index: dbq_task_lane
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,

@@ -10,6 +10,8 @@
 
 -- ======== The schema ========
 
+-- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+
 -- dbq's tables for mysql
 
 -- 0: migration
@@ -149,7 +151,7 @@ SELECT id, queue, kind, reference, payload, payload_size, headers, priority, max
   WITH CASCADED CHECK OPTION;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, {now}
+SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
@@ -235,7 +237,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, {now}
+SELECT 2, 'kv history archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
@@ -502,7 +504,7 @@ DO GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 1);
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- ==== ready ====
--- Finds due tasks in order.
+-- Finds due tasks in order, and locks them.
 -- Runs once for each priority that has a due task, while the queue's payloads are small (strategies skip-locked and
 -- advisory). Index: task_lane, one ordered range. One search ordered by priority and due time would lock the rows
 -- that it passes.

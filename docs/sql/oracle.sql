@@ -12,6 +12,8 @@
 
 -- ======== The schema ========
 
+-- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+
 -- dbq's tables for oracle
 
 -- 0: migration
@@ -167,7 +169,8 @@ END;
 /
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, {now}
+SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
@@ -266,7 +269,8 @@ END;
 /
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, {now}
+SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
@@ -584,7 +588,7 @@ END;
 /
 
 -- ==== ready ====
--- Finds due tasks in order.
+-- Leases due tasks in order.
 -- Runs for a checkout (strategies skip-locked and advisory). Index: task_ready, once for each priority. A cursor
 -- locks rows as it fetches them, so one that fetches no more than it may take locks no more. FETCH FIRST cannot be
 -- combined with FOR UPDATE (SQL Language Reference, "row_limiting_clause"), and ROWNUM would count rows that others

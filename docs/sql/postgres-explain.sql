@@ -6,7 +6,7 @@
 -- index that is named above the statement. A statement that takes many rows has two here.
 
 -- ==== ready ====
--- Finds due tasks in order.
+-- Leases due tasks in order.
 -- Index: dbq_task_ready
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now),
@@ -88,7 +88,7 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
              FROM pick) AS cut;
 
 -- ==== expired ====
--- Finds tasks whose lease expired.
+-- Leases tasks again whose lease expired, or moves them to POISON if their attempts are exhausted.
 -- Index: dbq_task_busy
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now),

@@ -10,6 +10,8 @@
 
 -- ======== The schema ========
 
+-- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+
 -- dbq's tables for postgres
 
 -- 0: migration
@@ -35,18 +37,18 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 -- rows), does not pause, and keeps the planner's statistics fresh (5 %).
 --
 -- The defaults of id (a UUID of version 7), due, created, updated, state, priority and max_attempts are for rows that
--- are inserted through the view {enqueue}. dbq itself always sets these columns.
+-- are inserted through the view dbq_enqueue. dbq itself always sets these columns.
 CREATE TABLE dbq_task (
   id uuid PRIMARY KEY DEFAULT CAST(
     lpad(to_hex(CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)), 12, '0')
     || '7' || substr(CAST(gen_random_uuid() AS text), 16) AS uuid),
   fence bigint NOT NULL DEFAULT 0,
-  due bigint DEFAULT {now},
+  due bigint DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
   was_due bigint,
   lease_until bigint,
   taken bigint,
-  created bigint NOT NULL DEFAULT {now},
-  updated bigint NOT NULL DEFAULT {now},
+  created bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
+  updated bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
   state smallint NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
   priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
   attempt smallint NOT NULL DEFAULT 0,
@@ -159,7 +161,7 @@ SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, ta
   WITH LOCAL CHECK OPTION;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, {now}
+SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
@@ -218,7 +220,7 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
 CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, {now}
+SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
 -- ======== Sessions and migrations ========
@@ -419,7 +421,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq checkout ' || CAST(CAST('dbq_task' AS regclass) AS oid) || ' ' || CAST(:queue AS text), 0));
 
 -- ==== ready ====
--- Finds due tasks in order.
+-- Leases due tasks in order.
 -- Runs at each poll of a worker (strategies skip-locked and advisory). Index: task_ready, one ordered descent for
 -- each priority, until there are enough tasks. pick finds and locks the tasks and keeps their addresses (ctid). The
 -- update goes to these addresses: no join is left to plan, so wrong statistics cannot slow it down. pick is
@@ -579,7 +581,7 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
           t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== expired ====
--- Finds tasks whose lease expired.
+-- Leases tasks again whose lease expired, or moves them to POISON if their attempts are exhausted.
 -- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
 -- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
 -- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and

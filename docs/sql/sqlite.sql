@@ -10,13 +10,19 @@
 
 -- ======== The schema ========
 
+-- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+
 -- dbq's tables for sqlite
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
+-- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated. The
+-- default is for a SQLite before 3.42 that runs these statements: it has no unixepoch('subsec'), which is null then.
 CREATE TABLE IF NOT EXISTS dbq_migration (
-  version INTEGER PRIMARY KEY, title TEXT NOT NULL, compatible INTEGER NOT NULL, applied INTEGER NOT NULL) STRICT;
+  version INTEGER PRIMARY KEY,
+  title TEXT NOT NULL,
+  compatible INTEGER NOT NULL,
+  applied INTEGER NOT NULL ON CONFLICT REPLACE DEFAULT (CAST(strftime('%s', 'now') AS INTEGER) * 1000000)) STRICT;
 
 -- 1: tasks
 
@@ -171,7 +177,7 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
 END;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 1, 'tasks', 1, {now}
+SELECT 1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
 -- 2: kv history archive
@@ -252,7 +258,7 @@ CREATE TABLE dbq_archive (
 CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, {now}
+SELECT 2, 'kv history archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
 -- ======== Sessions and migrations ========

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,15 +49,20 @@ func TestTwoRunsWriteTheSame(t *testing.T) {
 
 func TestCommentsAreOfStatements(t *testing.T) {
 	t.Parallel()
-	var all strings.Builder
+	all, pages := "", map[string]string{}
 	for _, d := range engines {
 		page, err := sqlPage(d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all.WriteString(page)
+		pages[d.Name()] = page
+		all += page
 	}
 	for name := range purposes {
+		page := all
+		if own, engine, found := strings.Cut(strings.TrimSuffix(name, ")"), " ("); found {
+			name, page = own, pages[engine]
+		}
 		keys := []string{""} // a map by state or event has one comment for all
 		for _, in := range state.All() {
 			keys = append(keys, " "+in.String())
@@ -65,13 +71,35 @@ func TestCommentsAreOfStatements(t *testing.T) {
 			keys = append(keys, " "+string(move.Event))
 		}
 		for _, key := range keys {
-			if strings.Contains(all.String(), "\n-- ==== "+title(name)+key+" ====\n") {
+			if strings.Contains(page, "\n-- ==== "+title(name)+key+" ====\n") {
 				name = ""
 				break
 			}
 		}
 		if name != "" {
 			t.Errorf("statements.txt has a comment on %q, which no engine has", name)
+		}
+	}
+}
+
+// A comment that begins with Reads, for example, is not on a statement that writes, and one with Leases not on a query.
+func TestCommentsSayWhetherStatementsWrite(t *testing.T) {
+	t.Parallel()
+	reads := regexp.MustCompile(`\A(Finds|Reads|Reports|Counts|Lists|Locks)\b`)
+	writes := regexp.MustCompile(`\A(Adds|Changes|Leases|Moves|Removes|Renews|Stores)\b`)
+	noChange := regexp.MustCompile(`(?m)--.*$|\bFOR UPDATE\b`)
+	change := regexp.MustCompile(`\b(INSERT|DELETE|DROP|UPDATE\s+(OR \w+ |/\*.*?\*/ )?(dbq_|\())`)
+	for _, d := range engines {
+		all, err := statements(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			text := strings.Join(append(s.texts, s.batch.SQL, s.batch.Row), "\n")
+			changes := change.MatchString(noChange.ReplaceAllLiteralString(text, ""))
+			if changes && reads.MatchString(s.comment) || !changes && writes.MatchString(s.comment) {
+				t.Errorf("%s: the comment on %q is %q, for %s", d.Name(), s.name, s.comment, text)
+			}
 		}
 	}
 }

@@ -26,7 +26,7 @@ var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dial
 //go:embed statements.txt
 var statementsText string
 
-// purposes are what statements.txt says of each statement, by name.
+// purposes are what statements.txt says of each statement, by name, or by name and engine as in "Own ready (postgres)".
 var purposes = readPurposes(statementsText)
 
 // A purpose is what a statement is for, and its place on a page.
@@ -66,6 +66,8 @@ const sqlIntro = `-- Every statement that dbq sends to this engine, for DBA revi
 
 -- ======== The schema ========
 
+-- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+
 `
 
 // sqlPage returns the page on an engine for DBAs: its migrations, and its statements in the order of statements.txt.
@@ -99,7 +101,7 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	words := strings.Fields(regexp.QuoteMeta(st.Now)) // each statement indents the clock in its own way
 	p := printer{now: regexp.MustCompile(strings.Join(words, `\s+`))}
 	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), strings.ReplaceAll(st.Now, "\n", "\n--   "))
-	p.b.WriteString(p.now.ReplaceAllLiteralString(schema, "{now}"))
+	p.b.WriteString(schema) // complete, to be pasted into the engine's client
 	for i, s := range all {
 		if i == 0 || s.section != all[i-1].section {
 			fmt.Fprintf(&p.b, "\n-- ======== %s ========\n", s.section)
@@ -140,11 +142,11 @@ func title(name string) string { return ownName.ReplaceAllString(name, "") }
 
 // statements returns those of a dialect in the order of statements.txt. One that is not there is an error.
 func statements(d dialect.Dialect) ([]statement, error) {
-	var c collector
+	c := collector{engine: d.Name()}
 	v := reflect.ValueOf(sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"}))
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		if !field.Anonymous && !slices.Contains(parts, field.Name) {
-			c.add(field.Name, purposes[field.Name], v.FieldByIndex(field.Index))
+			c.add(field.Name, c.purpose(field.Name), v.FieldByIndex(field.Index))
 		}
 	}
 	for _, s := range c.all {
@@ -161,8 +163,18 @@ var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropVi
 	"Purgeable"}
 
 type collector struct {
-	all []statement
-	err error
+	engine string
+	all    []statement
+	err    error
+}
+
+// purpose returns what statements.txt says of a statement of this engine, in the place that it has on all engines.
+func (c *collector) purpose(name string) purpose {
+	about := purposes[name]
+	if own, found := purposes[name+" ("+c.engine+")"]; found {
+		about.comment = own.comment
+	}
+	return about
 }
 
 // add adds the statements of a field, or of an entry of one that is a map.
@@ -200,8 +212,8 @@ func (c *collector) addMap(name string, about purpose, v reflect.Value) {
 		texts[fmt.Sprint(key)] = v.MapIndex(key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		own, found := purposes[name+" "+key]
-		if !found {
+		own := c.purpose(name + " " + key)
+		if own.comment == "" {
 			own = about
 			if event, ok := state.Find(state.Event(key), state.Operator); ok {
 				own.comment += " " + event.Doc
