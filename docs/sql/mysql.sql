@@ -49,8 +49,8 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
   task_key VARBINARY(800),
-  state TINYINT NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
-  priority TINYINT NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
+  state TINYINT NOT NULL DEFAULT 0,
+  priority TINYINT NOT NULL DEFAULT 0,
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL DEFAULT 10,
   lapses TINYINT NOT NULL DEFAULT 0,
@@ -75,6 +75,8 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
   key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
+  CONSTRAINT dbq_task_state CHECK (state IN (0, 1, 2, 3, 4)),
+  CONSTRAINT dbq_task_priority CHECK (priority BETWEEN 0 AND 9),
   UNIQUE KEY dbq_task_reference (reference, queue),
   KEY dbq_task_lane (queue, lane, priority, due_at),
   KEY dbq_task_key (key_queue, task_key, key_due)
@@ -209,8 +211,8 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
   task_key VARBINARY(800),
-  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
-  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state TINYINT NOT NULL,
+  priority TINYINT NOT NULL,
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   lapses TINYINT NOT NULL DEFAULT 0,
@@ -233,7 +235,9 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
-  archived BIGINT NOT NULL
+  archived BIGINT NOT NULL,
+  CONSTRAINT dbq_archive_state CHECK (state IN (0, 1, 2, 3, 4)),
+  CONSTRAINT dbq_archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)

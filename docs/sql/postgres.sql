@@ -49,8 +49,10 @@ CREATE TABLE dbq_task (
   taken bigint,
   created bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
   updated bigint NOT NULL DEFAULT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint),
-  state smallint NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 2, 3, 4)),
-  priority smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 9),
+  state smallint NOT NULL DEFAULT 0
+    CONSTRAINT dbq_task_state CHECK (state IN (0, 1, 2, 3, 4)),
+  priority smallint NOT NULL DEFAULT 0
+    CONSTRAINT dbq_task_priority CHECK (priority BETWEEN 0 AND 9),
   attempt smallint NOT NULL DEFAULT 0,
   max_attempts smallint NOT NULL DEFAULT 10,
   lapses smallint NOT NULL DEFAULT 0,

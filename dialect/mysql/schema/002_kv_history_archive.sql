@@ -50,8 +50,8 @@ CREATE TABLE IF NOT EXISTS {archive} (
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
   task_key VARBINARY(800),
-  state TINYINT NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
-  priority TINYINT NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state TINYINT NOT NULL,
+  priority TINYINT NOT NULL,
   attempt SMALLINT NOT NULL DEFAULT 0,
   max_attempts SMALLINT NOT NULL,
   lapses TINYINT NOT NULL DEFAULT 0,
@@ -74,5 +74,7 @@ CREATE TABLE IF NOT EXISTS {archive} (
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
-  archived BIGINT NOT NULL
+  archived BIGINT NOT NULL,
+  CONSTRAINT {prefix}archive_state CHECK (state IN (0, 1, 2, 3, 4)),
+  CONSTRAINT {prefix}archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;

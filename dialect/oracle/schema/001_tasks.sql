@@ -12,8 +12,8 @@ CREATE TABLE {task} (
   reference VARCHAR2(800 BYTE),
   kind VARCHAR2(400 BYTE),
   task_key VARCHAR2(800 BYTE),
-  state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
-  priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state NUMBER(1) NOT NULL,
+  priority NUMBER(1) NOT NULL,
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
@@ -41,7 +41,9 @@ CREATE TABLE {task} (
   key_due NUMBER(19) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL THEN due END) VIRTUAL,
   key_name VARCHAR2(800 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN task_key END) VIRTUAL,
   busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
-  CONSTRAINT {prefix}task_pk PRIMARY KEY (id)
+  CONSTRAINT {prefix}task_pk PRIMARY KEY (id),
+  CONSTRAINT {prefix}task_state CHECK (state IN (0, 1, 2, 3, 4)),
+  CONSTRAINT {prefix}task_prio CHECK (priority BETWEEN 0 AND 9)
 ) INITRANS 16;
 
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the

@@ -50,8 +50,8 @@ CREATE TABLE {archive} (
   reference VARCHAR2(800 BYTE),
   kind VARCHAR2(400 BYTE),
   task_key VARCHAR2(800 BYTE),
-  state NUMBER(1) NOT NULL CHECK (state IN (0, 1, 2, 3, 4)),
-  priority NUMBER(1) NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state NUMBER(1) NOT NULL,
+  priority NUMBER(1) NOT NULL,
   attempt NUMBER(5) DEFAULT 0 NOT NULL,
   max_attempts NUMBER(5) NOT NULL,
   lapses NUMBER(3) DEFAULT 0 NOT NULL,
@@ -72,5 +72,7 @@ CREATE TABLE {archive} (
   result BLOB,
   progress BLOB,
   archived NUMBER(19) NOT NULL,
-  CONSTRAINT {prefix}arch_pk PRIMARY KEY (id)
+  CONSTRAINT {prefix}arch_pk PRIMARY KEY (id),
+  CONSTRAINT {prefix}arch_state CHECK (state IN (0, 1, 2, 3, 4)),
+  CONSTRAINT {prefix}arch_prio CHECK (priority BETWEEN 0 AND 9)
 );

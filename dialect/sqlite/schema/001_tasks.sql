@@ -12,13 +12,15 @@
 -- A task that may become due has a due time; every other row has none. So one partial index (task_ready) serves
 -- checkout in all states.
 CREATE TABLE {task} (
-  id BLOB NOT NULL CHECK (length(id) = 16),
+  id BLOB NOT NULL CONSTRAINT {prefix}task_id_length CHECK (length(id) = 16),
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
   task_key TEXT,
-  state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
-  priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state INTEGER NOT NULL
+    CONSTRAINT {prefix}task_state CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
+  priority INTEGER NOT NULL
+    CONSTRAINT {prefix}task_priority CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,

@@ -44,13 +44,15 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
 
 -- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE {archive} (
-  id BLOB NOT NULL CHECK (length(id) = 16),
+  id BLOB NOT NULL CONSTRAINT {prefix}archive_id_length CHECK (length(id) = 16),
   queue TEXT NOT NULL,
   reference TEXT,
   kind TEXT NOT NULL,
   task_key TEXT,
-  state INTEGER NOT NULL CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
-  priority INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
+  state INTEGER NOT NULL
+    CONSTRAINT {prefix}archive_state CHECK (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 4),
+  priority INTEGER NOT NULL
+    CONSTRAINT {prefix}archive_priority CHECK (priority BETWEEN 0 AND 9),
   attempt INTEGER NOT NULL DEFAULT 0,
   max_attempts INTEGER NOT NULL,
   lapses INTEGER NOT NULL DEFAULT 0,
