@@ -1,6 +1,7 @@
 package dbq
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"time"
@@ -26,7 +27,7 @@ type Unique struct {
 	// Key is up to MaxUniqueKey characters, compared byte by byte. "" stands for the task's kind and payload. Keys of
 	// different queues, of different values of While, and of different periods are different keys.
 	Key string
-	// While is how long a task excludes others. It must be zero if Period is set.
+	// While is how long a task excludes others. It must be "" or UniquePending if Period is set.
 	While UniqueWhile
 	// Period, from MinUniquePeriod to MaxUniquePeriod, allows one task for each period, whatever becomes of it. The
 	// period is that in which the task is due. Periods are counted from 1970 in UTC: those of an hour or a day begin at
@@ -39,31 +40,31 @@ type Unique struct {
 	MaxWait time.Duration
 }
 
-// UniqueWhile is how long a unique task excludes others.
-type UniqueWhile int
+// UniqueWhile is how long a unique task excludes others. "" is UniquePending.
+type UniqueWhile string
 
 const (
 	// UniquePending excludes others while the task waits for an attempt: in CREATED, or in ERROR with a due time. Once it
 	// has started, another one can be added, which then runs after a change that the first may not have seen.
-	UniquePending UniqueWhile = iota
+	UniquePending UniqueWhile = "pending"
 	// UniqueUnfinished excludes others until the task ends, also while it runs. A task ends when it is COMPLETED, POISON,
 	// parked or removed.
-	UniqueUnfinished
+	UniqueUnfinished UniqueWhile = "unfinished"
 )
 
-// UniqueConflict is what an enqueue does if another task has its unique key.
-type UniqueConflict int
+// UniqueConflict is what an enqueue does if another task has its unique key. "" is UniqueKeep.
+type UniqueConflict string
 
 const (
 	// UniqueKeep adds nothing and changes nothing: the task is a duplicate.
-	UniqueKeep UniqueConflict = iota
+	UniqueKeep UniqueConflict = "keep"
 	// UniqueReplace replaces the kind, payload, headers, priority and due time of the task that waits. Its id, reference
 	// and attempts stay, and so does the due time of a task that waits for a retry. It needs a Key. A task that does not
 	// wait stays as it is, as with UniqueKeep. Its progress is cleared.
-	UniqueReplace
+	UniqueReplace UniqueConflict = "replace"
 	// UniqueDebounce moves the due time of the task that waits to NewTask.Delay from now, unless it is later already, and
 	// changes nothing else. It needs a Delay. A task that does not wait stays as it is, as with UniqueKeep.
-	UniqueDebounce
+	UniqueDebounce UniqueConflict = "debounce"
 )
 
 // check refuses fields outside their limits, and fields that exclude each other.
@@ -76,15 +77,15 @@ func (u *Unique) check(t *NewTask) error {
 	}
 	changes := u.OnConflict == UniqueReplace || u.OnConflict == UniqueDebounce
 	switch {
-	case u.While != UniquePending && u.While != UniqueUnfinished:
-		return refuse("While is %d, use one of the constants", u.While)
-	case u.OnConflict != UniqueKeep && !changes:
-		return refuse("OnConflict is %d, use one of the constants", u.OnConflict)
+	case u.While != "" && u.While != UniquePending && u.While != UniqueUnfinished:
+		return refuse("While is %q, it must be %q or %q", u.While, UniquePending, UniqueUnfinished)
+	case u.OnConflict != "" && u.OnConflict != UniqueKeep && !changes:
+		return refuse("OnConflict is %q, it must be %q, %q or %q", u.OnConflict, UniqueKeep, UniqueReplace, UniqueDebounce)
 	case u.Period != 0 && (u.Period < MinUniquePeriod || u.Period > MaxUniquePeriod):
 		return refuse("the period is %v, it must be between %v and %v", u.Period, MinUniquePeriod, MaxUniquePeriod)
 	case u.Period%time.Microsecond != 0:
 		return refuse("the period is %v, it must be whole microseconds", u.Period)
-	case u.Period != 0 && u.While != UniquePending:
+	case u.Period != 0 && u.While == UniqueUnfinished:
 		return refuse("set While or Period, not both")
 	case u.OnConflict == UniqueReplace && u.Key == "":
 		return refuse("UniqueReplace needs a Key: without one, the payload is the key")
@@ -108,7 +109,7 @@ func (u *Unique) rule(t *NewTask) *store.Unique {
 	}
 	return &store.Unique{
 		Key: key, Unfinished: u.While == UniqueUnfinished, Period: u.Period, MaxWait: u.MaxWait,
-		OnConflict: store.OnConflict(u.OnConflict),
+		OnConflict: store.OnConflict(cmp.Or(u.OnConflict, UniqueKeep)),
 	}
 }
 

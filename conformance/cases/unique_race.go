@@ -51,7 +51,7 @@ func uniqueRace(t *test) {
 	const racers = 8
 	for _, u := range []*dbq.Unique{pending("k"), unfinished("k"), {Key: "k", Period: dbq.MaxUniquePeriod}} {
 		for round := range 2 {
-			name := fmt.Sprintf("q %d %v", u.While, u.Period)
+			name := fmt.Sprintf("q %s %v", u.While, u.Period)
 			var mu sync.Mutex
 			added, ids := 0, map[uuid.UUID]bool{}
 			t.concurrently(racers, func(ctx context.Context, i int) {

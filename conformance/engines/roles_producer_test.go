@@ -66,7 +66,8 @@ func TestProducerOfUniqueTasks(t *testing.T) {
 					t.Fatal(err)
 				}
 				rule := dbq.Unique{Key: "k"}
-				for i, how := range []dbq.UniqueConflict{0, dbq.UniqueKeep, dbq.UniqueDebounce, dbq.UniqueReplace, 0} {
+				for i, how := range []dbq.UniqueConflict{
+					"", dbq.UniqueKeep, dbq.UniqueDebounce, dbq.UniqueReplace, ""} {
 					if i == 4 {
 						ts, err := u.admin.Queue("q").Checkout(t.Context(), 1, time.Minute)
 						if err != nil || len(ts) != 1 {

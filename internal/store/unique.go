@@ -25,13 +25,13 @@ type Unique struct {
 }
 
 // OnConflict is what a task does with the one that excludes it.
-type OnConflict int
+type OnConflict string
 
 // What a task does with the one that excludes it.
 const (
-	Keep OnConflict = iota
-	Replace
-	Debounce
+	Keep     OnConflict = "keep"
+	Replace  OnConflict = "replace"
+	Debounce OnConflict = "debounce"
 )
 
 // keyKept is for how long after its last use a key is not checked by cleaning.
