@@ -115,6 +115,8 @@ var (
 	ErrWrongQueue = errs.ErrWrongQueue
 	// ErrFilter is returned for a filter that an operator's bulk call does not support.
 	ErrFilter = errs.ErrFilter
+	// ErrEvent is returned for an event that is not an operator's.
+	ErrEvent = errs.ErrEvent
 	// ErrOption is returned by Open, New and Migrate for an option with an invalid value.
 	ErrOption = errs.ErrOption
 	// ErrTx is returned by the Tx calls for a value that is not a transaction dbq can use, or one that has ended.

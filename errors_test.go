@@ -19,7 +19,7 @@ import (
 var inputErrors = []error{
 	ErrQueueName, ErrReference, ErrKind, ErrKey, ErrPriority, ErrMaxAttempts, ErrDelay, ErrHeaders, ErrPayloadSize, ErrID,
 	ErrCount, ErrLeaseTime,
-	ErrWrongQueue, ErrFilter, ErrOption, ErrTx,
+	ErrWrongQueue, ErrFilter, ErrEvent, ErrOption, ErrTx,
 }
 
 var otherErrors = []error{

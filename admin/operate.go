@@ -124,7 +124,7 @@ func (a *Admin) OperateMany(
 func operation(event state.Event, n note, err error) (store.Operation, error) {
 	t, ok := state.Find(event, state.Operator)
 	if !ok {
-		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's event", dbq.ErrFilter, event)
+		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's", dbq.ErrEvent, event)
 	}
 	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
 }

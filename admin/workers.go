@@ -5,6 +5,15 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/control"
+)
+
+// The states of a worker.
+const (
+	WorkerRunning    = control.WorkerRunning
+	WorkerPaused     = control.WorkerPaused     // it takes no more tasks
+	WorkerStopping   = control.WorkerStopping   // it waits for its running handlers, then ends
+	WorkerUnreadable = control.WorkerUnreadable // its entry in the registry cannot be read
 )
 
 // WorkerInfo is what a worker last reported to the registry. No task depends on it: a task belongs to the holder of its
@@ -15,7 +24,7 @@ type WorkerInfo struct {
 	Host        string    `json:"host"`
 	PID         int       `json:"pid"`
 	Started     time.Time `json:"started"`
-	State       string    `json:"state"`                 // running, paused or stopping
+	State       string    `json:"state"`                 // such as WorkerRunning
 	Concurrency int       `json:"concurrency"`           // tasks that it runs at once
 	Holding     int       `json:"holding"`               // leases that it holds
 	OldestSince time.Time `json:"oldest_since,omitzero"` // when its longest running handler started

@@ -12,7 +12,7 @@ import (
 )
 
 // Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
-// time unless its times change. For a new schedule, Put returns ErrInvalid if At has passed.
+// time unless its times change. For a new schedule, Put returns ErrDefinition if At has passed.
 func (s *Schedules) Put(ctx context.Context, d Schedule) error { return s.put(ctx, d, "") }
 
 func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
@@ -30,7 +30,7 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 			}
 			next, isNew := c.next(now), v.Start.Equal(now)
 			if isNew && next.IsZero() && owner == "" {
-				return v, fmt.Errorf("%w: the time %s has passed", ErrInvalid, d.At.Format(time.RFC3339))
+				return v, fmt.Errorf("%w: the time %s has passed", ErrDefinition, d.At.Format(time.RFC3339))
 			}
 			// If the stored next time is later than the first one from now, it was set while the clock was ahead.
 			if isNew || v.Next.After(next) && !next.IsZero() {
@@ -199,16 +199,16 @@ func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) 
 
 // Reconcile makes the given schedules the only ones of owner: it puts each of them, and deletes owner's other
 // schedules. It does not touch the schedules of others. If a name belongs to another owner, or was put without an
-// owner, Reconcile returns ErrInvalid. If your program defines its schedules in code, call Reconcile when it starts,
+// owner, Reconcile returns ErrDefinition. If your program defines its schedules in code, call Reconcile when it starts,
 // with the program's name as owner. It is not atomic; repeat it after an error.
 func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
-	if err := limits.Text(owner, 1, MaxName, ErrInvalid, "owner"); err != nil {
+	if err := limits.Text(owner, 1, MaxName, ErrDefinition, "owner"); err != nil {
 		return s.wrap("reconcile schedules", "", err)
 	}
 	declared := map[string]bool{}
 	for _, d := range schedules {
 		if declared[d.Name] {
-			return s.wrap("reconcile schedules", "", fmt.Errorf("%w: two schedules have the name %q", ErrInvalid, d.Name))
+			return s.wrap("reconcile schedules", "", fmt.Errorf("%w: two schedules have the name %q", ErrDefinition, d.Name))
 		}
 		declared[d.Name] = true
 		if err := d.check(); err != nil {
@@ -248,7 +248,7 @@ func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error
 			return s.wrap("reconcile schedules", d.Queue, err)
 		case v.Owner != owner:
 			err := fmt.Errorf("%w: the schedule %q does not belong to %q, but to %q: delete it, or use another name",
-				ErrInvalid, d.Name, owner, v.Owner)
+				ErrDefinition, d.Name, owner, v.Owner)
 			return s.wrap("reconcile schedules", d.Queue, err)
 		case v.defines(d):
 			return nil

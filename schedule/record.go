@@ -99,7 +99,7 @@ const maxDefinition, maxProblem = 3000, 200
 func (v *value) fits() error {
 	b, err := json.Marshal(valueOf(v.schedule("")))
 	if err == nil && len(b) > maxDefinition {
-		err = fmt.Errorf("%w: it has %d bytes with its payload; the maximum is %d", ErrInvalid, len(b), maxDefinition)
+		err = fmt.Errorf("%w: it has %d bytes with its payload; the maximum is %d", ErrDefinition, len(b), maxDefinition)
 	}
 	return err
 }

@@ -32,12 +32,12 @@ const (
 	MaxJitter  = 24 * time.Hour
 )
 
-// Skip as Schedule.CatchUp skips missed times.
-const Skip = -1
+// SkipMissed as Schedule.CatchUp skips missed times.
+const SkipMissed = -1
 
-// ErrInvalid is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are those of
+// ErrDefinition is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are those of
 // package dbq.
-var ErrInvalid error = &errs.InvalidError{Text: "invalid schedule"}
+var ErrDefinition error = &errs.InvalidError{Text: "invalid schedule"}
 
 // Schedule defines a task and the times at which to enqueue it. Set exactly one of Cron, Every and At.
 type Schedule struct {
@@ -62,7 +62,7 @@ type Schedule struct {
 	Task  dbq.NewTask
 
 	// CatchUp is how many missed times to make up for if no process was running: the latest ones, up to MaxCatchUp,
-	// immediately and in order. The zero value makes up for one, Skip for none. A time counts as missed when it is more
+	// immediately and in order. The zero value makes up for one, SkipMissed for none. A time counts as missed when it is more
 	// than a minute ago, and is dropped after a year. Times that are not missed always fire.
 	CatchUp int
 	// NoOverlap skips a time if the task of an earlier time has not ended.

@@ -129,7 +129,7 @@ func TestASingleTimeFiresOnce(t *testing.T) {
 
 // TestCatchUp: CatchUp decides how many of the times that nobody was there for are made up for.
 func TestCatchUp(t *testing.T) {
-	for catchUp, want := range map[int]int{schedule.Skip: 0, 0: 1, 1: 1, 3: 3, 100: 5} {
+	for catchUp, want := range map[int]int{schedule.SkipMissed: 0, 0: 1, 1: 1, 3: 3, 100: 5} {
 		t.Run(fmt.Sprint(catchUp), func(t *testing.T) {
 			f := newFixture(t)
 			f.put(schedule.Schedule{Name: "s", Every: time.Hour, CatchUp: catchUp})
@@ -295,7 +295,7 @@ func TestBadInput(t *testing.T) {
 		"no day matches":    hour(func(d *schedule.Schedule) { d.Every, d.Cron = 0, "0 0 31 2 *" }),
 		"has passed":        hour(func(d *schedule.Schedule) { d.Every, d.At = 0, time.Unix(1e9, 0) }),
 		"Reference":         hour(func(d *schedule.Schedule) { d.Task.Reference = "r" }),
-		"Skip or 0 to 1000": hour(func(d *schedule.Schedule) { d.CatchUp = 1001 }),
+		"SkipMissed or 0 to 1000": hour(func(d *schedule.Schedule) { d.CatchUp = 1001 }),
 		"Jitter":            hour(func(d *schedule.Schedule) { d.Jitter = -1 }),
 		"maximum is 3000":   hour(func(d *schedule.Schedule) { d.Task.Payload = make([]byte, 4000) }),
 	} {

@@ -51,31 +51,31 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	}
 	switch {
 	case set != 1:
-		return nil, fmt.Errorf("%w: set one of Cron, Every and At", ErrInvalid)
+		return nil, fmt.Errorf("%w: set one of Cron, Every and At", ErrDefinition)
 	case d.Zone != "" && d.Cron == "":
-		return nil, fmt.Errorf("%w: Zone is for Cron", ErrInvalid)
+		return nil, fmt.Errorf("%w: Zone is for Cron", ErrDefinition)
 	case d.Every != 0:
-		return every{start, d.Every}, limits.Range("Every", d.Every, MinEvery, limits.MaxDelay, ErrInvalid)
+		return every{start, d.Every}, limits.Range("Every", d.Every, MinEvery, limits.MaxDelay, ErrDefinition)
 	case !d.At.IsZero():
 		if err := limits.Time(d.At); err != nil {
-			return nil, fmt.Errorf("%w: At: %w", ErrInvalid, err)
+			return nil, fmt.Errorf("%w: At: %w", ErrDefinition, err)
 		}
 		return once(d.At), nil
 	}
 	zone, err := time.LoadLocation(d.Zone) // "" is UTC
 	if err != nil || d.Zone == "Local" || d.Zone == "localtime" || strings.HasPrefix(d.Zone, "right/") {
-		return nil, fmt.Errorf("%w: there is no time zone %q; use an IANA name such as Europe/Berlin", ErrInvalid, d.Zone)
+		return nil, fmt.Errorf("%w: there is no time zone %q; use an IANA name such as Europe/Berlin", ErrDefinition, d.Zone)
 	}
 	c, err := parseCron(d.Cron, zone)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Cron: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: Cron: %w", ErrDefinition, err)
 	}
 	return c, nil
 }
 
 // check refuses an invalid schedule.
 func (d *Schedule) check() error {
-	if err := limits.Text(d.Name, 1, MaxName, ErrInvalid, "name"); err != nil {
+	if err := limits.Text(d.Name, 1, MaxName, ErrDefinition, "name"); err != nil {
 		return err
 	}
 	if err := limits.QueueName(d.Queue); err != nil {
@@ -83,17 +83,17 @@ func (d *Schedule) check() error {
 	}
 	switch t := d.Task; {
 	case t.ID != dbq.NewTask{}.ID || t.Reference != "" || !t.RunAt.IsZero():
-		return fmt.Errorf("%w: leave Task.ID, Reference and RunAt empty; each time sets them", ErrInvalid)
+		return fmt.Errorf("%w: leave Task.ID, Reference and RunAt empty; each time sets them", ErrDefinition)
 	case t.Unique != nil:
-		return fmt.Errorf("%w: leave Task.Unique nil; NoOverlap is for tasks that take long", ErrInvalid)
+		return fmt.Errorf("%w: leave Task.Unique nil; NoOverlap is for tasks that take long", ErrDefinition)
 	case t.Priority < 0 || t.Priority > limits.MaxPriority:
-		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrInvalid, dbq.ErrPriority, t.Priority, limits.MaxPriority)
+		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrDefinition, dbq.ErrPriority, t.Priority, limits.MaxPriority)
 	case t.MaxAttempts < 0 || t.MaxAttempts > limits.MaxMaxAttempts:
-		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrInvalid, dbq.ErrMaxAttempts, t.MaxAttempts, limits.MaxMaxAttempts)
-	case d.CatchUp < Skip || d.CatchUp > MaxCatchUp:
-		return fmt.Errorf("%w: CatchUp is %d, use Skip or 0 to %d", ErrInvalid, d.CatchUp, MaxCatchUp)
+		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrDefinition, dbq.ErrMaxAttempts, t.MaxAttempts, limits.MaxMaxAttempts)
+	case d.CatchUp < SkipMissed || d.CatchUp > MaxCatchUp:
+		return fmt.Errorf("%w: CatchUp is %d, use SkipMissed or 0 to %d", ErrDefinition, d.CatchUp, MaxCatchUp)
 	case d.Jitter < 0 || d.Jitter > MaxJitter:
-		return fmt.Errorf("%w: Jitter is %s, use 0 to %s", ErrInvalid, d.Jitter, MaxJitter)
+		return fmt.Errorf("%w: Jitter is %s, use 0 to %s", ErrDefinition, d.Jitter, MaxJitter)
 	}
 	err := limits.Text(d.Task.Kind, 0, limits.MaxKind, dbq.ErrKind, "kind")
 	if err == nil {
@@ -111,7 +111,7 @@ func (d *Schedule) check() error {
 }
 
 // Preview returns the next n times at which a schedule fires after from, before jitter, or fewer if it ends. Every
-// counts from from. Preview returns ErrInvalid for an invalid schedule.
+// counts from from. Preview returns ErrDefinition for an invalid schedule.
 func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
 	c, err := d.clock(from)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *Schedule) due(c clock, first, now time.Time) (times []time.Time, next t
 	switch most {
 	case 0:
 		most = 1
-	case Skip:
+	case SkipMissed:
 		most = 0
 	}
 	next = first

@@ -86,18 +86,18 @@ func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool
 
 // describe fills in the worker's current activity.
 func (c *controller) describe(me *control.Worker) {
-	me.State = "running"
+	me.State = control.WorkerRunning
 	switch {
 	case c.draining.Load():
-		me.State = "stopping"
+		me.State = control.WorkerStopping
 	case c.pause.on():
-		me.State = "paused"
+		me.State = control.WorkerPaused
 	}
 	me.Concurrency, me.Holding = c.settings().concurrency, c.leases.count()
 	me.Done, me.Failed = c.results.ended.Load(), c.results.failed.Load()
-	for _, f := range c.leases.invocations() {
-		if me.OldestSince.IsZero() || f.start.Before(me.OldestSince) {
-			me.OldestSince = f.start.UTC()
+	for _, inv := range c.leases.invocations() {
+		if me.OldestSince.IsZero() || inv.start.Before(me.OldestSince) {
+			me.OldestSince = inv.start.UTC()
 		}
 	}
 }

@@ -130,19 +130,19 @@ func (x *executors) spawn() { go (&executor{executors: x}).run() }
 // that, the worker has fewer executors until handlers return.
 func (x *executors) abandon(stuck []*invocation) {
 	x.stacks.read(x.leases.invocations(), stuck)
-	for _, f := range stuck {
-		x.abandonOne(f, x.stacks.of(f))
+	for _, inv := range stuck {
+		x.abandonOne(inv, x.stacks.of(inv))
 	}
 }
 
-func (x *executors) abandonOne(f *invocation, stack string) {
-	cause, took := context.Cause(f.ctx), time.Since(f.start)
-	x.log.each(lineStuck, aboutTask(&f.tasks[0].task, "tasks", len(f.tasks), "cause", errorText(cause),
+func (x *executors) abandonOne(inv *invocation, stack string) {
+	cause, took := context.Cause(inv.ctx), time.Since(inv.start)
+	x.log.each(lineStuck, aboutTask(&inv.tasks[0].task, "tasks", len(inv.tasks), "cause", errorText(cause),
 		"after", seconds(took), "stack", stack)...)
-	for _, l := range f.tasks {
+	for _, l := range inv.tasks {
 		x.observe(Observation{Type: Stuck, Task: l.task, Duration: took, Err: cause})
 	}
-	for _, l := range f.tasks {
+	for _, l := range inv.tasks {
 		if l.unblock != nil {
 			l.unblock()
 		}
@@ -217,52 +217,52 @@ func (x *executor) call(tasks []*leased) bool {
 	if x.cfg.BatchHandler == nil {
 		timeout = x.limits(&tasks[0].task).Timeout
 	}
-	f, gone := x.leases.begin(x.base, x.goroutine, tasks, timeout)
+	inv, gone := x.leases.begin(x.base, x.goroutine, tasks, timeout)
 	for _, l := range gone { // lost, or out of time
 		x.attempts.lost(l, errNotStarted)
 	}
-	if f == nil {
+	if inv == nil {
 		return true
 	}
-	for _, l := range f.tasks {
+	for _, l := range inv.tasks {
 		if x.observed() {
-			x.observe(Observation{Type: Started, Task: l.task, Duration: l.task.Waited + f.start.Sub(l.received)})
+			x.observe(Observation{Type: Started, Task: l.task, Duration: l.task.Waited + inv.start.Sub(l.received)})
 		}
 	}
 	returned := false
 	defer func() {
 		if !returned { // the goroutine is ending
-			x.left = !x.ended(f, failures(len(f.tasks), errGoexit)) && !x.enterAgain()
+			x.left = !x.ended(inv, failures(len(inv.tasks), errGoexit)) && !x.enterAgain()
 		}
 	}()
-	out := x.invoke(f)
+	out := x.invoke(inv)
 	returned = true
-	return x.ended(f, out)
+	return x.ended(inv, out)
 }
 
 // invoke calls the handler.
-func (x *executor) invoke(f *invocation) []dbq.Outcome {
+func (x *executor) invoke(inv *invocation) []dbq.Outcome {
 	if x.cfg.BatchHandler == nil {
-		x.one[0] = call(f.ctx, x.handler, f.tasks[0].task)
+		x.one[0] = call(inv.ctx, x.handler, inv.tasks[0].task)
 		return x.one[:]
 	}
-	tasks := make([]dbq.Task, len(f.tasks))
-	for i, l := range f.tasks {
+	tasks := make([]dbq.Task, len(inv.tasks))
+	for i, l := range inv.tasks {
 		tasks[i] = l.task
 	}
-	return callBatch(f.ctx, x.cfg.BatchHandler, tasks)
+	return callBatch(inv.ctx, x.cfg.BatchHandler, tasks)
 }
 
 // ended ends the attempts of an invocation. It returns false if the worker has continued without it.
-func (x *executor) ended(f *invocation, out []dbq.Outcome) bool {
-	took, cause := time.Since(f.start), context.Cause(f.ctx)
+func (x *executor) ended(inv *invocation, out []dbq.Outcome) bool {
+	took, cause := time.Since(inv.start), context.Cause(inv.ctx)
 	x.buffer.callEnded(took)
-	if !f.finish() {
-		x.log.each(lineReturned, aboutTask(&f.tasks[0].task, "after", seconds(took))...)
+	if !inv.finish() {
+		x.log.each(lineReturned, aboutTask(&inv.tasks[0].task, "after", seconds(took))...)
 		x.abandoned.Add(-1)
 		return false
 	}
-	for i, l := range f.tasks {
+	for i, l := range inv.tasks {
 		x.attempts.end(l, out[i], cause, took)
 	}
 	return true

@@ -30,52 +30,52 @@ type invocation struct {
 // begin starts the invocation of the tasks whose leases are still valid, and returns the other tasks separately. If
 // none is left, it returns a nil invocation. base is the parent of the handler's context.
 func (s *leases) begin(base context.Context, goroutine int, tasks []*leased, timeout time.Duration) (
-	f *invocation, gone []*leased) {
+	inv *invocation, gone []*leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f = &invocation{in: s, goroutine: goroutine, start: time.Now()}
-	f.tasks = f.one[:0]
+	inv = &invocation{in: s, goroutine: goroutine, start: time.Now()}
+	inv.tasks = inv.one[:0]
 	for _, l := range tasks {
-		if l.state != waiting || !l.ends().After(f.start) {
+		if l.state != waiting || !l.ends().After(inv.start) {
 			gone = append(gone, l)
 			continue
 		}
-		l.state, l.invocation, l.began = running, f, f.start
-		f.tasks = append(f.tasks, l)
+		l.state, l.invocation, l.began = running, inv, inv.start
+		inv.tasks = append(inv.tasks, l)
 	}
-	if len(f.tasks) == 0 {
+	if len(inv.tasks) == 0 {
 		return nil, gone
 	}
-	f.parent = handlerContext{base, f}
-	f.setContext(&f.parent, timeout)
+	inv.parent = handlerContext{base, inv}
+	inv.setContext(&inv.parent, timeout)
 	if s.over != nil {
-		f.end(f.start, s.over)
+		inv.end(inv.start, s.over)
 	}
-	s.checkBy(f.nextCheck())
-	return f, gone
+	s.checkBy(inv.nextCheck())
+	return inv, gone
 }
 
-func (f *invocation) setContext(base context.Context, timeout time.Duration) {
+func (inv *invocation) setContext(base context.Context, timeout time.Duration) {
 	if timeout <= 0 {
-		f.ctx, f.cancel = context.WithCancelCause(base)
+		inv.ctx, inv.cancel = context.WithCancelCause(base)
 		return
 	}
-	f.deadline = f.start.Add(timeout)
-	base, stop := context.WithDeadlineCause(base, f.deadline, ErrTimeout)
+	inv.deadline = inv.start.Add(timeout)
+	base, stop := context.WithDeadlineCause(base, inv.deadline, ErrTimeout)
 	ctx, cancel := context.WithCancelCause(base)
-	f.ctx, f.cancel = ctx, func(cause error) {
+	inv.ctx, inv.cancel = ctx, func(cause error) {
 		cancel(cause)
 		stop()
 	}
 }
 
 // check ends the context if it is time. The caller holds leases.mu.
-func (f *invocation) check(now time.Time) {
-	if f.returned {
+func (inv *invocation) check(now time.Time) {
+	if inv.returned {
 		return
 	}
 	held := false
-	for _, l := range f.tasks {
+	for _, l := range inv.tasks {
 		if l.state == running && !l.ends().After(now) {
 			l.state = expired
 		}
@@ -83,30 +83,30 @@ func (f *invocation) check(now time.Time) {
 	}
 	switch {
 	case !held:
-		f.end(now, cmp.Or(f.lostBy, dbq.ErrLeaseLost))
-	case !f.deadline.IsZero() && !f.deadline.After(now):
-		f.end(now, ErrTimeout)
+		inv.end(now, cmp.Or(inv.lostBy, dbq.ErrLeaseLost))
+	case !inv.deadline.IsZero() && !inv.deadline.After(now):
+		inv.end(now, ErrTimeout)
 	}
-	f.in.checkBy(f.nextCheck())
+	inv.in.checkBy(inv.nextCheck())
 }
 
 // end ends the context. The caller holds leases.mu.
-func (f *invocation) end(now time.Time, cause error) {
-	if f.returned || !f.ended.IsZero() {
+func (inv *invocation) end(now time.Time, cause error) {
+	if inv.returned || !inv.ended.IsZero() {
 		return
 	}
-	f.ended = now
-	f.cancel(cause)
-	f.in.checkBy(f.nextCheck())
+	inv.ended = now
+	inv.cancel(cause)
+	inv.in.checkBy(inv.nextCheck())
 }
 
 // nextCheck returns when check may have something to do. The caller holds leases.mu.
-func (f *invocation) nextCheck() time.Time {
-	if !f.ended.IsZero() {
-		return f.ended.Add(f.in.cfg.Grace)
+func (inv *invocation) nextCheck() time.Time {
+	if !inv.ended.IsZero() {
+		return inv.ended.Add(inv.in.cfg.Grace)
 	}
-	next := f.deadline
-	for _, l := range f.tasks {
+	next := inv.deadline
+	for _, l := range inv.tasks {
 		if until := l.ends(); l.state == running && (next.IsZero() || until.Before(next)) {
 			next = until
 		}
@@ -115,28 +115,28 @@ func (f *invocation) nextCheck() time.Time {
 }
 
 // isStuck reports whether the handler has ignored the end of its context for Grace. The caller holds leases.mu.
-func (f *invocation) isStuck(now time.Time) bool {
-	return !f.returned && !f.ended.IsZero() && now.Sub(f.ended) >= f.in.cfg.Grace
+func (inv *invocation) isStuck(now time.Time) bool {
+	return !inv.returned && !inv.ended.IsZero() && now.Sub(inv.ended) >= inv.in.cfg.Grace
 }
 
 // abandon records that the worker continues without the handler. The caller holds leases.mu.
-func (f *invocation) abandon() {
-	f.returned, f.abandoned = true, true
-	for _, l := range f.tasks {
+func (inv *invocation) abandon() {
+	inv.returned, inv.abandoned = true, true
+	for _, l := range inv.tasks {
 		l.invocation = nil
 	}
 }
 
 // finish records that the handler has returned. It returns false if the worker has continued without it.
-func (f *invocation) finish() bool {
-	f.in.mu.Lock()
-	defer f.in.mu.Unlock()
-	f.cancel(nil)
-	if f.abandoned {
+func (inv *invocation) finish() bool {
+	inv.in.mu.Lock()
+	defer inv.in.mu.Unlock()
+	inv.cancel(nil)
+	if inv.abandoned {
 		return false
 	}
-	f.returned = true
-	for _, l := range f.tasks {
+	inv.returned = true
+	for _, l := range inv.tasks {
 		if l.invocation = nil; l.state == running {
 			l.state = finished
 		}

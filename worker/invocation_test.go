@@ -51,18 +51,18 @@ func TestInvocationEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ls, l := newLeasesOf(Worker{Grace: time.Hour})
 				defer ls.close()
-				f, gone := ls.begin(t.Context(), 0, []*leased{l}, c.timeout)
+				inv, gone := ls.begin(t.Context(), 0, []*leased{l}, c.timeout)
 				if len(gone) > 0 {
 					t.Fatal("the lease is gone at once")
 				}
 				if c.then != nil {
 					c.then(ls, l)
 				}
-				<-f.ctx.Done()
-				if took, cause := time.Since(f.start), context.Cause(f.ctx); took != c.after || !errors.Is(cause, c.cause) {
+				<-inv.ctx.Done()
+				if took, cause := time.Since(inv.start), context.Cause(inv.ctx); took != c.after || !errors.Is(cause, c.cause) {
 					t.Errorf("it ended after %v with %v, want %v and %v", took, cause, c.after, c.cause)
 				}
-				if !f.finish() {
+				if !inv.finish() {
 					t.Error("the worker has gone on without it")
 				}
 			})
@@ -78,11 +78,11 @@ func TestInvocationThatIgnoresItsEndIsStuck(t *testing.T) {
 		defer ls.close()
 		stuck := make(chan []*invocation, 2)
 		ls.stuck = func(fs []*invocation) { stuck <- fs }
-		f, _ := ls.begin(t.Context(), 0, []*leased{l}, 10*time.Second)
-		if got := <-stuck; len(got) != 1 || got[0] != f || time.Since(f.start) != 11*time.Second {
-			t.Errorf("%d are stuck after %v, want one after its timeout and Grace", len(got), time.Since(f.start))
+		inv, _ := ls.begin(t.Context(), 0, []*leased{l}, 10*time.Second)
+		if got := <-stuck; len(got) != 1 || got[0] != inv || time.Since(inv.start) != 11*time.Second {
+			t.Errorf("%d are stuck after %v, want one after its timeout and Grace", len(got), time.Since(inv.start))
 		}
-		if n := len(ls.invocations()); n != 0 || f.finish() || len(stuck) > 0 {
+		if n := len(ls.invocations()); n != 0 || inv.finish() || len(stuck) > 0 {
 			t.Errorf("%d handlers run", n)
 		}
 	})
@@ -99,7 +99,7 @@ func TestInvocationNeedsALease(t *testing.T) {
 			ls, l := newLeasesOf(Worker{})
 			defer ls.close()
 			end(ls, l)
-			if f, gone := ls.begin(t.Context(), 0, []*leased{l}, 0); f != nil || len(gone) != 1 {
+			if inv, gone := ls.begin(t.Context(), 0, []*leased{l}, 0); inv != nil || len(gone) != 1 {
 				t.Errorf("a task whose lease is %s is begun", name)
 			}
 		})

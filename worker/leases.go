@@ -317,15 +317,15 @@ func (s *leases) lose(l *leased, cause error) {
 	if l.state != running && l.state != waiting {
 		return
 	}
-	f := l.invocation
+	inv := l.invocation
 	l.state = lost
-	if f == nil {
+	if inv == nil {
 		return
 	}
-	if len(f.tasks) == 1 {
-		f.lostBy = cmp.Or(cause, dbq.ErrLeaseLost)
+	if len(inv.tasks) == 1 {
+		inv.lostBy = cmp.Or(cause, dbq.ErrLeaseLost)
 	}
-	f.check(time.Now())
+	inv.check(time.Now())
 }
 
 // invocations returns the calls of handlers that have not returned.
@@ -338,8 +338,8 @@ func (s *leases) invocations() []*invocation {
 // underWay is invocations for a caller that holds s.mu.
 func (s *leases) underWay() (out []*invocation) {
 	for l := s.first; l != nil; l = l.next {
-		if f := l.invocation; f != nil && f.tasks[0] == l { // once for each invocation
-			out = append(out, f)
+		if inv := l.invocation; inv != nil && inv.tasks[0] == l { // once for each invocation
+			out = append(out, inv)
 		}
 	}
 	return out
@@ -350,8 +350,8 @@ func (s *leases) cancelAll(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = cause
-	for _, f := range s.underWay() {
-		f.end(time.Now(), cause)
+	for _, inv := range s.underWay() {
+		inv.end(time.Now(), cause)
 	}
 }
 
@@ -372,11 +372,11 @@ func (s *leases) check() {
 	s.mu.Lock()
 	s.timerAt = time.Time{}
 	now := time.Now()
-	for _, f := range s.underWay() {
-		f.check(now)
-		if f.isStuck(now) {
-			f.abandon()
-			stuck = append(stuck, f)
+	for _, inv := range s.underWay() {
+		inv.check(now)
+		if inv.isStuck(now) {
+			inv.abandon()
+			stuck = append(stuck, inv)
 		}
 	}
 	s.mu.Unlock()

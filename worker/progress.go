@@ -78,15 +78,15 @@ func (c *handlerContext) Value(key any) any {
 
 // reporting returns the task that a handler's context is about.
 func reporting(ctx context.Context) (*leased, error) {
-	f, _ := ctx.Value(invocationKey{}).(*invocation)
-	if f == nil {
+	inv, _ := ctx.Value(invocationKey{}).(*invocation)
+	if inv == nil {
 		return nil, fmt.Errorf("%w: progress needs the context that a Worker passes to its handler", ErrConfig)
 	}
-	if f.in.cfg.BatchHandler == nil {
-		return f.tasks[0], nil
+	if inv.in.cfg.BatchHandler == nil {
+		return inv.tasks[0], nil
 	}
 	id, _ := ctx.Value(taskKey{}).(uuid.UUID)
-	for _, l := range f.tasks {
+	for _, l := range inv.tasks {
 		if l.task.ID == id {
 			return l, nil
 		}

@@ -46,13 +46,13 @@ type callKey struct {
 	start     time.Time
 }
 
-func (f *invocation) key() callKey { return callKey{f.goroutine, f.start} }
+func (inv *invocation) key() callKey { return callKey{inv.goroutine, inv.start} }
 
 // read reads the stacks of stuck and running handlers, unless the last reading has them.
 func (s *stacks) read(running, stuck []*invocation) {
 	known := true
-	for _, f := range stuck {
-		_, ok := s.texts[f.key()]
+	for _, inv := range stuck {
+		_, ok := s.texts[inv.key()]
 		known = known && ok
 	}
 	begin := time.Now()
@@ -61,18 +61,18 @@ func (s *stacks) read(running, stuck []*invocation) {
 	}
 	all := allStacks()
 	s.texts = make(map[callKey]string, len(running)+len(stuck))
-	for _, f := range slices.Concat(running, stuck) {
-		if text, ok := all[f.goroutine]; ok {
-			s.texts[f.key()] = string(text)
+	for _, inv := range slices.Concat(running, stuck) {
+		if text, ok := all[inv.goroutine]; ok {
+			s.texts[inv.key()] = string(text)
 		}
 	}
 	s.next = time.Now().Add(stacksPause * time.Since(begin))
 }
 
 // of returns the stack of a stuck handler at the last reading. It can be called once for each handler.
-func (s *stacks) of(f *invocation) string {
-	text, ok := s.texts[f.key()]
-	delete(s.texts, f.key())
+func (s *stacks) of(inv *invocation) string {
+	text, ok := s.texts[inv.key()]
+	delete(s.texts, inv.key())
 	if !ok {
 		return "not read: other stacks were read a moment ago"
 	}

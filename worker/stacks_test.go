@@ -25,9 +25,9 @@ func TestStacksAreReadOnceForManyHandlers(t *testing.T) {
 	t.Parallel()
 	var s stacks
 	first, second, later := hanging(t), hanging(t), hanging(t)
-	shown := func(f *invocation, want bool) {
+	shown := func(inv *invocation, want bool) {
 		t.Helper()
-		if got := s.of(f); strings.HasPrefix(got, fmt.Sprintf("goroutine %d ", f.goroutine)) != want {
+		if got := s.of(inv); strings.HasPrefix(got, fmt.Sprintf("goroutine %d ", inv.goroutine)) != want {
 			t.Errorf("the stack is shown: %v, want %v: %s", !want, want, got)
 		}
 	}

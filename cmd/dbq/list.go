@@ -59,7 +59,7 @@ func newList(a *app) *cobra.Command {
 
 var taskListing = listing[dbq.Task]{
 	none:      "no tasks",
-	columns:   []string{"ID", "QUEUE", "STATE", "TRIES", "WHEN", "KIND", "REFERENCE", "RESULT"},
+	columns:   []string{"ID", "QUEUE", "STATE", "ATTEMPT", "WHEN", "KIND", "REFERENCE", "RESULT"},
 	rightFrom: 8,
 	row: func(t dbq.Task, now time.Time) []string {
 		return []string{t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts),

@@ -34,7 +34,7 @@ func scheduleRoundTrip(t *test) {
 			NoOverlap: true, Jitter: time.Minute, Task: dbq.NewTask{Kind: "k", Payload: []byte("\x00\xff"), Priority: 9,
 				Delay: time.Second, MaxAttempts: 3, Headers: map[string]string{"ä": "ö"}}},
 		{Name: "b", Every: time.Hour, Queue: "q", Task: dbq.NewTask{Payload: []byte{}}},
-		{Name: "c", At: at, Queue: "q", CatchUp: schedule.Skip},
+		{Name: "c", At: at, Queue: "q", CatchUp: schedule.SkipMissed},
 	}
 	for _, d := range slices.Backward(want) {
 		t.must(s.Put(t.ctx, d))

@@ -18,7 +18,7 @@ type Worker struct {
 	Host        string    `json:"host"`
 	PID         int       `json:"pid"`
 	Started     time.Time `json:"started"`
-	State       string    `json:"state"`
+	State       string    `json:"state"` // one of the constants
 	Concurrency int       `json:"concurrency"`
 	Holding     int       `json:"holding"`
 	OldestSince time.Time `json:"oldest_since,omitzero"`
@@ -30,6 +30,14 @@ type Worker struct {
 	Seen time.Time `json:"seen"`
 	Dead bool      `json:"dead"`
 }
+
+// The states of a worker.
+const (
+	WorkerRunning    = "running"
+	WorkerPaused     = "paused"     // it takes no more tasks
+	WorkerStopping   = "stopping"   // it drains
+	WorkerUnreadable = "unreadable" // its record cannot be read
+)
 
 const (
 	deadWorkerAge = 24 * time.Hour // how long the registry keeps a dead worker
@@ -114,7 +122,7 @@ func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
 	for _, r := range records {
 		var w Worker
 		if err := json.Unmarshal([]byte(r.Value), &w); err != nil {
-			w = Worker{ID: r.Name, State: "unreadable"}
+			w = Worker{ID: r.Name, State: WorkerUnreadable}
 		}
 		w.Seen, w.Dead = time.UnixMicro(r.Updated).UTC(), r.Expired()
 		out = append(out, w)

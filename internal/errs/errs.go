@@ -71,6 +71,7 @@ var (
 	ErrLeaseTime   = invalid("invalid lease time")
 	ErrWrongQueue  = invalid("the lease is of another queue")
 	ErrFilter      = invalid("invalid filter")
+	ErrEvent       = invalid("invalid event")
 	ErrOption      = invalid("invalid option")
 	ErrTx          = invalid(sqlrun.ErrTx.Error())
 )
