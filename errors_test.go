@@ -95,7 +95,7 @@ func TestWrapPutsTheSentinelOfTheClassInFront(t *testing.T) {
 	}
 }
 
-func TestCallsNameWhatWasWrong(t *testing.T) {
+func TestErrorsNameTheOperation(t *testing.T) {
 	t.Parallel()
 	c := inMemory(t)
 	q, ctx := c.Queue("mail"), t.Context()
@@ -126,7 +126,7 @@ func TestCallsNameWhatWasWrong(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestClosedClientSaysSo(t *testing.T) {
+func TestClosedClientReturnsErrClosed(t *testing.T) {
 	t.Parallel()
 	c := inMemory(t)
 	q, ctx := c.Queue("q"), t.Context()

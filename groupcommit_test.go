@@ -38,7 +38,7 @@ func atOnce(n int, f func(caller int)) {
 	all.Wait()
 }
 
-func TestOfProducersWithOneReferenceOneWins(t *testing.T) {
+func TestConcurrentEnqueuesOfOneReferenceAddOne(t *testing.T) {
 	q := fileQueue(t)
 	const producers, references = 8, 60
 	var mu sync.Mutex
@@ -94,7 +94,7 @@ func TestTasksOfAProducerKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestOfThoseWhoSettleATaskOneDoes(t *testing.T) {
+func TestConcurrentSettlementsOfATaskSucceedOnce(t *testing.T) {
 	q := fileQueue(t)
 	const callers, n = 4, 60
 	if _, err := q.EnqueueMany(t.Context(), make([]dbq.NewTask, n)); err != nil {
@@ -137,7 +137,7 @@ func TestOfThoseWhoSettleATaskOneDoes(t *testing.T) {
 }
 
 // A producer who gives up is told that nothing happened, and then it is so, or that it may have.
-func TestProducersWhoGiveUpTakeNobodyAlong(t *testing.T) {
+func TestCancelledProducersDoNotAffectOthers(t *testing.T) {
 	q := fileQueue(t)
 	const producers, each = 8, 60
 	var mu sync.Mutex

@@ -69,7 +69,7 @@ func TestCutResultOfInvalidUTF8(t *testing.T) {
 	}
 }
 
-func TestCutResultLeavesTheCallersBytesAlone(t *testing.T) {
+func TestCutResultDoesNotChangeItsInput(t *testing.T) {
 	t.Parallel()
 	full := bytes.Repeat([]byte("x"), MaxResult+100)
 	before := bytes.Clone(full)

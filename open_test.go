@@ -69,7 +69,7 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 }
 
 // What a dialect wants known is logged once, however many clients there are.
-func TestANoteIsLoggedOnce(t *testing.T) {
+func TestServerNoticeIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	// Drivers stay registered, and what was logged stays logged, when the test is run again.
 	scheme := fmt.Sprintf("noted%d", time.Now().UnixNano())

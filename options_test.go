@@ -108,7 +108,7 @@ func TestRefusedOptionIsNamedWithItsValueAndRange(t *testing.T) {
 	}
 }
 
-func TestAnOptionGivenTwiceIsRefused(t *testing.T) {
+func TestRepeatedOptionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]Option{
 		"WithPrefix": WithPrefix("q_"), "WithSchema": WithSchema("jobs"), "WithStrategy": WithStrategy(dialect.CAS),
@@ -179,7 +179,7 @@ func TestMaxPayloadIsTheClients(t *testing.T) {
 	}
 }
 
-func TestMigrationSQLNamesTheTablesAsAsked(t *testing.T) {
+func TestMigrationSQLUsesTheRequestedNames(t *testing.T) {
 	t.Parallel()
 	text, err := MigrationSQL(sqlite.Dialect{}, WithPrefix("jobs_"))
 	if err != nil || !strings.Contains(text, "CREATE TABLE jobs_task (") || strings.Contains(text, " dbq_") ||

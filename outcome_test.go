@@ -64,7 +64,7 @@ func TestErrorsAsOutcomes(t *testing.T) {
 }
 
 // A caller that settles by hand gets the backoff of the task's attempt.
-func TestFailedByHandIsRetriedAfterTheDefaultBackoff(t *testing.T) {
+func TestFailWithoutWorkerUsesTheDefaultBackoff(t *testing.T) {
 	q := fileQueue(t)
 	if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 		t.Fatal(err)

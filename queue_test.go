@@ -34,7 +34,7 @@ func (d speechless) Classify(err error) dialect.Class {
 
 // An enqueue that was done, and whose question about a duplicate is not answered any more, is not said not to have
 // happened.
-func TestEnqueueThatIsNotToldAboutItsDuplicatesMayHaveHappened(t *testing.T) {
+func TestEnqueueWithUnknownDuplicatesMayHaveHappened(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "queue.db")
@@ -61,7 +61,7 @@ func TestEnqueueThatIsNotToldAboutItsDuplicatesMayHaveHappened(t *testing.T) {
 }
 
 // A call that is made again, after an answer that was lost, knows its own work.
-func TestASettlementAgainKnowsWhatAnEarlierCallDid(t *testing.T) {
+func TestRepeatedSettlementRecognizesItsOwnChange(t *testing.T) {
 	q := fileQueue(t)
 	ends := map[string]dbq.Outcome{
 		"completed": dbq.Completed(nil),
@@ -101,7 +101,7 @@ func TestASettlementAgainKnowsWhatAnEarlierCallDid(t *testing.T) {
 	}
 }
 
-func TestNextOfATaskThatIsDueInAnotherAge(t *testing.T) {
+func TestNextOfATaskDueIn9999(t *testing.T) {
 	q := fileQueue(t)
 	if _, err := q.Enqueue(t.Context(), dbq.NewTask{RunAt: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // On SQLite a call that would wait for a transaction of its own caller's ends with an error that names the cure.
-func TestAWriteBesideItsCallersTransactionEnds(t *testing.T) {
+func TestWriteOutsideItsOwnTransactionFails(t *testing.T) {
 	t.Parallel()
 	for name, dsn := range map[string]string{
 		"file":   "sqlite:" + filepath.Join(t.TempDir(), "q.db") + "?busy_timeout=0",

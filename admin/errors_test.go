@@ -22,7 +22,7 @@ func inMemory(t *testing.T) (*dbq.Client, *admin.Admin) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestErrorsNameTheCall(t *testing.T) {
+func TestErrorsNameTheOperation(t *testing.T) {
 	t.Parallel()
 	_, ops := inMemory(t)
 	same := func(*admin.QueueSettings) {}

@@ -226,7 +226,7 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				mustIn(st.Own, "take", `:lease`, ":lease / 2")
 			},
-			caught: []string{"Lease/UntilIsNotLaterThanTheDatabase"},
+			caught: []string{"Lease/HolderEndsNoLaterThanTheDatabase"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
 		{name: "fence-stands-still",
 			edit: func(st *dialect.Statements, _ dialect.Names) {

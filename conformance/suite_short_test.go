@@ -7,7 +7,7 @@ import (
 )
 
 // Short leaves out no law under the default strategy, and under the others none of the groups that a strategy decides.
-func TestShortLeavesOutOnlyRepetitions(t *testing.T) {
+func TestShortOmitsOnlyRepetitions(t *testing.T) {
 	t.Parallel()
 	strategies := []dialect.Strategy{dialect.SkipLocked, dialect.CAS}
 	full, short := newSuite(Harness{}).jobs(strategies), newSuite(Harness{Short: true}).jobs(strategies)

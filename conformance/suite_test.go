@@ -10,7 +10,7 @@ import (
 )
 
 // What a case could not remove is tried again at the end of the run, and named when that fails, too.
-func TestLeftoversAreSweptOrNamed(t *testing.T) {
+func TestLeftoversAreRemovedOrReported(t *testing.T) {
 	t.Parallel()
 	s := newSuite(Harness{})
 	ctx, cancel := context.WithCancel(t.Context())

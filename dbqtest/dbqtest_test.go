@@ -47,7 +47,7 @@ func TestPurchaseIsShipped(t *testing.T) {
 	}
 }
 
-func TestRetryComesWithTheClock(t *testing.T) {
+func TestRetryIsDueAfterAdvance(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
 	if err := buy(t.Context(), db.Client, "a book"); err != nil {
@@ -76,7 +76,7 @@ func TestRetryComesWithTheClock(t *testing.T) {
 	db.WantTasks("orders", dbq.StateCompleted, 1)
 }
 
-func TestClockMovesEverythingThatTheDatabaseTells(t *testing.T) {
+func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
 	q := db.Queue("q")
@@ -123,7 +123,7 @@ func TestClockMovesEverythingThatTheDatabaseTells(t *testing.T) {
 	}
 }
 
-func TestTwoTestsShareNothing(t *testing.T) {
+func TestDatabasesOfTwoTestsAreIndependent(t *testing.T) {
 	t.Parallel()
 	a, b := dbqtest.New(t), dbqtest.New(t)
 	if err := buy(t.Context(), a.Client, "a book"); err != nil {

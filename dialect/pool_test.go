@@ -15,7 +15,7 @@ var errNoServer = errors.New("no server")
 func (noServer) Connect(context.Context) (driver.Conn, error) { return nil, errNoServer }
 func (noServer) Driver() driver.Driver                        { return nil }
 
-func TestCallersHaveAPoolOfTheirOwn(t *testing.T) {
+func TestPoolForCallersIsSeparate(t *testing.T) {
 	t.Parallel()
 	p := NewPool(noServer{}, noServer{}, 3, time.Minute)
 	if p.Caller == p.Write || p.Read != p.Write {

@@ -72,7 +72,7 @@ func TestRegisterPanicsOnAMistake(t *testing.T) {
 	}
 }
 
-func TestMissNamesTheCureAndHidesTheSecret(t *testing.T) {
+func TestUnknownSchemeNamesTheImportAndHidesThePassword(t *testing.T) {
 	t.Parallel()
 	register(t, Driver{Schemes: []string{"miss"}, Dialect: fake{}, Open: openNothing})
 	for _, c := range []struct{ dsn, want string }{

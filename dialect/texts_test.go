@@ -137,7 +137,7 @@ func TestReadStatements(t *testing.T) {
 	}
 }
 
-func TestReadStatementsRefusesWhatItCannotPlace(t *testing.T) {
+func TestReadStatementsRefusesUnknownNames(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"no name":       "SELECT 1;\n",

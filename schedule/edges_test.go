@@ -62,9 +62,9 @@ func TestRunNowHasNoJitter(t *testing.T) {
 	}
 }
 
-// TestTakenReferenceIsTheTask: the reference of a time is taken, as when the database's clock was set back and the
-// schedule was deleted and put again: LastTask is the task that exists, so that NoOverlap holds.
-func TestTakenReferenceIsTheTask(t *testing.T) {
+// TestTakenReferenceBecomesLastTask: the reference of a time is taken, as when the database's clock was set back and
+// the schedule was deleted and put again: LastTask is the task that exists, so that NoOverlap holds.
+func TestTakenReferenceBecomesLastTask(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Cron: "0 * * * *", NoOverlap: true})
 	next := f.get("s").Next

@@ -9,9 +9,9 @@ import (
 	"github.com/dbq-go/dbq/dbqtest"
 )
 
-// TestDeletedAndPutAgainIsNotOverwritten: a process that read a schedule before it was deleted and put again does not
+// TestRecreatedScheduleIsNotOverwritten: a process that read a schedule before it was deleted and put again does not
 // overwrite the new one.
-func TestDeletedAndPutAgainIsNotOverwritten(t *testing.T) {
+func TestRecreatedScheduleIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
 	ctx := t.Context()
@@ -75,9 +75,9 @@ func TestBrokenSchedulesStopNoOther(t *testing.T) {
 	}
 }
 
-// TestPutAfterTheClockWasAhead: a schedule whose next time is far ahead, since the database's clock once was, comes
+// TestPutRepairsATimeFarAhead: a schedule whose next time is far ahead, since the database's clock once was, comes
 // back when it is put or reconciled again.
-func TestPutAfterTheClockWasAhead(t *testing.T) {
+func TestPutRepairsATimeFarAhead(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
 	s := New(db.Client)

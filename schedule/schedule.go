@@ -35,8 +35,8 @@ const (
 // SkipMissed as Schedule.CatchUp skips missed times.
 const SkipMissed = -1
 
-// ErrDefinition is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are those of
-// package dbq.
+// ErrDefinition is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are
+// those of package dbq.
 var ErrDefinition error = &errs.InvalidError{Text: "invalid schedule"}
 
 // Schedule defines a task and the times at which to enqueue it. Set exactly one of Cron, Every and At.
@@ -62,8 +62,8 @@ type Schedule struct {
 	Task  dbq.NewTask
 
 	// CatchUp is how many missed times to make up for if no process was running: the latest ones, up to MaxCatchUp,
-	// immediately and in order. The zero value makes up for one, SkipMissed for none. A time counts as missed when it is more
-	// than a minute ago, and is dropped after a year. Times that are not missed always fire.
+	// immediately and in order. The zero value makes up for one, SkipMissed for none. A time counts as missed when it is
+	// more than a minute ago, and is dropped after a year. Times that are not missed always fire.
 	CatchUp int
 	// NoOverlap skips a time if the task of an earlier time has not ended.
 	NoOverlap bool

@@ -91,7 +91,7 @@ func (f fixture) get(name string) schedule.Info {
 	return i
 }
 
-func TestATimeEnqueuesTheTask(t *testing.T) {
+func TestScheduledTimeEnqueuesTheTask(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Every: time.Hour, Task: dbq.NewTask{
 		Kind: "k", Payload: []byte("p"), Priority: 3, MaxAttempts: 7, Headers: map[string]string{"a": "b"}}})
@@ -116,7 +116,7 @@ func TestATimeEnqueuesTheTask(t *testing.T) {
 	}
 }
 
-func TestASingleTimeFiresOnce(t *testing.T) {
+func TestSingleTimeFiresOnce(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", At: f.now().Add(time.Hour)})
 	f.after(2 * time.Hour)
@@ -226,7 +226,7 @@ func TestPutKeepsTheNextTime(t *testing.T) {
 	}
 }
 
-func TestJitterIsTheSameEverywhere(t *testing.T) {
+func TestJitterIsDeterministic(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Every: time.Hour, Jitter: 10 * time.Minute, CatchUp: 50})
 	f.after(50 * time.Hour)
@@ -286,18 +286,18 @@ func TestBadInput(t *testing.T) {
 		return d
 	}
 	for want, d := range map[string]schedule.Schedule{
-		"name is empty":     hour(func(d *schedule.Schedule) { d.Name = "" }),
-		"queue name":        hour(func(d *schedule.Schedule) { d.Queue = "" }),
-		"one of Cron":       hour(func(d *schedule.Schedule) { d.Cron = "@daily" }),
-		"must be 1s to":     hour(func(d *schedule.Schedule) { d.Every = time.Millisecond }),
-		"Zone is for":       hour(func(d *schedule.Schedule) { d.Zone = "UTC" }),
-		"no time zone":      hour(func(d *schedule.Schedule) { d.Every, d.Cron, d.Zone = 0, "@daily", "Mars/Olympus" }),
-		"no day matches":    hour(func(d *schedule.Schedule) { d.Every, d.Cron = 0, "0 0 31 2 *" }),
-		"has passed":        hour(func(d *schedule.Schedule) { d.Every, d.At = 0, time.Unix(1e9, 0) }),
-		"Reference":         hour(func(d *schedule.Schedule) { d.Task.Reference = "r" }),
+		"name is empty":           hour(func(d *schedule.Schedule) { d.Name = "" }),
+		"queue name":              hour(func(d *schedule.Schedule) { d.Queue = "" }),
+		"one of Cron":             hour(func(d *schedule.Schedule) { d.Cron = "@daily" }),
+		"must be 1s to":           hour(func(d *schedule.Schedule) { d.Every = time.Millisecond }),
+		"Zone is for":             hour(func(d *schedule.Schedule) { d.Zone = "UTC" }),
+		"no time zone":            hour(func(d *schedule.Schedule) { d.Every, d.Cron, d.Zone = 0, "@daily", "Mars/Olympus" }),
+		"no day matches":          hour(func(d *schedule.Schedule) { d.Every, d.Cron = 0, "0 0 31 2 *" }),
+		"has passed":              hour(func(d *schedule.Schedule) { d.Every, d.At = 0, time.Unix(1e9, 0) }),
+		"Reference":               hour(func(d *schedule.Schedule) { d.Task.Reference = "r" }),
 		"SkipMissed or 0 to 1000": hour(func(d *schedule.Schedule) { d.CatchUp = 1001 }),
-		"Jitter":            hour(func(d *schedule.Schedule) { d.Jitter = -1 }),
-		"maximum is 3000":   hour(func(d *schedule.Schedule) { d.Task.Payload = make([]byte, 4000) }),
+		"Jitter":                  hour(func(d *schedule.Schedule) { d.Jitter = -1 }),
+		"maximum is 3000":         hour(func(d *schedule.Schedule) { d.Task.Payload = make([]byte, 4000) }),
 	} {
 		if err := f.s.Put(t.Context(), d); !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -315,9 +315,9 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestManyProcessesForTenDays: while the clock moves by ten days in steps, clients fire the same schedules at the same
-// time, and stop at any moment. Each time is enqueued once, none is missed.
-func TestManyProcessesForTenDays(t *testing.T) {
+// TestEachTimeFiresOnceAmongManyProcesses: while the clock moves by ten days in steps, clients fire the same
+// schedules at the same time, and stop at any moment. Each time is enqueued once, none is missed.
+func TestEachTimeFiresOnceAmongManyProcesses(t *testing.T) {
 	f := newFixture(t)
 	zone, err := time.LoadLocation("Europe/Berlin")
 	f.must(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // The numbers are in people's databases.
-func TestNumbersAndNamesNeverChange(t *testing.T) {
+func TestNumbersAndNamesAreStable(t *testing.T) {
 	t.Parallel()
 	want := []struct {
 		state  state.State

@@ -48,7 +48,7 @@ func TestRowsStayWithinTheStoredStates(t *testing.T) {
 	}
 }
 
-func TestEveryRowSaysWhoAndWhat(t *testing.T) {
+func TestEveryRowHasActorAndSources(t *testing.T) {
 	t.Parallel()
 	type key struct {
 		event state.Event
@@ -88,7 +88,7 @@ func TestEveryRowSaysWhoAndWhat(t *testing.T) {
 }
 
 // The promises that follow from the table, so that an edit of one cell that breaks a promise is seen here first.
-func TestTheTableKeepsThePromises(t *testing.T) {
+func TestTableUpholdsThePromises(t *testing.T) {
 	t.Parallel()
 	for _, row := range state.Transitions() {
 		changesOwner := row.Event == state.Checkout || row.Event == state.Revoke || row.Event == state.Cancel ||
@@ -125,7 +125,7 @@ func TestTheTableKeepsThePromises(t *testing.T) {
 	}
 }
 
-func TestEveryStateIsReachedAndLeft(t *testing.T) {
+func TestEveryStateIsReachableAndLeadsToAnEnd(t *testing.T) {
 	t.Parallel()
 	reached := map[state.State]bool{state.None: true}
 	leads := map[state.State]bool{state.None: true} // to the end, by some path

@@ -134,7 +134,7 @@ func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.Checko
 }
 
 // Tasks that a starved database hands out too late to be begun lose no attempt.
-func TestSlowDatabasePoisonsNothing(t *testing.T) {
+func TestSlowDatabasePoisonsNoTask(t *testing.T) {
 	t.Parallel()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Values that come within the wait of the first are one batch, up to the most.
-func TestBatcherCollectsWhatComesTogether(t *testing.T) {
+func TestBatcherCollectsValuesWithinItsWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatcher[int](100, 3, time.Second)
@@ -37,7 +37,7 @@ func TestBatcherCollectsWhatComesTogether(t *testing.T) {
 }
 
 // What was added before stop is processed, without a wait.
-func TestBatcherProcessesTheRestWhenItStops(t *testing.T) {
+func TestBatcherProcessesTheRestOnStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatcher[int](100, 10, time.Hour)

@@ -22,7 +22,7 @@ func (e *brokenCause) Unwrap() error { return e.cause.cause }
 
 // A nil pointer that is returned as an error is not nil, and its methods panic: that fails the attempt, and does not
 // end the worker's process.
-func TestAnErrorWhoseMethodsPanicFailsItsAttempt(t *testing.T) {
+func TestErrorWhoseMethodsPanicFailsItsAttempt(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func() dbq.Outcome{
 		"its text":           func() dbq.Outcome { return dbq.Failed((*brokenError)(nil)) },

@@ -14,7 +14,7 @@ import (
 
 // A checkout that its payloads cut short is no empty queue: the worker queries again at once, though it may wait an
 // hour. And what waits for handlers is bounded in bytes, too.
-func TestWorkerBytes(t *testing.T) {
+func TestBufferIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	const size, fit, tasks = 1000, 3, 40
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate(),

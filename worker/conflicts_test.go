@@ -13,7 +13,7 @@ import (
 )
 
 // Conflicts do not spend attempts, but are not repeated for ever.
-func TestConflictsDoNotCountUpToABound(t *testing.T) {
+func TestConflictsCountOnlyAboveALimit(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]

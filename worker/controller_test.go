@@ -89,7 +89,7 @@ func TestLeaseAndAttemptsFollowTheQueuesSettings(t *testing.T) {
 	})
 }
 
-func TestOperatorsOrdersAreObeyed(t *testing.T) {
+func TestOperatorsCommandsAreExecuted(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var handled atomic.Int64
@@ -260,7 +260,7 @@ func TestEveryAttemptIsInTheHistory(t *testing.T) {
 	}
 }
 
-func TestHistoryIsWhatIsAskedFor(t *testing.T) {
+func TestHistoryFollowsItsSetting(t *testing.T) {
 	t.Parallel()
 	for history, want := range map[dbq.History][2]int{
 		dbq.HistoryAll: {2, 2}, dbq.HistoryFailures: {2, 1}, dbq.HistoryNone: {1, 0},
@@ -296,7 +296,7 @@ func TestHistoryIsWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestOneOfTheWorkersCleans(t *testing.T) {
+func TestOneWorkerOfAQueueCleans(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	nothing := worker.Func(func(context.Context, dbq.Task) error { return nil })

@@ -36,7 +36,7 @@ func (d coarse) Statements(n dialect.Names) dialect.Statements {
 }
 
 // UntilEmpty is not the end while the database still counts tasks as this worker's that the worker has given up.
-func TestUntilEmptyTakesUpAgainWhatItLostByItsOwnClock(t *testing.T) {
+func TestUntilEmptyRetakesTasksLostByItsOwnClock(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond // the first heartbeat would be after 500
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))

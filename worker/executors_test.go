@@ -33,7 +33,7 @@ func TestTimeoutFailsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestHandlerThatIgnoresItsTimeoutBlocksNobody(t *testing.T) {
+func TestHandlerThatIgnoresItsTimeoutBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var log lockedBuffer
@@ -69,7 +69,7 @@ func TestHandlerThatIgnoresItsTimeoutBlocksNobody(t *testing.T) {
 //go:noinline
 func ignoreEverything(until <-chan struct{}) { <-until }
 
-func TestHandlerThatComesBackLateIsAWorkersHandlerAgain(t *testing.T) {
+func TestLateHandlerReturnsItsExecutor(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	ids := enqueue(t, q, 6, dbq.NewTask{})
@@ -100,7 +100,7 @@ func TestHandlerThatComesBackLateIsAWorkersHandlerAgain(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsGoOnWhileTheWorkerDrains(t *testing.T) {
+func TestHeartbeatsContinueDuringDrain(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
@@ -172,7 +172,7 @@ func TestHandlerThatIgnoresTheShutdownIsReportedAndItsTaskLeft(t *testing.T) {
 	}
 }
 
-func TestStuckHandlerWhoseLeaseIsLostBlocksNobody(t *testing.T) {
+func TestStuckHandlerWithLostLeaseBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	first := enqueue(t, q, 1, dbq.NewTask{Kind: "stuck"})[0]

@@ -59,7 +59,7 @@ func TestGoexitFailsTheAttemptAndKeepsTheExecutor(t *testing.T) {
 }
 
 // Step's caller is the goroutine that ends, but not before the attempt is settled.
-func TestGoexitInAStepSettlesTheAttempt(t *testing.T) {
+func TestGoexitInStepSettlesTheAttempt(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]

@@ -85,7 +85,7 @@ func TestMisconfiguredGroupDoesNotRun(t *testing.T) {
 }
 
 // A worker's end by an operator, its pause, and a handler that takes long leave the Concurrency to the others.
-func TestGroupGoesOnWithoutOneOfItsWorkers(t *testing.T) {
+func TestGroupContinuesWithoutAStoppedWorker(t *testing.T) {
 	t.Parallel()
 	c := open(t).Client()
 	ops, ctx := admin.New(c), t.Context()

@@ -63,7 +63,7 @@ func TestMaxAttemptsOfTheWorkerEndInPoisonAndCallTheHook(t *testing.T) {
 	}
 }
 
-func TestHookHearsOfALastAttemptThatCrashed(t *testing.T) {
+func TestOnPoisonAfterLastAttemptCrashed(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
@@ -78,7 +78,7 @@ func TestHookHearsOfALastAttemptThatCrashed(t *testing.T) {
 	}
 }
 
-func TestSnoozeKeepsTheResultBesideIt(t *testing.T) {
+func TestReleaseStoresTheResult(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]

@@ -9,7 +9,7 @@ import (
 
 // Runs lead under different names, whatever their clients and they themselves are called: or two would clean a queue
 // at a time.
-func TestRunsOfOneNameAreTwoMembers(t *testing.T) {
+func TestRunsWithOneNameAreDistinctMembers(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	nothing := Func(func(context.Context, dbq.Task) error { return nil })

@@ -137,7 +137,7 @@ func TestLeasesToRenew(t *testing.T) {
 }
 
 // What was given up without an answer counts as held until its lease has ended in the database.
-func TestLeasesAreSettledWhenNoLeaseCanBeLeft(t *testing.T) {
+func TestAbandonedLeaseCountsUntilItExpires(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(ls *leases, l *leased)

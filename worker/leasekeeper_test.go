@@ -28,7 +28,7 @@ func long(took time.Duration, began chan<- struct{}) worker.Handler {
 }
 
 // What is leased was taken for the old time, and the next heartbeat of the new one would come long after that.
-func TestWhatIsInWorkIsKeptWhenALeaseIsLengthened(t *testing.T) {
+func TestLongerLeaseRenewsRunningTasksAtOnce(t *testing.T) {
 	t.Parallel()
 	q, began := open(t), make(chan struct{}, 1)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
@@ -43,7 +43,7 @@ func TestWhatIsInWorkIsKeptWhenALeaseIsLengthened(t *testing.T) {
 }
 
 // Somebody holds the file's lock from before the first heartbeat until after the time of the last one.
-func TestAHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
+func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "q.db")
 	q, began := openAt(t, file), make(chan struct{}, 1)

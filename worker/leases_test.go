@@ -15,7 +15,7 @@ import (
 
 // The lease is shortened while a handler runs, and then nothing can be renewed any more: the handler's context ends
 // with the short lease.
-func TestAShortenedLeaseIsWatchedAtOnce(t *testing.T) {
+func TestShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	enqueue(t, q, 1, dbq.NewTask{})

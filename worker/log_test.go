@@ -138,7 +138,7 @@ func openAbsent(t *testing.T) (*dbq.Queue, *atomic.Bool) {
 }
 
 // The log of a worker's day: nothing that an operator should know is missing or repeated.
-func TestLogOfADay(t *testing.T) {
+func TestLogOfAWorkersLife(t *testing.T) {
 	t.Parallel()
 	q, away := openAbsent(t)
 	ctx, c := t.Context(), q.Client()

@@ -63,7 +63,7 @@ func burst(workers []*simulated, n int, handler, checkout time.Duration) time.Du
 }
 
 // Two workers share a burst so that it takes little longer than by a perfect division, cold and warm.
-func TestABurstIsSharedFairly(t *testing.T) {
+func TestBurstIsSharedFairly(t *testing.T) {
 	t.Parallel()
 	for _, executors := range []int{1, 10} {
 		for _, handler := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond,
@@ -88,7 +88,7 @@ func TestABurstIsSharedFairly(t *testing.T) {
 	}
 }
 
-func TestLeasingAhead(t *testing.T) {
+func TestPaceDecidesHowManyToLeaseAhead(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	running := func(n int, age time.Duration) []time.Duration { return slices.Repeat([]time.Duration{age}, n) }

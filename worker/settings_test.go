@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/internal/control"
 )
 
-func TestSettingsOfOperatorsAreBeforeTheWorkers(t *testing.T) {
+func TestOperatorsSettingsOverrideTheWorkers(t *testing.T) {
 	t.Parallel()
 	w := Worker{Concurrency: 1, Batch: 20, BatchSize: 3, MaxAttempts: 4, Lease: time.Minute, PollMin: time.Second,
 		PollMax: 5 * time.Second, History: dbq.HistoryAll, Retention: dbq.Retention{Completed: 6, Poison: 7}}

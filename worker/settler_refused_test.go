@@ -57,7 +57,7 @@ func drainRefused(t *testing.T, allows string) (dbq.Task, string) {
 	return get(t, q, refused), log.String()
 }
 
-func TestARefusedSettlementIsPoisonWithTheDatabasesMessage(t *testing.T) {
+func TestRefusedSettlementIsPoisonWithTheDatabasesMessage(t *testing.T) {
 	t.Parallel()
 	task, _ := drainRefused(t, "new.state = 4")
 	if task.State != dbq.StatePoison || !strings.Contains(string(task.Result), "not this one") {
@@ -65,7 +65,7 @@ func TestARefusedSettlementIsPoisonWithTheDatabasesMessage(t *testing.T) {
 	}
 }
 
-func TestASettlementThatMayNotBePoisonIsParked(t *testing.T) {
+func TestSettlementThatCannotPoisonParks(t *testing.T) {
 	t.Parallel()
 	task, _ := drainRefused(t, "new.state = 3")
 	if !task.Parked() || !strings.Contains(string(task.Result), "not this one") {
@@ -73,7 +73,7 @@ func TestASettlementThatMayNotBePoisonIsParked(t *testing.T) {
 	}
 }
 
-func TestATaskThatMayNotBeSettledAtAllIsGivenUp(t *testing.T) {
+func TestTaskThatCannotBeSettledIsLeftToExpire(t *testing.T) {
 	t.Parallel()
 	task, log := drainRefused(t, "false")
 	if task.State != dbq.StateProcessing {

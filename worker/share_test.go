@@ -12,7 +12,7 @@ import (
 )
 
 // Two workers that begin at the same time share slow tasks: neither leases what the other could start sooner.
-func TestSlowTasksAreShared(t *testing.T) {
+func TestSlowTasksAreSplitBetweenWorkers(t *testing.T) {
 	t.Parallel()
 	c, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate()) // whose checkouts wait for no disk
 	if err != nil {

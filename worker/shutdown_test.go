@@ -84,7 +84,7 @@ func TestHandlerThatStopsAtShutdownHasItsTaskReleased(t *testing.T) {
 	}
 }
 
-func TestRunDoesNotWaitForADatabaseThatIsAway(t *testing.T) {
+func TestRunReturnsWhileTheDatabaseIsLocked(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "q.db")
 	q := openAt(t, file)
@@ -116,7 +116,7 @@ func TestRunDoesNotWaitForADatabaseThatIsAway(t *testing.T) {
 	}
 }
 
-func TestRunDoesNotWaitForAHookForEver(t *testing.T) {
+func TestRunWaitsForOnPoisonWithinGrace(t *testing.T) {
 	t.Parallel()
 	forEver := make(chan struct{})
 	t.Cleanup(func() { close(forEver) })

@@ -8,7 +8,7 @@ import (
 )
 
 // The steps of the end come at the times that DrainTimeout and Grace say, or earlier when the handlers have returned.
-func TestShutdownGoesThroughItsSteps(t *testing.T) {
+func TestShutdownStepsFollowDrainTimeoutAndGrace(t *testing.T) {
 	t.Parallel()
 	const drain, grace = 10 * time.Second, 3 * time.Second
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestShutdownGoesThroughItsSteps(t *testing.T) {
 }
 
 // close ends a run whose end was never long.
-func TestShutdownIsOverWhenItIsClosed(t *testing.T) {
+func TestShutdownEndsWhenClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShutdown(t.Context(), t.Context())

@@ -45,7 +45,7 @@ func TestSlotsFollowTheWeights(t *testing.T) {
 
 func abs(n int) int { return max(n, -n) }
 
-func TestSlotsOfARestingWorkerGoToTheOthersAndAreNotOwed(t *testing.T) {
+func TestIdleWorkersSlotsGoToOthersWithoutDebt(t *testing.T) {
 	t.Parallel()
 	s := newSlots(2, 1, 1)
 	s.shares[1].leave()
@@ -58,7 +58,7 @@ func TestSlotsOfARestingWorkerGoToTheOthersAndAreNotOwed(t *testing.T) {
 	}
 }
 
-func TestSlotsThatAWorkerCannotUseAnyMoreGoToTheOthers(t *testing.T) {
+func TestSlotsAboveAWorkersLimitGoToOthers(t *testing.T) {
 	t.Parallel()
 	s := newSlots(3, 1, 1)
 	few, other := s.shares[0], s.shares[1]

@@ -130,7 +130,7 @@ func TestPausedWorkerTakesNothingUntilItIsResumed(t *testing.T) {
 	wantStarted(t, "resumed again", started)
 }
 
-func TestIdleWorkerAsksLessThanOnceASecond(t *testing.T) {
+func TestIdleWorkerQueriesLessThanOnceASecond(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var checkouts, questions atomic.Int64

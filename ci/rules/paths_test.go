@@ -17,7 +17,7 @@ var local = [][2]string{
 	{"pypi.org", `pypi\.org`}, {"files.pythonhosted.", `files\.pythonhosted\.`},
 }
 
-func TestNoLocalNames(t *testing.T) {
+func TestNoPathsOrHostsOfThisMachine(t *testing.T) {
 	patterns := local
 	for _, host := range registries() {
 		patterns = append(patterns, [2]string{host, regexp.QuoteMeta(host)})

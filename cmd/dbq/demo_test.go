@@ -258,7 +258,7 @@ func TestDemoOfChangingFiles(t *testing.T) {
 }
 
 // A demo must find what is wrong, else its praise is worth nothing.
-func TestCompareFindsWhatIsWrong(t *testing.T) {
+func TestDemoReportsEachViolation(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	temp := t.TempDir()

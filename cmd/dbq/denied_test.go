@@ -36,7 +36,7 @@ func init() {
 }
 
 // A right that is missing does not come back by itself: a worker that went on asking would look alive and do nothing.
-func TestWorkEndsWhenItIsDenied(t *testing.T) {
+func TestWorkEndsWithoutPermission(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
 	o := u.run("--dsn", "denying:dbq.db", "work", "-q", "q", "--poll", "50ms", "--quiet", "--", "true")

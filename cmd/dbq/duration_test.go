@@ -69,7 +69,7 @@ func FuzzDuration(f *testing.F) {
 }
 
 // Every flag for a duration takes days and weeks.
-func TestEveryDurationIsReadAlike(t *testing.T) {
+func TestEveryDurationTakesDaysAndWeeks(t *testing.T) {
 	t.Parallel()
 	var walk func(cmd *cobra.Command)
 	seen := 0

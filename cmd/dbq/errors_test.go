@@ -56,7 +56,7 @@ func init() {
 }
 
 // Who opens a database that its dialect says something about is told, and nobody else.
-func TestWhatADialectWantsKnownIsSaid(t *testing.T) {
+func TestServerNoticeIsPrinted(t *testing.T) {
 	u := newUser(t)
 	const note = "dbq: note: this is a test's\n"
 	for _, line := range []string{"migrate", "enqueue -q q --payload x", "stats", "migrate --print"} {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestArgumentsThatAreNone(t *testing.T) {
+func TestMisplacedArgumentsNameTheFlag(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "hello").fails(exitUsage, "--payload", "hello")
 	u.run("list", "mail").fails(exitUsage, "--queue")
@@ -19,7 +19,7 @@ func TestArgumentsThatAreNone(t *testing.T) {
 	u.run("worker", "kill").fails(exitUsage, "kill", "stop")
 }
 
-func TestTypicalMistakesAreAnsweredWithTheCure(t *testing.T) {
+func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u := newUser(t)
 	u.run("statz").fails(exitUsage, `unknown command "statz": try stats (see `)
 	u.run("pause", "mail").fails(exitUsage, "try queue or worker")
@@ -65,7 +65,7 @@ func TestQueueListAsJSON(t *testing.T) {
 	}
 }
 
-func TestQueueThatNobodyKnows(t *testing.T) {
+func TestUnknownQueueIsRefused(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "mail").id()
 	u.run("queue", "pause", "mial").fails(exitNotFound, "mial", "--create")
@@ -96,7 +96,7 @@ func TestUntilEmptyOfAPausedQueue(t *testing.T) {
 	b.wait().ok()
 }
 
-func TestWorkSaysTheAttemptsThatCount(t *testing.T) {
+func TestWorkShowsTheAttemptLimitInEffect(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
 	o := u.run(sh(`echo $DBQ_MAX_ATTEMPTS; exit 1`, "--until-empty", "--max-attempts", "2")...)

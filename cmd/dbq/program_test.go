@@ -12,7 +12,7 @@ import (
 
 // The worker is killed while a program has not yet read its payload. The part of the program that lives on must see all
 // of it.
-func TestPayloadIsCompleteWhenTheWorkerIsKilled(t *testing.T) {
+func TestProgramReadsItsWholePayloadAfterAKill(t *testing.T) {
 	const size = 300_000
 	u := newUser(t)
 	u.write("payload", strings.Repeat("x", size))
@@ -106,7 +106,7 @@ func TestProgramsGetNoDatabaseSecrets(t *testing.T) {
 }
 
 // The path of a file is a short word, and no secret: what only has its letters in it is passed on.
-func TestAShortPathHidesNothingElse(t *testing.T) {
+func TestShortFileNameIsNotRedactedElsewhere(t *testing.T) {
 	u := newUser(t)
 	u.env = append(u.env, "DBQ_DSN=bin", "DATABASE=bin", "TOOLS=/opt/bin:/usr/local/bin")
 	u.run("migrate").ok()

@@ -116,7 +116,7 @@ func obeys(u *user, check string) {
 func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "1s") }
 
 // With --until-empty it would go on for as long as others hold tasks.
-func TestStoppedWorkDoesNotBeginAgain(t *testing.T) {
+func TestStoppedWorkIsNotRestarted(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
 	other := u.start(sh(hang)...)
@@ -132,7 +132,7 @@ func TestStoppedWorkDoesNotBeginAgain(t *testing.T) {
 }
 
 // Far sooner than it would ask.
-func TestWorkIsToldOnPostgreSQL(t *testing.T) {
+func TestWorkIsNotifiedOnPostgreSQL(t *testing.T) {
 	dsn := cmp.Or(os.Getenv("DBQ_TEST_POSTGRES18_DSN"), os.Getenv("DBQ_TEST_POSTGRES_DSN"))
 	if dsn == "" {
 		t.Skip("DBQ_TEST_POSTGRES18_DSN is not set")

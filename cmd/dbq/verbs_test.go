@@ -99,7 +99,7 @@ func TestEnqueueLines(t *testing.T) {
 	}
 }
 
-func TestEnqueueLinesTellsTheBadOne(t *testing.T) {
+func TestEnqueueLinesNamesTheInvalidLine(t *testing.T) {
 	u := newUser(t)
 	good := "{\"queue\":\"q\"}\n"
 	for bad, says := range map[string]string{
@@ -272,7 +272,7 @@ func TestWait(t *testing.T) {
 	u.run("wait", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitNotFound)
 }
 
-func TestHelpTeaches(t *testing.T) {
+func TestHelpCoversExitCodesAndExamples(t *testing.T) {
 	u := newUser(t)
 	help := u.run("help").ok()
 	for code := range map[int]bool{exitFailed: true, exitUsage: true, exitNotFound: true, exitState: true,

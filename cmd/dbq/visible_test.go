@@ -60,7 +60,7 @@ func FuzzVisible(f *testing.F) {
 	})
 }
 
-func TestTablesStayAligned(t *testing.T) {
+func TestTablesAreAligned(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	tab := table{rightFrom: 2}

@@ -108,7 +108,7 @@ func TestWorkRefusesFlags(t *testing.T) {
 	u.run("work", "-q", "q", "--keep-poison", "-1h", "--", "true").fails(exitUsage, "negative")
 }
 
-func TestWorkSpendsAttempts(t *testing.T) {
+func TestWorkExhaustsAttempts(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q", "--max-attempts", "1").id()
 	u.run(sh("kill -9 $$", "--until-empty", "--quiet")...).fails(exitFailed, "1 task failed")
@@ -247,7 +247,7 @@ func (u *user) gone(pids []int) {
 	}
 }
 
-func TestDrainIsOver(t *testing.T) {
+func TestDrainTimeoutReleasesTheTask(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
 	b := u.start(sh(hang, "--drain", "100ms")...)

@@ -29,7 +29,7 @@ func checkoutCases() []Case {
 			Law: "Without competition, a checkout takes everything that is due, up to its limit."},
 		Case{Name: "LargeCheckout", run: checkoutLarge,
 			Law: "A checkout that exceeds the limits of one statement takes every task once and in order."},
-		Case{Name: "OnceInACheckout", run: checkoutOnce,
+		Case{Name: "EachTaskOnceInACheckout", run: checkoutOnce,
 			Law: "A checkout never returns a task twice, even when the lease ends before the checkout does."},
 		Case{Name: "OtherQueueUntouched", run: checkoutOtherQueue,
 			Law: "A checkout of one queue takes nothing from another."},

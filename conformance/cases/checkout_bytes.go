@@ -18,7 +18,7 @@ func bytesCases() []Case {
 		Case{Name: "BytesAreBoundedInTakeover", run: checkoutBytesOfExpired,
 			Law: "A checkout that takes over expired tasks returns at most WithMaxCheckoutBytes of payload; repeated " +
 				"checkouts take over every task."},
-		Case{Name: "LargerThanThisClientEnqueues", run: checkoutLargerThanEnqueued,
+		Case{Name: "TaskLargerThanMaxPayload", run: checkoutLargerThanEnqueued,
 			Law: "A task larger than a client's WithMaxPayload, enqueued by another client, is checked out whole and blocks " +
 				"no other task."},
 	)

@@ -14,9 +14,9 @@ func clockCases() []Case {
 			Law: "Clients whose clocks are an hour off take no future task, steal no lease, and create valid ids."},
 		Case{Name: "SkewedLeasesExpire", run: clockLeases,
 			Law: "A lease taken by a client with a wrong clock expires by the database's clock."},
-		Case{Name: "TimesAreTheDatabases", Once: true, run: clockTimes,
+		Case{Name: "TimesAreByTheDatabasesClock", Once: true, run: clockTimes,
 			Law: "Created, due, updated and the lease's end are set by the database's clock."},
-		Case{Name: "StampsAreOfOneMoment", Once: true, run: clockOneMoment,
+		Case{Name: "RowsOfAStatementHaveOneTime", Once: true, run: clockOneMoment,
 			Law: "A statement stamps all its rows with the same time."},
 	)
 }

@@ -15,7 +15,7 @@ import (
 
 func deadLetterCases() []Case {
 	return inGroup("DeadLetter",
-		Case{Name: "NoticeComesWithThePoison", run: noticeWithPoison,
+		Case{Name: "EachPoisonHasOneNotice", run: noticeWithPoison,
 			Law: "Each task that goes to POISON by a settlement has one notice in its queue's dead-letter queue, which says " +
 				"what happened; a task that is retried, parked or completed has none."},
 		Case{Name: "ByExhaustedLease", run: noticeByExhaustedLease,
@@ -34,7 +34,7 @@ func deadLetterCases() []Case {
 		Case{Name: "AnswerLostToCheckout", run: noticeAnswerLostToCheckout,
 			Law: "Whichever request of a checkout is lost that finds an expired last lease, or the answer to it, the task has " +
 				"a notice if and only if it is POISON."},
-		Case{Name: "KilledBetween", run: noticeKilledBetween,
+		Case{Name: "KilledBetweenStatements", run: noticeKilledBetween,
 			Law: "When a process is killed while it moves tasks to POISON, each has a notice if and only if it is POISON."},
 		Case{Name: "NoNoticeWithoutSetting", run: noNotice,
 			Law: "Tasks of a queue without a dead-letter queue have no notices, nor have tasks that operators cancel or " +

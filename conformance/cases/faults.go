@@ -24,7 +24,7 @@ func faultCases() []Case {
 			Case{Name: "AnswerLostTo" + f.name, Once: once, run: func(t *test) { t.cutRequests(f, true) },
 				Law: "When the answer to a request is lost, " + f.name + " finds out that the change was made, or reports that " +
 					"it may have happened; it never makes it twice and never denies it."},
-			Case{Name: "LateTo" + f.name, Once: once, run: func(t *test) { t.lateRequests(f) },
+			Case{Name: "LateRequestOf" + f.name, Once: once, run: func(t *test) { t.lateRequests(f) },
 				Law: "When a request reaches the server only after its connection was given up, " + f.name + " reports what is " +
 					"true after its arrival, or that it may have happened."})
 	}
@@ -47,11 +47,11 @@ func faultCases() []Case {
 		Case{Name: "StalledServer", run: stalledServer,
 			Law: "When the server stops answering, a call with a deadline returns within the deadline and a few seconds, and " +
 				"reports what is true."},
-		Case{Name: "CancelMidway", run: cancelMidway,
+		Case{Name: "CancelledWhileRunning", run: cancelMidway,
 			Law: "A call whose context ends while it runs reports what is true: done, not done, or possibly done."},
 		Case{Name: "ServerGone", Once: true, run: serverGone,
 			Law: "When the server cannot be reached, every call reports so within a bounded time, and changes nothing."},
-		Case{Name: "ServerBackAgain", Once: true, run: serverBackAgain,
+		Case{Name: "ServerReturns", Once: true, run: serverBackAgain,
 			Law: "When the server is back, the same client works again without being reopened."},
 		Case{Name: "PoolOfOne", run: poolOfOne,
 			Law: "Every call works on a pool of one connection."})...)

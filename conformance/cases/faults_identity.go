@@ -25,10 +25,10 @@ func identityFaults() []Case {
 				"none."},
 		{Name: "AnswerLostToExhausted", run: answerLostToExhausted,
 			Law: "A checkout that moved a task to POISON reports the task even when the answer to its request is lost."},
-		{Name: "EnqueuedAndGone", Once: true, run: enqueuedAndGone,
+		{Name: "AnswerLostAndTaskRemoved", Once: true, run: enqueuedAndGone,
 			Law: "When the answer to an enqueue is lost and its task is completed and removed meanwhile, the task runs once, " +
 				"or the call reports that it may have happened."},
-		{Name: "OperateBesideAnother", Once: true, run: operateBesideAnother,
+		{Name: "TwoOperatorsLoseAnswers", Once: true, run: operateBesideAnother,
 			Law: "When connections are lost while two operators do the same to one task, at most one of their calls " +
 				"reports success, and nothing is done twice."},
 	}

@@ -20,7 +20,7 @@ func keepingCases() []Case {
 			Law: "Recorded attempts are returned in order with every field, and recording them again changes nothing."},
 		Case{Name: "TakeoverReportsCrash", run: keepingTakenOver,
 			Law: "A checkout that takes a task over reports which attempt crashed, which client made it, and when."},
-		Case{Name: "EveryAttemptIsKnown", run: historyOfATask,
+		Case{Name: "EveryAttemptIsRecorded", run: historyOfATask,
 			Law: "All attempts of a task are known as soon as they have ended, whoever ended them: the last one by the task's " +
 				"row, those before it by the history."},
 		Case{Name: "CleanRemovesWhatIsOld", Once: true, run: keepingClean,

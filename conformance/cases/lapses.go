@@ -18,10 +18,10 @@ import (
 // lapseCases are about leases that expire before their attempts are known to have started.
 func lapseCases() []Case {
 	return inGroup("Lease",
-		Case{Name: "UnstartedDoesNotCount", run: lapseUncounted,
+		Case{Name: "UnstartedAttemptDoesNotCount", run: lapseUncounted,
 			Law: "When a worker's lease expires before its attempt was marked as started, the attempt does not count, " +
 				"except for every hundredth time."},
-		Case{Name: "StartedCounts", run: lapseStarted,
+		Case{Name: "StartedAttemptCounts", run: lapseStarted,
 			Law: "When a worker's lease expires after its attempt was marked as started, the attempt counts; a lost lease " +
 				"cannot be marked."})
 }

@@ -37,7 +37,7 @@ func leaseCases() []Case {
 				"task has been handed out again."},
 		Case{Name: "HolderIsRecorded", run: leaseHolder,
 			Law: "The row names the client that holds the lease, or held it last."},
-		Case{Name: "UntilIsNotLaterThanTheDatabase", run: leaseUntil,
+		Case{Name: "HolderEndsNoLaterThanTheDatabase", run: leaseUntil,
 			Law: "The holder considers its lease over no later than the database does."},
 		Case{Name: "SettlingTwiceIsLeaseLost", run: leaseTwice,
 			Law: "A lease settles once: a second call returns ErrLeaseLost and changes nothing."},
@@ -53,7 +53,7 @@ func leaseCases() []Case {
 		Case{Name: "ReusedIDIsANewTask", run: leaseEarlierLife,
 			Law: "When a task is removed and its id enqueued again, no lease of the earlier task settles or extends the new " +
 				"one, and the history lists the attempts of both."},
-		Case{Name: "OtherTasksFence", Once: true, run: leaseOtherTask,
+		Case{Name: "FenceOfAnotherTaskIsRefused", Once: true, run: leaseOtherTask,
 			Law: "A task's fence is valid for that task only, even when another task has the same number."},
 		Case{Name: "RetryWhenDue", run: leaseRetry,
 			Law: "A failed task is retried once its retry time has come, and not before."},

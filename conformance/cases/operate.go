@@ -44,7 +44,7 @@ func operateCases() []Case {
 				"same process and on engines that notify, otherwise within seconds."},
 		{Name: "CancelEndsTheHandler", run: func(t *test) { operateEnds(t, admin.Cancel, worker.ErrCancelled) },
 			Law: "Cancelling a task ends its handler's context as revoking it does, with a cause of its own."},
-		{Name: "CancelledIsToldApart", run: operateCancelled,
+		{Name: "CancelledIsDistinctFromPoison", run: operateCancelled,
 			Law: "A cancelled task is not handed out, and differs from other POISON tasks in listings, statistics and " +
 				"the history, until it is reenqueued."},
 		{Name: "ReasonIsKept", run: operateReason,
@@ -54,9 +54,9 @@ func operateCases() []Case {
 				"transaction commits, and never happened when it rolls back."},
 		{Name: "ReenqueueStartsOver", run: operateReenqueue,
 			Law: "A reenqueued task has all its attempts again and can be taken at once."},
-		{Name: "WaitReturnsTheEnd", run: operateWait,
+		{Name: "WaitReturnsTheEndedTask", run: operateWait,
 			Law: "Wait returns a task, with its result, as soon as it is completed, poisoned or parked."},
-		{Name: "WaitGivesUp", run: operateWaitEnds,
+		{Name: "WaitEndsWithItsContext", run: operateWaitEnds,
 			Law: "Wait ends with its context's error, or with ErrNotFound when the task does not exist or is removed."},
 	}...)
 	for i := range cases {

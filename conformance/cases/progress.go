@@ -10,7 +10,7 @@ import (
 // progressCases are about the progress that a lease's holder reports, for operators and for the next attempt.
 func progressCases() []Case {
 	return inGroup("Progress",
-		Case{Name: "IsSeenWhileTheTaskRuns", run: progressSeen,
+		Case{Name: "IsVisibleWhileTheTaskRuns", run: progressSeen,
 			Law: "Get and List show the progress that Extend has stored, at once, and an Extend without progress keeps it."},
 		Case{Name: "SurvivesTakeover", run: progressTakeover,
 			Law: "The checkout that takes a task over has the progress of the attempt whose lease expired, also if its " +
@@ -25,11 +25,11 @@ func progressCases() []Case {
 			Law: "A worker with an outdated fence changes no progress."},
 		Case{Name: "EndsWithTheTask", run: progressEnds,
 			Law: "A completed task has no progress, and nothing of it is left."},
-		Case{Name: "EachOfABatch", run: progressBatch,
+		Case{Name: "InBatches", run: progressBatch,
 			Law: "Calls for many leases store and keep the progress of each."},
 		Case{Name: "TooLong", run: progressTooLong,
 			Law: "Progress is stored byte by byte up to MaxProgress, and longer progress is refused with ErrProgress."},
-		Case{Name: "InTransactionsOfEachLevel", Once: true, run: progressLevels,
+		Case{Name: "AtEveryIsolationLevel", Once: true, run: progressLevels,
 			Law: "A settlement in a caller's transaction keeps the progress that it brings at every isolation level, whatever " +
 				"was renewed since it began."},
 	)

@@ -15,12 +15,12 @@ import (
 // progressWorkerCases are about the progress of handlers.
 func progressWorkerCases() []Case {
 	return inGroup("Progress",
-		Case{Name: "OfAHandlerThatFails", run: progressHandlers,
+		Case{Name: "SurvivesFailedHandler", run: progressHandlers,
 			Law: "The attempt after one whose handler fails, is released or panics has the last progress of the handler, " +
 				"also of a TxHandler and of each task of a BatchHandler, however short the attempt was."},
-		Case{Name: "CrashLosesAHeartbeatAtMost", run: progressCrash,
+		Case{Name: "CrashLosesAtMostOneHeartbeat", run: progressCrash,
 			Law: "Progress is seen while the handler runs, and the attempt after a crash has what the last heartbeat brought."},
-		Case{Name: "OfAWorkerThatShutsDown", Once: true, run: progressShutdown,
+		Case{Name: "SurvivesShutdown", Once: true, run: progressShutdown,
 			Law: "The attempt after one that a shutdown ended has the last progress of the handler."},
 	)
 }

@@ -43,7 +43,7 @@ func TestLeftoversAreFailures(t *testing.T) {
 }
 
 // Fatalf and Skipf end a case wherever they are called, also in a worker; any other panic is a failure.
-func TestEndsOfCases(t *testing.T) {
+func TestFatalAndSkipEndACase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		run  func(t *test)

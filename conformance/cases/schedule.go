@@ -18,7 +18,7 @@ func scheduleCases() []Case {
 	return inGroup("Schedules",
 		Case{Name: "RoundTrip", Once: true, run: scheduleRoundTrip,
 			Law: "Get and List return every field of a schedule as it was put, the schedules ordered by their names."},
-		Case{Name: "MovesOn", Once: true, run: scheduleMovesOn,
+		Case{Name: "FiresAndAdvancesAtOnce", Once: true, run: scheduleMovesOn,
 			Law: "A schedule that fires enqueues its task and moves to its next time in one transaction."},
 		Case{Name: "EachTimeOnce", Once: true, Alone: true, run: scheduleEachTimeOnce,
 			Law: "Each time of a schedule enqueues one task, and none is missed, however many processes fire it and whenever " +

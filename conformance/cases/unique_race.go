@@ -20,7 +20,7 @@ func uniqueRaces() []Case {
 		Case{Name: "OnlyOneIsAdded", Once: true, run: uniqueRace,
 			Law: "Of many concurrent enqueues with one key, exactly one adds a task and the others get its id, whether the " +
 				"key is new or that of a task that has ended."},
-		Case{Name: "ManyAtOnce", Once: true, run: uniqueMany,
+		Case{Name: "ConcurrentBatches", Once: true, run: uniqueMany,
 			Law: "Concurrent batches with keys in common, in any order and with any rules, all succeed, and leave one task " +
 				"for each key."},
 		Case{Name: "OnlyOneRuns", run: uniqueOnlyOneRuns,
@@ -37,10 +37,10 @@ func uniqueRaces() []Case {
 		Case{Name: "SeesWhatTheTransactionChanged", run: uniqueSeesChange,
 			Law: "Whatever a transaction changes, a task that it enqueues with a key, or the one that makes it a duplicate, " +
 				"runs after it has committed."},
-		Case{Name: "AtEveryLevel", Once: true, run: uniqueLevels,
+		Case{Name: "AtEveryIsolationLevel", Once: true, run: uniqueLevels,
 			Law: "At every isolation level, a transaction either enqueues unique tasks by the state at its commit, or fails " +
 				"with ErrConflict."},
-		Case{Name: "SuccessorOfItself", Once: true, run: uniqueSuccessor,
+		Case{Name: "CompleteAndEnqueueSuccessor", Once: true, run: uniqueSuccessor,
 			Law: "A transaction that completes a task can enqueue its successor with the same key while others enqueue it, " +
 				"too."},
 	)

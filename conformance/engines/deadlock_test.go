@@ -15,7 +15,7 @@ import (
 
 // After a deadlock MySQL and MariaDB have rolled a transaction back, and what follows in it is not. A handler that does
 // not return that error has not completed its task, and nothing says that it has.
-func TestSwallowedDeadlock(t *testing.T) {
+func TestHandlerThatIgnoresADeadlockIsNotCompleted(t *testing.T) {
 	onMySQL(t, func(t *testing.T, dsn string) {
 		t.Parallel()
 		c, err := dbq.Open(t.Context(), ownDatabase(t, dsn), dbq.WithMigrate())

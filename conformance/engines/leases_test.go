@@ -44,7 +44,7 @@ func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age fu
 }
 
 // What takeovers leave in the table of renewals is removed also when nobody renews a lease.
-func TestTakeoversLeaveNothing(t *testing.T) {
+func TestRenewalsOfTakenOverTasksAreRemoved(t *testing.T) {
 	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
 		for round, c := range []*dbq.Client{open(), open()} { // a client removes at most every few seconds
 			q := c.Queue("q")
@@ -153,7 +153,7 @@ func takenOver(t *testing.T, q *dbq.Queue, id uuid.UUID) bool {
 }
 
 // A lease that was shortened stays short also when its renewal ended long ago.
-func TestAShortenedLeaseStaysShort(t *testing.T) {
+func TestShortenedLeaseStaysShort(t *testing.T) {
 	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
 		c := open()
 		id := lapsed(t, c.Queue("q"))

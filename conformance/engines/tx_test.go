@@ -13,7 +13,7 @@ import (
 )
 
 // What is no transaction does not compile where one is wanted.
-func TestATransactionIsATx(t *testing.T) {
+func TestOnlyTransactionsCompileAsTx(t *testing.T) {
 	t.Parallel()
 	for want, types := range map[bool][]reflect.Type{
 		true: {

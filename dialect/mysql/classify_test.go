@@ -34,7 +34,7 @@ func TestClassifyByNumber(t *testing.T) {
 	}
 }
 
-func TestClassifyWhatIsNotTheServers(t *testing.T) {
+func TestClassifyForeignErrors(t *testing.T) {
 	t.Parallel()
 	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, map[error]dialect.Class{
 		mysqldriver.ErrInvalidConn: dialect.Ambiguous,

@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-func TestADSNListsNodes(t *testing.T) {
+func TestDSNListsNodes(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string][]string{
 		"mysql://h/d": {"h:3306"},
@@ -32,7 +32,7 @@ func TestADSNListsNodes(t *testing.T) {
 
 // A connection goes to the first node that can be reached. It is replaced after a while, unless the DSN names a single
 // node.
-func TestUnreachableNodesArePassedOver(t *testing.T) {
+func TestUnreachableNodesAreSkipped(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		u, err := url.Parse(dsn)
 		must(t, err)
@@ -65,7 +65,7 @@ func TestUnreachableNodesArePassedOver(t *testing.T) {
 }
 
 // The pool throws a connection away whose node said that it does not serve, and keeps it after other errors.
-func TestAConnectionToANodeThatDoesNotServeIsNotKept(t *testing.T) {
+func TestConnectionToUnavailableNodeIsDiscarded(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		pool, err := Open(t.Context(), dsn)
 		must(t, err)
@@ -100,7 +100,7 @@ func onCluster(t *testing.T, name string, f func(t *testing.T, dsn string)) {
 	}
 }
 
-func TestNodesThatAreReadOnlyArePassedOver(t *testing.T) {
+func TestReadOnlyNodesAreSkipped(t *testing.T) {
 	onCluster(t, "GROUPREPLICATION", func(t *testing.T, dsn string) {
 		pool, err := Open(t.Context(), dsn)
 		must(t, err)
@@ -130,7 +130,7 @@ func alone(t *testing.T, dsn string) string {
 }
 
 // What was committed on one node is seen on the others by whoever asks after that.
-func TestASessionSeesWhatOtherNodesCommitted(t *testing.T) {
+func TestSessionSeesWhatOtherNodesCommitted(t *testing.T) {
 	onCluster(t, "GALERA", func(t *testing.T, dsn string) {
 		others := strings.Fields(os.Getenv("DBQ_TEST_GALERA_NODES"))
 		s := migrated(t, alone(t, dsn))

@@ -28,7 +28,7 @@ func TestOpenReadsADSN(t *testing.T) {
 	})
 }
 
-func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+func TestOpenRefusesInvalidDSN(t *testing.T) {
 	t.Parallel()
 	dialecttest.Refuses(t, Open, map[string]string{
 		"mysql:":                                  "write mysql://user:password@host:port/database",

@@ -234,9 +234,9 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 	}
 }
 
-// TestACheckoutLocksWhatItTakes counts the rows that a checkout of 5 has locked: those, in the index and in the
+// TestCheckoutLocksWhatItTakes counts the rows that a checkout of 5 has locked: those, in the index and in the
 // table, and not what lies before them. On MariaDB a range's end counts, too.
-func TestACheckoutLocksWhatItTakes(t *testing.T) {
+func TestCheckoutLocksWhatItTakes(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		planTable(t, s)

@@ -24,9 +24,9 @@ func TestIdsAreWrittenIntoTheText(t *testing.T) {
 	}
 }
 
-// TestAStatementCanBeReadWhileItRuns reads the list of processes while a batch waits for a lock. MySQL 9 shows no
+// TestStatementCanBeReadWhileItRuns reads the list of processes while a batch waits for a lock. MySQL 9 shows no
 // statement at all, error 3854, while one of them has bytes in its text that are not UTF-8.
-func TestAStatementCanBeReadWhileItRuns(t *testing.T) {
+func TestStatementCanBeReadWhileItRuns(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		fill(t, s, 3, "1, 5, 1, 1, -1, 4000000000000000, 'busy'")

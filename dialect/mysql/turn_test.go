@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestCheckoutWithoutTurnGoesOn holds the lock of the turn, as could a session that a proxy keeps.
-func TestCheckoutWithoutTurnGoesOn(t *testing.T) {
+// TestCheckoutProceedsWithoutItsTurn holds the lock of the turn, as could a session that a proxy keeps.
+func TestCheckoutProceedsWithoutItsTurn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		fill(t, s, 150, "0, 5, 0, 0, 1, -1, ''")
@@ -36,9 +36,9 @@ func TestCheckoutWithoutTurnGoesOn(t *testing.T) {
 	})
 }
 
-// TestACountThatFallsShortIsUndone completes 20 tasks, one of them under a wrong fence: only the others are completed,
-// and only they are reported.
-func TestACountThatFallsShortIsUndone(t *testing.T) {
+// TestBatchWithStaleFenceCompletesTheOthers completes 20 tasks, one of them under a wrong fence: only the others are
+// completed, and only they are reported.
+func TestBatchWithStaleFenceCompletesTheOthers(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		const n = 20
 		s := migrated(t, dsn)

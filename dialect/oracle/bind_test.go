@@ -46,7 +46,7 @@ func TestBindValue(t *testing.T) {
 }
 
 // database/sql must hand these to the driver as they are, and not as what their Value method says.
-func TestTheDriverTakesWhatIsBound(t *testing.T) {
+func TestDriverAcceptsBoundValues(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{
 		uuid.UUID{1}, "x", (*string)(nil), int64(1), (*int64)(nil), 3,
@@ -64,7 +64,7 @@ func TestTheDriverTakesWhatIsBound(t *testing.T) {
 }
 
 // The empty text is null on Oracle: for each value that may be empty or missing, what is bound tells the two apart.
-func TestEmptyIsToldFromNull(t *testing.T) {
+func TestEmptyIsDistinctFromNull(t *testing.T) {
 	t.Parallel()
 	s := sqlrun.NewSession(Dialect{}, dialect.Pool{}, dialect.Server{ExplicitTx: true}, namings[0])
 	sizes := func(b dialect.Batch, name string) (out []any) {

@@ -62,7 +62,7 @@ func TestConnectingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAServerThatHangsUpIsUnavailable(t *testing.T) {
+func TestServerThatClosesTheConnectionIsUnavailable(t *testing.T) {
 	t.Parallel()
 	pool, err := Open(t.Context(), listen(t, func(c net.Conn) { c.Close() }))
 	if err != nil {
@@ -76,7 +76,7 @@ func TestAServerThatHangsUpIsUnavailable(t *testing.T) {
 }
 
 // What a statement's end says about its connection, and what its error means.
-func TestWatchKeepsOnlyConnectionsToRelyOn(t *testing.T) {
+func TestWatchKeepsOnlyUsableConnections(t *testing.T) {
 	t.Parallel()
 	refused := &network.OracleError{ErrCode: 1, ErrMsg: "ORA-00001"}
 	killed := &network.OracleError{ErrCode: 28, ErrMsg: "ORA-00028"}
@@ -135,7 +135,7 @@ func TestWatchKeepsOnlyConnectionsToRelyOn(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentForACallerWhoIsGone(t *testing.T) {
+func TestNothingIsSentAfterTheContextEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -24,7 +24,7 @@ func small(t *testing.T) schema {
 
 // Statements that Oracle would refuse, or read other than they were meant, and how the checker says so; and their
 // sound like.
-func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
+func TestCheckerFindsBrokenStatements(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text   string
@@ -174,7 +174,7 @@ func TestTheCheckerFindsWhatIsBroken(t *testing.T) {
 }
 
 // Each statement of the dialect itself, broken in one place, is found out.
-func TestTheCheckerFindsWhatIsBrokenInOurs(t *testing.T) {
+func TestCheckerFindsMutationsOfEachStatement(t *testing.T) {
 	t.Parallel()
 	s := catalogue()
 	all := everything(t, namings[0])

@@ -27,7 +27,7 @@ func TestOpenReadsADSN(t *testing.T) {
 	})
 }
 
-func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+func TestOpenRefusesInvalidDSN(t *testing.T) {
 	t.Parallel()
 	says := map[string]string{
 		"oracle:":                                         "write oracle://user:password@host:port/database",

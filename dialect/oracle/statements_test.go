@@ -193,7 +193,7 @@ var namings = []dialect.Names{
 	{Prefix: "twenty_characters_1_", Schema: "twenty_characters_2_"},
 }
 
-func TestEveryStatementIsOracles(t *testing.T) {
+func TestEveryStatementIsValidOracleSQL(t *testing.T) {
 	t.Parallel()
 	for _, names := range namings {
 		s := catalogue()
@@ -224,7 +224,7 @@ var elsewhere = []string{
 }
 
 // The statement for programs in other languages, in docs/enqueue-from-sql.md, is Oracle's, too.
-func TestThePagesStatementIsOracles(t *testing.T) {
+func TestDocumentedEnqueueIsValidOracleSQL(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/enqueue-from-sql.md")
 	if err != nil {
@@ -246,7 +246,7 @@ func TestThePagesStatementIsOracles(t *testing.T) {
 }
 
 // No time goes over the wire, and nothing of a type that the driver would have to guess.
-func TestEveryValueIsOneTheDriverKnows(t *testing.T) {
+func TestEveryBoundValueHasADriverType(t *testing.T) {
 	t.Parallel()
 	batch := fmt.Sprintf("%T", driver.NewBatch([]int64{1}))
 	for _, x := range everything(t, namings[0]) {

@@ -7,9 +7,9 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// TestACheckoutOfSeveralStatementsTakesAllOrNothing makes the second of two statements fail, by a trigger that refuses
+// TestCheckoutOfSeveralStatementsTakesAllOrNothing makes the second of two statements fail, by a trigger that refuses
 // the last task.
-func TestACheckoutOfSeveralStatementsTakesAllOrNothing(t *testing.T) {
+func TestCheckoutOfSeveralStatementsTakesAllOrNothing(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		s := migrated(t, dsn)
 		task, schema := s.Names.Table("task"), s.Names.Schema

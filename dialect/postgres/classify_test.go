@@ -44,7 +44,7 @@ func TestClassifyAnErrorWithoutCode(t *testing.T) {
 	}
 }
 
-func TestClassifyWhatIsNotTheServers(t *testing.T) {
+func TestClassifyForeignErrors(t *testing.T) {
 	t.Parallel()
 	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, nil)
 }

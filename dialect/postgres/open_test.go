@@ -76,7 +76,7 @@ func TestOpenReadsADSN(t *testing.T) {
 	})
 }
 
-func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+func TestOpenRefusesInvalidDSN(t *testing.T) {
 	t.Parallel()
 	dialecttest.Refuses(t, Open, map[string]string{
 		"postgres:":             "write postgres://user:password@host:port/database",
@@ -101,7 +101,7 @@ func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 	)
 }
 
-func TestOpenDoesNotCallTheServer(t *testing.T) {
+func TestOpenDoesNotConnect(t *testing.T) {
 	t.Parallel()
 	pool, err := Open(t.Context(), "postgresql://app@127.0.0.1:1/d?pool_max_conns=3")
 	if err != nil {
@@ -134,7 +134,7 @@ func TestBindValue(t *testing.T) {
 }
 
 // Of several servers a connection goes to the first that takes writes, unless the DSN asks for another kind.
-func TestADSNListsServers(t *testing.T) {
+func TestDSNListsServers(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]bool{
 		"postgres://h/d":                   false,
@@ -154,7 +154,7 @@ func TestADSNListsServers(t *testing.T) {
 }
 
 // A parameter reaches the server as it was meant, blanks and pluses too.
-func TestParametersKeepTheirBlanks(t *testing.T) {
+func TestParametersKeepSpacesAndPluses(t *testing.T) {
 	t.Parallel()
 	cfg, _, _, err := config("postgres://app@h/d?default_transaction_isolation=repeatable%20read&options=-c%20a%3D1%2B2")
 	if err != nil {

@@ -69,7 +69,7 @@ func wantPooler(t *testing.T, db *sql.DB, refused bool, mode string) {
 }
 
 // A server that is reached directly has no pooler before it, whatever the mode.
-func TestNoPooler(t *testing.T) {
+func TestDirectConnectionHasNoPooler(t *testing.T) {
 	t.Parallel()
 	dsn := os.Getenv("DBQ_TEST_POSTGRES18_DSN")
 	if dsn == "" {

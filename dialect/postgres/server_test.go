@@ -62,7 +62,7 @@ func TestProbeRefusesAServerThatTakesNoWrites(t *testing.T) {
 	})
 }
 
-func TestProbeSeesAnotherIsolation(t *testing.T) {
+func TestProbeDetectsOtherIsolationLevels(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		for isolation, want := range map[string]bool{
 			"read%20committed": false, "repeatable%20read": true, "serializable": true,
@@ -89,7 +89,7 @@ func with(dsn, param string) string {
 }
 
 // Of the servers in a DSN, those that cannot be reached or take no writes are passed over.
-func TestAConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
+func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 	t.Parallel()
 	nodes := strings.Fields(os.Getenv("DBQ_TEST_POSTGRESHA_NODES"))
 	if len(nodes) == 0 {

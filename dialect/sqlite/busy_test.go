@@ -56,7 +56,7 @@ func asBusy() map[string]func(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-func TestAWriteWaitsForAnotherProcess(t *testing.T) {
+func TestWriteWaitsForAnotherProcess(t *testing.T) {
 	t.Parallel()
 	for name, write := range asBusy() {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAWriteWaitsForAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestAWriteStopsWaiting(t *testing.T) {
+func TestWriteStopsWaitingAfterBusyTimeout(t *testing.T) {
 	t.Parallel()
 	for name, write := range asBusy() {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAWriteStopsWaiting(t *testing.T) {
 	}
 }
 
-func TestAStatementThatIsShort(t *testing.T) {
+func TestIsShort(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"BEGIN IMMEDIATE": true, "COMMIT": true, "INSERT INTO t VALUES (?)": true,

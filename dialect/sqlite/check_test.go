@@ -10,9 +10,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// TestASingleRowIsWrittenWithoutATable: a check by a list of more than two values has SQLite make a table of them,
+// TestSingleRowWriteNeedsNoTemporaryTable: a check by a list of more than two values has SQLite make a table of them,
 // with a page cache of its own, for each row that is written.
-func TestASingleRowIsWrittenWithoutATable(t *testing.T) {
+func TestSingleRowWriteNeedsNoTemporaryTable(t *testing.T) {
 	t.Parallel()
 	s := planSession(t)
 	own := s.Statements.Own
@@ -51,7 +51,7 @@ func operations(t *testing.T, rows *sql.Rows) []string {
 	return out
 }
 
-func TestARowHasAKnownState(t *testing.T) {
+func TestRowHasAKnownState(t *testing.T) {
 	t.Parallel()
 	s := planSession(t)
 	fill(t, s, 1, "'work', '', 0, 5, 10, 0, 0, 1, NULL, ''")

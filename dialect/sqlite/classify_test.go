@@ -170,7 +170,7 @@ func TestClassifyWhileOthersMigrate(t *testing.T) {
 	}
 }
 
-func TestClassifyWhatIsNotSQLites(t *testing.T) {
+func TestClassifyForeignErrors(t *testing.T) {
 	t.Parallel()
 	dialecttest.ClassifiesWhatIsNotTheServers(t, Dialect{}, nil)
 }

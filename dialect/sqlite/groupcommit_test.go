@@ -133,7 +133,7 @@ func TestGroupCommitCancelledCallerAffectsNoOther(t *testing.T) {
 }
 
 // A caller that is cancelled after it was woken to lead wakes the next one.
-func TestGroupCommitCancelledWhenWokenToLead(t *testing.T) {
+func TestGroupCommitNextLeaderCancelled(t *testing.T) {
 	s, a := newGroup(t), newAnswers()
 	s.group.led = true
 	ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestGroupCommitCancelledTooLate(t *testing.T) {
 	cancels["a"]()
 }
 
-func TestGroupCommitIncludesLateCaller(t *testing.T) {
+func TestGroupCommitIncludesLaterCaller(t *testing.T) {
 	s, a := newGroup(t), newAnswers()
 	s.during = func(insert int64) {
 		if insert == 2 {

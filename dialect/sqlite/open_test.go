@@ -14,7 +14,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/version"
 )
 
-func TestSplit(t *testing.T) {
+func TestSplitDSN(t *testing.T) {
 	t.Parallel()
 	const full, tenSeconds = "synchronous(FULL)", "busy_timeout(10000)"
 	for _, c := range []struct{ dsn, path, busy, sync string }{
@@ -38,7 +38,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesADSNAndSaysWhatToChange(t *testing.T) {
+func TestOpenRefusesInvalidDSN(t *testing.T) {
 	t.Parallel()
 	dialecttest.Refuses(t, Open, map[string]string{
 		"sqlite:":                         "no file named",

@@ -16,9 +16,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestNoStatementOfAWorkerScansTheTable holds the promise of flat cost: what a worker runs finds its rows by an
+// TestNoWorkerStatementScansTheTable holds the promise of flat cost: what a worker runs finds its rows by an
 // index, whether or not the database was ever analyzed. SQLite's plans tell the way, not the cost.
-func TestNoStatementOfAWorkerScansTheTable(t *testing.T) {
+func TestNoWorkerStatementScansTheTable(t *testing.T) {
 	s := planSession(t)
 	t.Run("not analyzed", func(t *testing.T) { checkPlans(t, s) })
 	fill(t, s, 20_000, "'work', '', 2, 5, 10, 1, 1, NULL, NULL, 'done'")

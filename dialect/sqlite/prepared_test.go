@@ -37,7 +37,7 @@ func must(t *testing.T, c *sql.Conn, text string, args ...any) {
 	}
 }
 
-func TestAStatementIsPreparedOnce(t *testing.T) {
+func TestStatementIsPreparedOnce(t *testing.T) {
 	onConn(t, func(ctx context.Context, c *sql.Conn, inner *conn) {
 		must(t, c, "CREATE TABLE t (i INTEGER, s TEXT) STRICT")
 		const insert, ask = "INSERT INTO t VALUES (?, ?)", "SELECT s FROM t WHERE i = ?"
@@ -90,7 +90,7 @@ func read(t *testing.T, c *sql.Conn, text string) int {
 	return len(types)
 }
 
-func TestAStatementThatFailedRunsAgain(t *testing.T) {
+func TestStatementThatFailedRunsAgain(t *testing.T) {
 	onConn(t, func(ctx context.Context, c *sql.Conn, inner *conn) {
 		must(t, c, "CREATE TABLE t (i INTEGER PRIMARY KEY) STRICT")
 		for _, text := range []string{"INSERT INTO t VALUES (?)", "INSERT INTO t VALUES (?) RETURNING i"} {
@@ -116,7 +116,7 @@ func TestAStatementThatFailedRunsAgain(t *testing.T) {
 	})
 }
 
-func TestOneTextRunsTwiceAtOnce(t *testing.T) {
+func TestOneStatementRunsTwiceAtOnce(t *testing.T) {
 	onConn(t, func(ctx context.Context, c *sql.Conn, inner *conn) {
 		const text = "SELECT value FROM json_each('[1,2,3]')"
 		outer, err := c.QueryContext(ctx, text)
@@ -175,7 +175,7 @@ func TestPreparedStatementsAreBounded(t *testing.T) {
 	})
 }
 
-func TestWhatActsWhenItIsPreparedIsNotKept(t *testing.T) {
+func TestPragmasAreNotCached(t *testing.T) {
 	onConn(t, func(ctx context.Context, c *sql.Conn, inner *conn) {
 		for _, pages := range []int{100, 200, 100} {
 			must(t, c, fmt.Sprint("PRAGMA cache_size = ", pages))

@@ -18,7 +18,7 @@ func migrated(t *testing.T, params string) *sqlrun.Session {
 	return s
 }
 
-func TestViewIsReadableToAPerson(t *testing.T) {
+func TestViewIsReadable(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, "")
 	_, err := s.Pool.Write.ExecContext(t.Context(), `

@@ -50,7 +50,7 @@ func leased(t *testing.T, q *dbq.Queue, n int, lease time.Duration) []dbq.Lease 
 	return ls
 }
 
-func TestLostSaysWhichLeasesOthersEnded(t *testing.T) {
+func TestLostReportsLeasesEndedByOthers(t *testing.T) {
 	t.Parallel()
 	q := queue(t)
 	operator := admin.New(q.Client())
@@ -82,7 +82,7 @@ func TestLostSaysWhichLeasesOthersEnded(t *testing.T) {
 	}
 }
 
-func TestStillHeldKeepsTheOrder(t *testing.T) {
+func TestStillHeldPreservesOrder(t *testing.T) {
 	t.Parallel()
 	q := queue(t)
 	ls := leased(t, q, 3, time.Millisecond)

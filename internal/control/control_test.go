@@ -136,7 +136,7 @@ func TestConfigureAppliesConcurrentChanges(t *testing.T) {
 	}
 }
 
-func TestWhatWakesWorkers(t *testing.T) {
+func TestCallsThatWakeWorkers(t *testing.T) {
 	f := open(t)
 	f.must(second(f.Report(t.Context(), control.Worker{ID: "w", Queue: "q"}, time.Minute)))
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestWhatWakesWorkers(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedChangesAndWakesNothing(t *testing.T) {
+func TestRefusedCallsChangeAndWakeNothing(t *testing.T) {
 	f := open(t)
 	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) { s.Batch = 7 }))
 	f.must(second(f.Report(t.Context(), control.Worker{ID: "dead"}, time.Millisecond)))

@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-func TestFillTableNeedsItsMarks(t *testing.T) {
+func TestFillTableRequiresItsMarkers(t *testing.T) {
 	t.Parallel()
 	const page = "a\n<!-- t: made by go generate -->\nold\n<!-- end of t -->\nz\n"
 	got, err := fillTable(page, "t", "new\n")

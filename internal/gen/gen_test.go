@@ -27,7 +27,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	}
 }
 
-func TestTwoRunsWriteTheSame(t *testing.T) {
+func TestGenerateIsDeterministic(t *testing.T) {
 	t.Parallel()
 	again, err := pages(filepath.Join("..", ".."))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWithoutRepeats(t *testing.T) {
+func TestRepeatedSubqueriesAreOmitted(t *testing.T) {
 	t.Parallel()
 	search := func(p int) string { return fmt.Sprintf("SELECT 1 FROM t WHERE lane = 0 AND priority = %d", p) }
 	var each []string
@@ -26,7 +26,7 @@ func TestWithoutRepeats(t *testing.T) {
 	}
 }
 
-func TestFolded(t *testing.T) {
+func TestFoldedBreaksLongLines(t *testing.T) {
 	t.Parallel()
 	literal := "'" + strings.Repeat("a b ", 30) + "'"
 	for line, want := range map[string]string{

@@ -100,7 +100,7 @@ func TestWithoutBeginTheDriverBeginsAndEnds(t *testing.T) {
 	}
 }
 
-func TestTheDriversCommitIsNotCutOffByItsCaller(t *testing.T) {
+func TestDriverCommitOutlivesItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := &beginner{server{slow: map[string]time.Duration{"commit": time.Second}}}
@@ -116,7 +116,7 @@ func TestTheDriversCommitIsNotCutOffByItsCaller(t *testing.T) {
 	})
 }
 
-func TestTheDriversCommitHasATimeOfItsOwn(t *testing.T) {
+func TestDriverCommitHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := &beginner{server{slow: map[string]time.Duration{"commit": time.Hour}}}
@@ -129,7 +129,7 @@ func TestTheDriversCommitHasATimeOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestWorkInTheDriversTransactionEndsWithItsCaller(t *testing.T) {
+func TestStatementInADriverTransactionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := &beginner{server{slow: map[string]time.Duration{"WORK": time.Hour}}}

@@ -46,7 +46,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-func TestBindRefusesWhatTheCallDoesNotHave(t *testing.T) {
+func TestBindRefusesMissingValues(t *testing.T) {
 	t.Parallel()
 	rows := dialect.Args{"id": dialect.Col[int]{1, 2}, "n": 1}
 	var b binder
@@ -122,7 +122,7 @@ func TestBindBatch(t *testing.T) {
 	}
 }
 
-func TestWhatADialectWritesIntoATextIsNotBound(t *testing.T) {
+func TestInlinedValuesAreNotBound(t *testing.T) {
 	t.Parallel()
 	b := binder{
 		style: dialect.Question,
@@ -176,7 +176,7 @@ func TestBindValueSeesEveryValue(t *testing.T) {
 	}
 }
 
-func TestLiteralIsTextToRun(t *testing.T) {
+func TestLiteralWritesValuesIntoTheText(t *testing.T) {
 	t.Parallel()
 	var s Session
 	args := dialect.Args{"title": "is it there? it's", "version": 3}

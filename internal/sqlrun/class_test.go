@@ -13,7 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-func TestCommitDecidesWhatALostConnectionMeans(t *testing.T) {
+func TestLostConnectionIsAmbiguousOnlyDuringCommit(t *testing.T) {
 	t.Parallel()
 	s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 	for _, c := range []struct {

@@ -53,7 +53,7 @@ func TestOwnStatementsAreChecked(t *testing.T) {
 	}
 }
 
-func TestAMisspeltNameIsReported(t *testing.T) {
+func TestMissingTextIsReported(t *testing.T) {
 	t.Parallel()
 	var b binder
 	none := map[string]dialect.Batch{}

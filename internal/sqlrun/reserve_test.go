@@ -69,7 +69,7 @@ func exhaust(t *testing.T, s *Session) (n int) {
 	}
 }
 
-func TestReservedConnectionsAreLeftByEverybodyElse(t *testing.T) {
+func TestReservedConnectionsAreNotUsedByOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ limit, kept int }{{2, 1}, {4, 2}, {5, 2}, {16, 4}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestReservedConnectionsAreLeftByEverybodyElse(t *testing.T) {
 	}
 }
 
-func TestNothingIsReservedWhereItIsOfNoUse(t *testing.T) {
+func TestSmallPoolReservesNothing(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"without a limit": 0, "of one connection": 1} {
 		s := bounded(t, &mortal{}, limit)
@@ -114,7 +114,7 @@ func TestNothingIsReservedWhereItIsOfNoUse(t *testing.T) {
 	}
 }
 
-func TestAReserveIsSharedAndEndsWithItsLastUser(t *testing.T) {
+func TestReserveIsSharedUntilItsLastRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := bounded(t, &mortal{}, 4)
@@ -144,7 +144,7 @@ func TestAReserveIsSharedAndEndsWithItsLastUser(t *testing.T) {
 	})
 }
 
-func TestADeadReservedConnectionIsReplaced(t *testing.T) {
+func TestDeadReservedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &mortal{}
@@ -165,7 +165,7 @@ func TestADeadReservedConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-func TestAReservedConnectionIsExchangedForAnother(t *testing.T) {
+func TestExpiredReservedConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &mortal{}
@@ -191,7 +191,7 @@ func TestAReservedConnectionIsExchangedForAnother(t *testing.T) {
 }
 
 // While the pool has no other connection to spare, that is asked now and then, and does not hold up each call.
-func TestABusyPoolIsAskedForAFreshConnectionNowAndThen(t *testing.T) {
+func TestReserveSparesBusyPool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := bounded(t, &mortal{}, 2)
@@ -211,7 +211,7 @@ func TestABusyPoolIsAskedForAFreshConnectionNowAndThen(t *testing.T) {
 	})
 }
 
-func TestReserveWaitsOnlySoLong(t *testing.T) {
+func TestReserveWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := bounded(t, &mortal{}, 4)

@@ -37,7 +37,7 @@ func (x *table) Scan(dest ...any) error {
 	return nil
 }
 
-func TestScanReadsAnEnginesWayOfSayingIt(t *testing.T) {
+func TestScanConvertsEnginesValues(t *testing.T) {
 	t.Parallel()
 	got, err := Scan[dialect.Row](
 		&table{

@@ -12,7 +12,7 @@ func TestNullIsTheEmptyText(t *testing.T) {
 	}
 }
 
-func TestTerminatedIsWhatAClientReads(t *testing.T) {
+func TestTerminatedEndsStatements(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"SELECT 1": "SELECT 1;\n", "BEGIN NULL; END;": "BEGIN NULL; END;\n/\n"} {
 		if got := Terminated(text); got != want {

@@ -92,7 +92,7 @@ func run(text string) func(context.Context, dialect.Conn) error {
 
 var lock = dialect.Lock{Take: "LOCK", Free: "UNLOCK"}
 
-func TestTxSaysWhatItDid(t *testing.T) {
+func TestTxReportsItsOutcome(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for _, c := range []struct {
@@ -188,7 +188,7 @@ func TestCommitIsNotCutOffByItsCaller(t *testing.T) {
 	})
 }
 
-func TestWorkInATransactionEndsWithItsCaller(t *testing.T) {
+func TestStatementInATransactionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := &server{slow: map[string]time.Duration{"WORK": time.Hour}}

@@ -50,7 +50,7 @@ func TestClientsOfTheSameTablesShareAHub(t *testing.T) {
 	}
 }
 
-func TestATopicExistsWhileItHasWaiters(t *testing.T) {
+func TestTopicExistsWhileItHasWaiters(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	a, b := h.join("q", false), h.join("q", false)
@@ -68,7 +68,7 @@ func TestATopicExistsWhileItHasWaiters(t *testing.T) {
 	}
 }
 
-func TestAsManyWaitersWakeAsAreNeeded(t *testing.T) {
+func TestWakesAsManyWaitersAsNeeded(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 5)
 	for _, w := range ws[:4] {
@@ -88,7 +88,7 @@ func TestAsManyWaitersWakeAsAreNeeded(t *testing.T) {
 	wantWoken(t, "what was missed is for those that wait next", ws, 2)
 }
 
-func TestAWakeupThatIsNotFollowedIsPassedOn(t *testing.T) {
+func TestUnusedWakeupIsPassedOn(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 4)
 	ws[0].Wait(1)
@@ -110,7 +110,7 @@ func TestAWakeupThatIsNotFollowedIsPassedOn(t *testing.T) {
 	wantWoken(t, "one that has passed", ws[3:], 1)
 }
 
-func TestACheckoutServesEarlierWakeups(t *testing.T) {
+func TestCheckoutServesEarlierWakeups(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 1)
 	w := ws[0]
@@ -126,7 +126,7 @@ func TestACheckoutServesEarlierWakeups(t *testing.T) {
 	wantWoken(t, "missed during the checkout", ws, 1)
 }
 
-func TestABroadcastWakesAll(t *testing.T) {
+func TestBroadcastWakesAll(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	var ws []*Waiter
@@ -155,7 +155,7 @@ func receive(h *hub, w *Waiter) bool {
 	return len(woken([]*Waiter{w})) == 1
 }
 
-func TestAProcessThatIsFirstTwiceBacksOffNoMore(t *testing.T) {
+func TestTwoFirstCheckoutsEndTheBackoff(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 1)
 	w := ws[0]
@@ -188,7 +188,7 @@ func TestAProcessThatIsFirstTwiceBacksOffNoMore(t *testing.T) {
 	}
 }
 
-func TestExpectedTaskWakesAWaiter(t *testing.T) {
+func TestExpectedTaskWakesAWaiterWhenDue(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 1)
 	h.expect("q", 20*time.Millisecond)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestADenseStreamOfTimesPostponesNone(t *testing.T) {
+func TestDenseScheduleDelaysNoTime(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	var s schedule
@@ -30,7 +30,7 @@ func TestADenseStreamOfTimesPostponesNone(t *testing.T) {
 	}
 }
 
-func TestTimesForWhichThereIsNoRoomAreUncertain(t *testing.T) {
+func TestTimesBeyondCapacityAreUncertain(t *testing.T) {
 	t.Parallel()
 	var s schedule
 	for i := 2 * maxScheduled; i > 0; i-- {
@@ -52,7 +52,7 @@ func TestTimesForWhichThereIsNoRoomAreUncertain(t *testing.T) {
 	}
 }
 
-func TestMessagesAreRead(t *testing.T) {
+func TestMessagesRoundTrip(t *testing.T) {
 	t.Parallel()
 	const start = time.Hour
 	m := &message{}

@@ -23,7 +23,7 @@ func wantSent(t *testing.T, db *fakeDatabase, want ...string) {
 	}
 }
 
-func TestWhatAWaiterTakesIsNotSent(t *testing.T) {
+func TestTasksForLocalWaitersAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, db := newWaker(t)
 		waiter := w.TaskWaiter("q")
@@ -42,7 +42,7 @@ func TestWhatAWaiterTakesIsNotSent(t *testing.T) {
 	})
 }
 
-func TestACommitIsLeftToAWaiterOfThisProcess(t *testing.T) {
+func TestWakeAfterCommitPrefersThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, db := newWaker(t)
 		waiter := w.TaskWaiter("q")

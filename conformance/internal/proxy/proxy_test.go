@@ -78,7 +78,7 @@ func (c caller) askWithin(line string, limit time.Duration) (string, error) {
 	return c.in.ReadString('\n')
 }
 
-func TestProxyCutsWhereItShould(t *testing.T) {
+func TestProxyCutsAtItsRule(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		rule     Rule
@@ -135,7 +135,7 @@ func TestProxyCutsWhereItShould(t *testing.T) {
 	}
 }
 
-func TestProxyStallsAndLeaves(t *testing.T) {
+func TestProxyStallsAndCloses(t *testing.T) {
 	e := newEcho(t)
 	p, err := New(e.Addr().String())
 	if err != nil {

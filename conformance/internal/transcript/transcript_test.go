@@ -185,7 +185,7 @@ func TestBadTranscripts(t *testing.T) {
 	}
 }
 
-func TestManyFaultsAreCut(t *testing.T) {
+func TestViolationsAreLimited(t *testing.T) {
 	var h Transcript
 	for range 100 {
 		h.Records = append(h.Records, enq(uuid.New(), 1))
@@ -195,7 +195,7 @@ func TestManyFaultsAreCut(t *testing.T) {
 	}
 }
 
-func TestRecordsSurviveAKill(t *testing.T) {
+func TestRecordsOfAKilledProcessAreRead(t *testing.T) {
 	var file bytes.Buffer
 	r := NewWallClockRecorder(&file)
 	first := r.begin(Record{Event: state.Checkout})

@@ -58,7 +58,7 @@ var (
 	a, b   = dialect.Row{ID: uuid.UUID{1}}, dialect.Row{ID: uuid.UUID{2}}
 )
 
-func TestRowsThatAStatementCannotReturn(t *testing.T) {
+func TestRowsWithoutReturning(t *testing.T) {
 	t.Parallel()
 	type way func(ctx context.Context, s *dialect.Session, c dialect.Conn) (dialect.Changed, error)
 	locked := func(ctx context.Context, s *dialect.Session, c dialect.Conn) (dialect.Changed, error) {

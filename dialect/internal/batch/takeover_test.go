@@ -57,7 +57,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-func TestTakeOverOfNothingRunsNothing(t *testing.T) {
+func TestTakeOverOfNoRowsRunsNoStatement(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
 	again, exhausted, err := TakeOver(t.Context(), &dialect.Session{Runner: r}, conn{r: r}, nil, nil, time.Second,
@@ -67,7 +67,7 @@ func TestTakeOverOfNothingRunsNothing(t *testing.T) {
 	}
 }
 
-func TestKeysAreInTheOrderOfIDs(t *testing.T) {
+func TestKeysAreSortedByID(t *testing.T) {
 	t.Parallel()
 	args := Keys([]dialect.Row{{ID: uuid.UUID{2}, Fence: 5}, {ID: uuid.UUID{1}, Fence: 9}})
 	ids, fences := args["id"].(dialect.Col[uuid.UUID]), args["fence"].(dialect.Col[int64])

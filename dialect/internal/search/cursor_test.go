@@ -66,7 +66,7 @@ func TestBackdatedTaskResetsCursor(t *testing.T) {
 	})
 }
 
-func TestOneOfSeveralCheckoutsScansFromStart(t *testing.T) {
+func TestOneOfSeveralCheckoutsSearchesFromStart(t *testing.T) {
 	walk(t, func(w *walker) {
 		w.search(100, 100, 7, time.Millisecond, false)
 		time.Sleep(cursorFor + time.Millisecond)
@@ -76,7 +76,7 @@ func TestOneOfSeveralCheckoutsScansFromStart(t *testing.T) {
 	})
 }
 
-func TestSlowScansAreRareAndSmallCheckoutsUseCursor(t *testing.T) {
+func TestSlowSearchesAreRareAndSmallCheckoutsUseCursor(t *testing.T) {
 	walk(t, func(w *walker) {
 		w.search(10, 3, 7, time.Second, false)
 		if l := w.search(10, 0, 0, 0, true); l.Since[0] != walkerNow-lateEnqueue.Microseconds() || l.Since[9] != l.Since[0] {
@@ -96,7 +96,7 @@ func TestSlowScansAreRareAndSmallCheckoutsUseCursor(t *testing.T) {
 
 // While searches are slow, the better priorities that a search went through are passed, too, but not what may still be
 // committed.
-func TestSlowScanPassesBetterPriorities(t *testing.T) {
+func TestSlowSearchPassesBetterPriorities(t *testing.T) {
 	walk(t, func(w *walker) {
 		w.search(10, 10, 7, time.Second, false)
 		l := w.cursor.Begin(10)
@@ -114,7 +114,7 @@ func TestLongSearchWithoutDeadTuplesIsNotSlow(t *testing.T) {
 	})
 }
 
-func TestOldestInWorkIsFoundWhenScansAreSlow(t *testing.T) {
+func TestOldestLeasedIsFoundWhenSearchesAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var w ExpiredCursor
