@@ -382,7 +382,7 @@ func uniqueSuccessor(t *test) {
 			return
 		}
 		defer done.Store(true)
-		for range t.load(10) {
+		for range t.load(25) {
 			tasks := t.checkout(q, 10, time.Minute)
 			if len(tasks) > 1 {
 				t.Errorf("%d tasks with one key were checked out", len(tasks))

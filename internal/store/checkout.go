@@ -63,7 +63,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 	if slices.ContainsFunc(out.Rows, wasTakenOver) {
 		s.expireRenewalsAfterTakeover(ctx, r.Lease)
 	}
-	out.Added = s.noticesOf(ctx, r.Queue, out.Rows)
+	out.Added = s.noticesOf(ctx, r.Queue, out.Rows, r.Lease)
 	cut := len(out.Rows) > 0 && out.Rows[0].Cut
 	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), cut) || out.More
 	return out, nil

@@ -114,13 +114,15 @@ func (s *Store) notice(r *dialect.Row) (n InsertRow, err error) {
 }
 
 // noticesOf returns the notices of a checkout that moved tasks to POISON, to wake the workers of their queue.
-func (s *Store) noticesOf(ctx context.Context, queue string, rows []dialect.Row) (n Notices) {
+func (s *Store) noticesOf(ctx context.Context, queue string, rows []dialect.Row, lease time.Duration) (n Notices) {
 	for i := range rows {
 		if rows[i].State == state.Poison {
 			n.Count++
 		}
 	}
 	if n.Count > 0 { // without the answer they are found by polling
+		ctx, cancel := context.WithTimeout(ctx, min(expireTimeout, lease/6))
+		defer cancel()
 		_ = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			n.Queue, err = s.deadLetterQueue(ctx, conn, queue)
 			return err

@@ -115,7 +115,7 @@ const (
 	expireRenewalsEvery = 10 * time.Second // for a client
 	expireRenewalsMost  = 5000             // at once
 	removeTimeout       = 5 * time.Second
-	// expireTimeout limits the delay of a checkout that took tasks over. A short lease limits it, too.
+	// expireTimeout limits each delay of a checkout that took tasks over. A short lease limits it, too.
 	expireTimeout = time.Second
 )
 

@@ -92,7 +92,7 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		switch {
 		case errors.Is(err, errs.ErrWriterBusy): // it has waited long enough
 			return maybeHappened(maybe, err)
-		case class == dialect.Conflict && conflicts < ConflictTries:
+		case s.IsConflict(err) && conflicts < ConflictTries:
 			pause = ConflictPause(conflicts)
 			conflicts++
 			s.conflicts.Add(1)
