@@ -52,6 +52,9 @@ func TestSchemaPage(t *testing.T) {
 				t.Errorf("the page makes other tables than the migrations: it has\n%s\nthey have\n%s",
 					linesMissing(got, want), linesMissing(want, got))
 			}
+			if !strings.Contains(want, "grows with each change of owner") && target.file == nil {
+				t.Error("the tables have no comments")
+			}
 			if from, to, err := dbq.Migrate(t.Context(), dsn, dbq.WithPrefix(pasted)); err != nil || from != to {
 				t.Errorf("Migrate goes from %d to %d, %v; want nothing to do", from, to, err)
 			}

@@ -1,6 +1,11 @@
 package oracle
 
-import "slices"
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // create reads the columns of tables and views into the schema.
 func (c *checker) create() {
@@ -54,6 +59,27 @@ func (c *checker) create() {
 		}
 		c.table(k + 2)
 	}
+}
+
+// comment matches a comment on a table, a view or a column. A colon in it could be taken for a bind.
+var comment = regexp.MustCompile(`\ACOMMENT ON (TABLE|COLUMN) ([\w.]+)\s+IS\s+'[^':]+'\z`)
+
+// checkComment returns what is wrong with a comment, given the tables that were made before it.
+func checkComment(s schema, text string) []string {
+	m := comment.FindStringSubmatch(text)
+	if m == nil {
+		return []string{"this is not how a comment is written"}
+	}
+	names := strings.Split(strings.ToUpper(m[2]), ".")
+	name := ""
+	if m[1] == "COLUMN" {
+		names, name = names[:len(names)-1], names[len(names)-1]
+	}
+	columns, found := s[names[len(names)-1]]
+	if !found || name != "" && !slices.ContainsFunc(columns, func(c column) bool { return c.name == name }) {
+		return []string{fmt.Sprintf("there is no %s %s", m[1], m[2])}
+	}
+	return nil
 }
 
 // newName is the name of what is created at i, and where it ends.

@@ -31,7 +31,9 @@ func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	steps := dialect.ReadSchema(schemaFiles, n, n.Filler())
 	for _, m := range steps {
 		for i, ddl := range m.Statements {
-			m.Statements[i] = unless(exists, ddl)
+			if !strings.HasPrefix(ddl, "COMMENT") { // which can run again
+				m.Statements[i] = unless(exists, ddl)
+			}
 		}
 	}
 	return steps

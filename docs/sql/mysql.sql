@@ -46,33 +46,40 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 CREATE TABLE IF NOT EXISTS dbq_task (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
-  reference VARBINARY(800),
+  reference VARBINARY(800) COMMENT 'unique within the queue while the row exists',
   kind VARBINARY(400) NOT NULL,
-  task_key VARBINARY(800),
-  state TINYINT NOT NULL DEFAULT 0,
-  priority TINYINT NOT NULL DEFAULT 0,
-  attempt SMALLINT NOT NULL DEFAULT 0,
-  max_attempts SMALLINT NOT NULL DEFAULT 10,
-  lapses TINYINT NOT NULL DEFAULT 0,
-  known_started TINYINT NOT NULL DEFAULT 0,
-  cancelled TINYINT NOT NULL DEFAULT 0,
-  fence BIGINT NOT NULL DEFAULT 0,
-  due_at BIGINT NOT NULL DEFAULT -1,
-  lease_end BIGINT NOT NULL DEFAULT -1,
-  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
-  taken_at BIGINT NOT NULL DEFAULT -1,
+  task_key VARBINARY(800) COMMENT 'the key to which limits per key apply',
+  state TINYINT NOT NULL DEFAULT 0 COMMENT '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON',
+  priority TINYINT NOT NULL DEFAULT 0 COMMENT '0 (first) to 9',
+  attempt SMALLINT NOT NULL DEFAULT 0 COMMENT 'the number of its last attempt',
+  max_attempts SMALLINT NOT NULL DEFAULT 10 COMMENT 'after so many attempts it goes to POISON',
+  lapses TINYINT NOT NULL DEFAULT 0 COMMENT 'leases in a row that expired without counting as an attempt',
+  known_started TINYINT NOT NULL DEFAULT 0 COMMENT '1 if the attempt counts when its lease expires',
+  cancelled TINYINT NOT NULL DEFAULT 0 COMMENT '1 if an operator has cancelled it',
+  fence BIGINT NOT NULL DEFAULT 0 COMMENT 'grows with each change of owner; a change under an older fence is refused',
+  due_at BIGINT NOT NULL DEFAULT -1
+    COMMENT 'when it may be leased; if it is leased, when it was, minus 2^62; otherwise -1',
+  lease_end BIGINT NOT NULL DEFAULT -1
+    COMMENT 'the end of its lease, unless the table of leases has a renewal; -1 is none',
+  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                '
+    COMMENT 'holder, padded with spaces',
+  taken_at BIGINT NOT NULL DEFAULT -1 COMMENT 'taken; -1 is none',
   created BIGINT NOT NULL,
-  updated BIGINT NOT NULL,
-  payload_size INT UNSIGNED,
-  headers BLOB,
+  updated BIGINT NOT NULL COMMENT 'when its state or its owner last changed',
+  payload_size INT UNSIGNED COMMENT 'the length of the payload in bytes',
+  headers BLOB COMMENT 'a JSON object',
   payload LONGBLOB,
-  result BLOB,
-  progress BLOB,
-  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
-  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
-  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
-  taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
-  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
+  result BLOB COMMENT 'the result of a COMPLETED task, otherwise the last error or reason',
+  progress BLOB COMMENT 'the progress that earlier attempts reported',
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL
+    COMMENT 'when it may be leased, in microseconds since 1970 in UTC; null if it may not',
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL
+    COMMENT 'the end of its lease, unless the table of leases has a renewal',
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL
+    COMMENT 'the worker that leased it last, and the token of the checkout',
+  taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL COMMENT 'when its last attempt began',
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED
+    COMMENT 'the part of the queue in the index dbq_task_lane',
   key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
   key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
   CONSTRAINT dbq_task_state CHECK (state IN (0, 1, 2, 3, 4)),
@@ -80,7 +87,8 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   UNIQUE KEY dbq_task_reference (reference, queue),
   KEY dbq_task_lane (queue, lane, priority, due_at),
   KEY dbq_task_key (key_queue, task_key, key_due)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'One row for each task. Only dbq may change it. To read tasks, use the view dbq_tasks.';
 
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ that completes the
@@ -93,23 +101,26 @@ CREATE TABLE IF NOT EXISTS dbq_task (
 -- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
 -- leased task that has progress is kept.
 CREATE TABLE IF NOT EXISTS dbq_lease (
-  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL,
+  id BINARY(16) NOT NULL PRIMARY KEY COMMENT 'the task',
+  fence BIGINT NOT NULL,
+  lease_until BIGINT NOT NULL COMMENT 'the end of the renewed lease',
+  keep_until BIGINT NOT NULL COMMENT 'when cleaning may remove the row',
   progress VARBINARY(4000)
-) ENGINE = InnoDB;
+) ENGINE = InnoDB COMMENT = 'Renewals of leases, and the progress that holders report.';
 
 -- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
 -- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
 -- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
 -- expires on, cleaning checks whether the row can be removed.
 CREATE TABLE IF NOT EXISTS dbq_unique_key (
-  id BINARY(16) NOT NULL PRIMARY KEY,
-  task BINARY(16) NOT NULL,
-  expires BIGINT NOT NULL,
+  id BINARY(16) NOT NULL PRIMARY KEY COMMENT 'a hash of queue, scope and name',
+  task BINARY(16) NOT NULL COMMENT 'the last task that was enqueued with the key',
+  expires BIGINT NOT NULL COMMENT 'when cleaning checks whether the row can be removed',
   queue VARBINARY(400) NOT NULL,
-  scope VARBINARY(60) NOT NULL,
+  scope VARBINARY(60) NOT NULL COMMENT 'the states or the period in which the task excludes others',
   name VARBINARY(800) NOT NULL,
   KEY dbq_unique_key_expires (expires)
-) ENGINE = InnoDB;
+) ENGINE = InnoDB COMMENT = 'The keys of unique tasks.';
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW dbq_tasks AS
@@ -164,13 +175,14 @@ SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 CREATE TABLE IF NOT EXISTS dbq_kv (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
-  version BIGINT NOT NULL,
+  version BIGINT NOT NULL COMMENT 'checked by each write',
   value TEXT NOT NULL,
   updated BIGINT NOT NULL,
-  expires BIGINT,
+  expires BIGINT COMMENT 'when it becomes invalid or, for a schedule, its next time',
   PRIMARY KEY (kind, name),
   KEY dbq_kv_expires (kind, expires, name)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'Records that all clients share, such as pauses, settings, workers and schedules.';
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
@@ -186,7 +198,8 @@ CREATE TABLE IF NOT EXISTS dbq_attempt (
   error BLOB,
   PRIMARY KEY (task, fence),
   KEY dbq_attempt_ended (queue, ended)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'The history of attempts. The last attempt of a task is in the row of the task.';
 
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW dbq_attempts AS
@@ -235,10 +248,10 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
-  archived BIGINT NOT NULL,
+  archived BIGINT NOT NULL COMMENT 'when it was moved here',
   CONSTRAINT dbq_archive_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT dbq_archive_priority CHECK (priority BETWEEN 0 AND 9)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))

@@ -80,6 +80,46 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+COMMENT ON TABLE dbq_task IS 'One row for each task. Only dbq may change it. To read tasks, use the view dbq_tasks.';
+
+COMMENT ON COLUMN dbq_task.fence IS 'grows with each change of owner; a change under an older fence is refused';
+
+COMMENT ON COLUMN dbq_task.due IS 'when it may be leased, in microseconds since 1970 in UTC; null if it may not';
+
+COMMENT ON COLUMN dbq_task.was_due IS 'the due time that it had when it was leased';
+
+COMMENT ON COLUMN dbq_task.lease_until IS 'the end of its lease, unless the table of leases has a renewal';
+
+COMMENT ON COLUMN dbq_task.taken IS 'when its last attempt began';
+
+COMMENT ON COLUMN dbq_task.updated IS 'when its state or its owner last changed';
+
+COMMENT ON COLUMN dbq_task.state IS '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON';
+
+COMMENT ON COLUMN dbq_task.priority IS '0 (first) to 9';
+
+COMMENT ON COLUMN dbq_task.attempt IS 'the number of its last attempt';
+
+COMMENT ON COLUMN dbq_task.max_attempts IS 'after so many attempts it goes to POISON';
+
+COMMENT ON COLUMN dbq_task.lapses IS 'leases in a row that expired without counting as an attempt';
+
+COMMENT ON COLUMN dbq_task.known_started IS '1 if the attempt counts when its lease expires';
+
+COMMENT ON COLUMN dbq_task.cancelled IS '1 if an operator has cancelled it';
+
+COMMENT ON COLUMN dbq_task.reference IS 'unique within the queue while the row exists';
+
+COMMENT ON COLUMN dbq_task.task_key IS 'the key to which limits per key apply';
+
+COMMENT ON COLUMN dbq_task.holder IS 'the worker that leased it last, and the token of the checkout';
+
+COMMENT ON COLUMN dbq_task.headers IS 'a JSON object';
+
+COMMENT ON COLUMN dbq_task.result IS 'the result of a COMPLETED task, otherwise the last error or reason';
+
+COMMENT ON COLUMN dbq_task.progress IS 'the progress that earlier attempts reported';
+
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's SERIALIZABLE transaction that completes the task
 -- (ORA-08177), and would wait for a transaction that has locked it. A takeover writes the next fence here before it
@@ -99,6 +139,14 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+COMMENT ON TABLE dbq_lease IS 'Renewals of leases, and the progress that holders report.';
+
+COMMENT ON COLUMN dbq_lease.id IS 'the task';
+
+COMMENT ON COLUMN dbq_lease.lease_until IS 'the end of the renewed lease';
+
+COMMENT ON COLUMN dbq_lease.keep_until IS 'when cleaning may remove the row';
+
 -- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
 -- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
 -- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
@@ -115,6 +163,16 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_unique_key (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+COMMENT ON TABLE dbq_unique_key IS 'The keys of unique tasks.';
+
+COMMENT ON COLUMN dbq_unique_key.id IS 'a hash of queue, scope and name';
+
+COMMENT ON COLUMN dbq_unique_key.task IS 'the last task that was enqueued with the key';
+
+COMMENT ON COLUMN dbq_unique_key.expires IS 'when cleaning checks whether the row can be removed';
+
+COMMENT ON COLUMN dbq_unique_key.scope IS 'the states or the period in which the task excludes others';
 
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_uniq_exp ON dbq_unique_key (expires)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
@@ -170,6 +228,8 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+COMMENT ON TABLE dbq_tasks IS 'The tasks, with the names of states, and with times as timestamps.';
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
@@ -193,6 +253,12 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+COMMENT ON TABLE dbq_kv IS 'Records that all clients share, such as pauses, settings, workers and schedules.';
+
+COMMENT ON COLUMN dbq_kv.version IS 'checked by each write';
+
+COMMENT ON COLUMN dbq_kv.expires IS 'when it becomes invalid or, for a schedule, its next time';
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
@@ -210,6 +276,8 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+COMMENT ON TABLE dbq_attempt IS 'The history of attempts. The last attempt of a task is in the row of the task.';
 
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_att_ended ON dbq_attempt (queue, ended)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
@@ -234,6 +302,8 @@ UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+COMMENT ON TABLE dbq_attempts IS 'All attempts that have ended.';
 
 -- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
@@ -271,6 +341,10 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table of tasks.';
+
+COMMENT ON COLUMN dbq_archive.archived IS 'when it was moved here';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000

@@ -70,6 +70,46 @@ CREATE TABLE dbq_task (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+COMMENT ON TABLE dbq_task IS 'One row for each task. Only dbq may change it. To read tasks, use the view dbq_tasks.';
+
+COMMENT ON COLUMN dbq_task.fence IS 'grows with each change of owner; a change under an older fence is refused';
+
+COMMENT ON COLUMN dbq_task.due IS 'when it may be leased, in microseconds since 1970 in UTC; null if it may not';
+
+COMMENT ON COLUMN dbq_task.was_due IS 'the due time that it had when it was leased';
+
+COMMENT ON COLUMN dbq_task.lease_until IS 'the end of its lease, unless the table of leases has a renewal';
+
+COMMENT ON COLUMN dbq_task.taken IS 'when its last attempt began';
+
+COMMENT ON COLUMN dbq_task.updated IS 'when its state or its owner last changed';
+
+COMMENT ON COLUMN dbq_task.state IS '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON';
+
+COMMENT ON COLUMN dbq_task.priority IS '0 (first) to 9';
+
+COMMENT ON COLUMN dbq_task.attempt IS 'the number of its last attempt';
+
+COMMENT ON COLUMN dbq_task.max_attempts IS 'after so many attempts it goes to POISON';
+
+COMMENT ON COLUMN dbq_task.lapses IS 'leases in a row that expired without counting as an attempt';
+
+COMMENT ON COLUMN dbq_task.known_started IS '1 if the attempt counts when its lease expires';
+
+COMMENT ON COLUMN dbq_task.cancelled IS '1 if an operator has cancelled it';
+
+COMMENT ON COLUMN dbq_task.reference IS 'unique within the queue while the row exists';
+
+COMMENT ON COLUMN dbq_task.task_key IS 'the key to which limits per key apply';
+
+COMMENT ON COLUMN dbq_task.holder IS 'the worker that leased it last, and the token of the checkout';
+
+COMMENT ON COLUMN dbq_task.headers IS 'a JSON object';
+
+COMMENT ON COLUMN dbq_task.result IS 'the result of a COMPLETED task, otherwise the last error or reason';
+
+COMMENT ON COLUMN dbq_task.progress IS 'the progress that earlier attempts reported';
+
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ or SERIALIZABLE
 -- that completes the task, and would wait for a transaction that has locked it. A takeover writes the next fence here
@@ -92,6 +132,14 @@ CREATE TABLE dbq_lease (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+COMMENT ON TABLE dbq_lease IS 'Renewals of leases, and the progress that holders report.';
+
+COMMENT ON COLUMN dbq_lease.id IS 'the task';
+
+COMMENT ON COLUMN dbq_lease.lease_until IS 'the end of the renewed lease';
+
+COMMENT ON COLUMN dbq_lease.keep_until IS 'when cleaning may remove the row';
+
 -- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
 -- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
 -- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
@@ -105,6 +153,16 @@ CREATE TABLE dbq_unique_key (
   name varchar(200) COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05);
+
+COMMENT ON TABLE dbq_unique_key IS 'The keys of unique tasks.';
+
+COMMENT ON COLUMN dbq_unique_key.id IS 'a hash of queue, scope and name';
+
+COMMENT ON COLUMN dbq_unique_key.task IS 'the last task that was enqueued with the key';
+
+COMMENT ON COLUMN dbq_unique_key.expires IS 'when cleaning checks whether the row can be removed';
+
+COMMENT ON COLUMN dbq_unique_key.scope IS 'the states or the period in which the task excludes others';
 
 CREATE INDEX dbq_unique_key_expires ON dbq_unique_key (expires);
 
@@ -147,6 +205,8 @@ SELECT id, queue, reference, kind, task_key,
     'escape') AS progress
   FROM dbq_task t;
 
+COMMENT ON VIEW dbq_tasks IS 'The tasks, with the names of states, and with times as timestamps.';
+
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
 -- user needs no privilege but INSERT on it. dbq never uses it, so that its conditions cost dbq's statements nothing.
 CREATE VIEW dbq_enqueue AS
@@ -161,6 +221,8 @@ SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, ta
    AND max_attempts > 0
    AND due BETWEEN 0 AND 253402300799999999
   WITH LOCAL CHECK OPTION;
+
+COMMENT ON VIEW dbq_enqueue IS 'Programs in other languages enqueue tasks by inserting here.';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
@@ -179,6 +241,12 @@ CREATE TABLE dbq_kv (
   expires bigint,
   PRIMARY KEY (kind, name));
 
+COMMENT ON TABLE dbq_kv IS 'Records that all clients share, such as pauses, settings, workers and schedules.';
+
+COMMENT ON COLUMN dbq_kv.version IS 'checked by each write';
+
+COMMENT ON COLUMN dbq_kv.expires IS 'when it becomes invalid or, for a schedule, its next time';
+
 CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
@@ -194,6 +262,8 @@ CREATE TABLE dbq_attempt (
   worker varchar(200) NOT NULL,
   error bytea,
   PRIMARY KEY (task, fence));
+
+COMMENT ON TABLE dbq_attempt IS 'The history of attempts. The last attempt of a task is in the row of the task.';
 
 CREATE INDEX dbq_attempt_ended ON dbq_attempt (queue, ended);
 
@@ -218,8 +288,15 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
        AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence)
   ) ended_attempt;
 
+COMMENT ON VIEW dbq_attempts IS 'All attempts that have ended.';
+
 -- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
-CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
+CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS INCLUDING COMMENTS,
+  archived bigint NOT NULL, PRIMARY KEY (id));
+
+COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table of tasks.';
+
+COMMENT ON COLUMN dbq_archive.archived IS 'when it was moved here';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)

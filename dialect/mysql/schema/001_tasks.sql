@@ -21,33 +21,40 @@
 CREATE TABLE IF NOT EXISTS {task} (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
-  reference VARBINARY(800),
+  reference VARBINARY(800) COMMENT 'unique within the queue while the row exists',
   kind VARBINARY(400) NOT NULL,
-  task_key VARBINARY(800),
-  state TINYINT NOT NULL DEFAULT 0,
-  priority TINYINT NOT NULL DEFAULT 0,
-  attempt SMALLINT NOT NULL DEFAULT 0,
-  max_attempts SMALLINT NOT NULL DEFAULT 10,
-  lapses TINYINT NOT NULL DEFAULT 0,
-  known_started TINYINT NOT NULL DEFAULT 0,
-  cancelled TINYINT NOT NULL DEFAULT 0,
-  fence BIGINT NOT NULL DEFAULT 0,
-  due_at BIGINT NOT NULL DEFAULT -1,
-  lease_end BIGINT NOT NULL DEFAULT -1,
-  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                ',
-  taken_at BIGINT NOT NULL DEFAULT -1,
+  task_key VARBINARY(800) COMMENT 'the key to which limits per key apply',
+  state TINYINT NOT NULL DEFAULT 0 COMMENT '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON',
+  priority TINYINT NOT NULL DEFAULT 0 COMMENT '0 (first) to 9',
+  attempt SMALLINT NOT NULL DEFAULT 0 COMMENT 'the number of its last attempt',
+  max_attempts SMALLINT NOT NULL DEFAULT 10 COMMENT 'after so many attempts it goes to POISON',
+  lapses TINYINT NOT NULL DEFAULT 0 COMMENT 'leases in a row that expired without counting as an attempt',
+  known_started TINYINT NOT NULL DEFAULT 0 COMMENT '1 if the attempt counts when its lease expires',
+  cancelled TINYINT NOT NULL DEFAULT 0 COMMENT '1 if an operator has cancelled it',
+  fence BIGINT NOT NULL DEFAULT 0 COMMENT 'grows with each change of owner; a change under an older fence is refused',
+  due_at BIGINT NOT NULL DEFAULT -1
+    COMMENT 'when it may be leased; if it is leased, when it was, minus 2^62; otherwise -1',
+  lease_end BIGINT NOT NULL DEFAULT -1
+    COMMENT 'the end of its lease, unless the table of leases has a renewal; -1 is none',
+  taken_by VARBINARY(800) NOT NULL DEFAULT '                                                                '
+    COMMENT 'holder, padded with spaces',
+  taken_at BIGINT NOT NULL DEFAULT -1 COMMENT 'taken; -1 is none',
   created BIGINT NOT NULL,
-  updated BIGINT NOT NULL,
-  payload_size INT UNSIGNED,
-  headers BLOB,
+  updated BIGINT NOT NULL COMMENT 'when its state or its owner last changed',
+  payload_size INT UNSIGNED COMMENT 'the length of the payload in bytes',
+  headers BLOB COMMENT 'a JSON object',
   payload LONGBLOB,
-  result BLOB,
-  progress BLOB,
-  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL,
-  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL,
-  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
-  taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
-  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
+  result BLOB COMMENT 'the result of a COMPLETED task, otherwise the last error or reason',
+  progress BLOB COMMENT 'the progress that earlier attempts reported',
+  due BIGINT AS (CASE WHEN due_at < 0 THEN NULL ELSE due_at END) VIRTUAL
+    COMMENT 'when it may be leased, in microseconds since 1970 in UTC; null if it may not',
+  lease_until BIGINT AS (NULLIF(lease_end, -1)) VIRTUAL
+    COMMENT 'the end of its lease, unless the table of leases has a renewal',
+  holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL
+    COMMENT 'the worker that leased it last, and the token of the checkout',
+  taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL COMMENT 'when its last attempt began',
+  lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED
+    COMMENT 'the part of the queue in the index {prefix}task_lane',
   key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
   key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
   CONSTRAINT {prefix}task_state CHECK (state IN (0, 1, 2, 3, 4)),
@@ -55,7 +62,8 @@ CREATE TABLE IF NOT EXISTS {task} (
   UNIQUE KEY {prefix}task_reference (reference, queue),
   KEY {prefix}task_lane (queue, lane, priority, due_at),
   KEY {prefix}task_key (key_queue, task_key, key_due)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'One row for each task. Only dbq may change it. To read tasks, use the view {tasks}.';
 
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ that completes the
@@ -68,23 +76,26 @@ CREATE TABLE IF NOT EXISTS {task} (
 -- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
 -- leased task that has progress is kept.
 CREATE TABLE IF NOT EXISTS {lease} (
-  id BINARY(16) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL, lease_until BIGINT NOT NULL, keep_until BIGINT NOT NULL,
+  id BINARY(16) NOT NULL PRIMARY KEY COMMENT 'the task',
+  fence BIGINT NOT NULL,
+  lease_until BIGINT NOT NULL COMMENT 'the end of the renewed lease',
+  keep_until BIGINT NOT NULL COMMENT 'when cleaning may remove the row',
   progress VARBINARY(4000)
-) ENGINE = InnoDB;
+) ENGINE = InnoDB COMMENT = 'Renewals of leases, and the progress that holders report.';
 
 -- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
 -- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
 -- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
 -- expires on, cleaning checks whether the row can be removed.
 CREATE TABLE IF NOT EXISTS {unique_key} (
-  id BINARY(16) NOT NULL PRIMARY KEY,
-  task BINARY(16) NOT NULL,
-  expires BIGINT NOT NULL,
+  id BINARY(16) NOT NULL PRIMARY KEY COMMENT 'a hash of queue, scope and name',
+  task BINARY(16) NOT NULL COMMENT 'the last task that was enqueued with the key',
+  expires BIGINT NOT NULL COMMENT 'when cleaning checks whether the row can be removed',
   queue VARBINARY(400) NOT NULL,
-  scope VARBINARY(60) NOT NULL,
+  scope VARBINARY(60) NOT NULL COMMENT 'the states or the period in which the task excludes others',
   name VARBINARY(800) NOT NULL,
   KEY {prefix}unique_key_expires (expires)
-) ENGINE = InnoDB;
+) ENGINE = InnoDB COMMENT = 'The keys of unique tasks.';
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS

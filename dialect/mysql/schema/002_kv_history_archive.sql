@@ -3,13 +3,14 @@
 CREATE TABLE IF NOT EXISTS {kv} (
   kind VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
-  version BIGINT NOT NULL,
+  version BIGINT NOT NULL COMMENT 'checked by each write',
   value TEXT NOT NULL,
   updated BIGINT NOT NULL,
-  expires BIGINT,
+  expires BIGINT COMMENT 'when it becomes invalid or, for a schedule, its next time',
   PRIMARY KEY (kind, name),
   KEY {prefix}kv_expires (kind, expires, name)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'Records that all clients share, such as pauses, settings, workers and schedules.';
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
@@ -25,7 +26,8 @@ CREATE TABLE IF NOT EXISTS {attempt} (
   error BLOB,
   PRIMARY KEY (task, fence),
   KEY {prefix}attempt_ended (queue, ended)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'The history of attempts. The last attempt of a task is in the row of the task.';
 
 -- All attempts that have ended, including the last one of each task, which is in the task's row.
 CREATE OR REPLACE VIEW {attempts} AS
@@ -74,7 +76,7 @@ CREATE TABLE IF NOT EXISTS {archive} (
   holder VARBINARY(800) AS (NULLIF(TRIM(TRAILING ' ' FROM taken_by), '')) VIRTUAL,
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
-  archived BIGINT NOT NULL,
+  archived BIGINT NOT NULL COMMENT 'when it was moved here',
   CONSTRAINT {prefix}archive_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT {prefix}archive_priority CHECK (priority BETWEEN 0 AND 9)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';

@@ -46,6 +46,27 @@ CREATE TABLE {task} (
   CONSTRAINT {prefix}task_prio CHECK (priority BETWEEN 0 AND 9)
 ) INITRANS 16;
 
+COMMENT ON TABLE {task} IS 'One row for each task. Only dbq may change it. To read tasks, use the view {tasks}.';
+COMMENT ON COLUMN {task}.fence IS 'grows with each change of owner; a change under an older fence is refused';
+COMMENT ON COLUMN {task}.due IS 'when it may be leased, in microseconds since 1970 in UTC; null if it may not';
+COMMENT ON COLUMN {task}.was_due IS 'the due time that it had when it was leased';
+COMMENT ON COLUMN {task}.lease_until IS 'the end of its lease, unless the table of leases has a renewal';
+COMMENT ON COLUMN {task}.taken IS 'when its last attempt began';
+COMMENT ON COLUMN {task}.updated IS 'when its state or its owner last changed';
+COMMENT ON COLUMN {task}.state IS '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON';
+COMMENT ON COLUMN {task}.priority IS '0 (first) to 9';
+COMMENT ON COLUMN {task}.attempt IS 'the number of its last attempt';
+COMMENT ON COLUMN {task}.max_attempts IS 'after so many attempts it goes to POISON';
+COMMENT ON COLUMN {task}.lapses IS 'leases in a row that expired without counting as an attempt';
+COMMENT ON COLUMN {task}.known_started IS '1 if the attempt counts when its lease expires';
+COMMENT ON COLUMN {task}.cancelled IS '1 if an operator has cancelled it';
+COMMENT ON COLUMN {task}.reference IS 'unique within the queue while the row exists';
+COMMENT ON COLUMN {task}.task_key IS 'the key to which limits per key apply';
+COMMENT ON COLUMN {task}.holder IS 'the worker that leased it last, and the token of the checkout';
+COMMENT ON COLUMN {task}.headers IS 'a JSON object';
+COMMENT ON COLUMN {task}.result IS 'the result of a COMPLETED task, otherwise the last error or reason';
+COMMENT ON COLUMN {task}.progress IS 'the progress that earlier attempts reported';
+
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's SERIALIZABLE transaction that completes the task
 -- (ORA-08177), and would wait for a transaction that has locked it. A takeover writes the next fence here before it
@@ -62,6 +83,11 @@ CREATE TABLE {lease} (
   CONSTRAINT {prefix}lease_pk PRIMARY KEY (id)
 ) INITRANS 16;
 
+COMMENT ON TABLE {lease} IS 'Renewals of leases, and the progress that holders report.';
+COMMENT ON COLUMN {lease}.id IS 'the task';
+COMMENT ON COLUMN {lease}.lease_until IS 'the end of the renewed lease';
+COMMENT ON COLUMN {lease}.keep_until IS 'when cleaning may remove the row';
+
 -- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
 -- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
 -- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
@@ -75,6 +101,12 @@ CREATE TABLE {unique_key} (
   name VARCHAR2(800 BYTE) NOT NULL,
   CONSTRAINT {prefix}uniq_pk PRIMARY KEY (id)
 ) INITRANS 16;
+
+COMMENT ON TABLE {unique_key} IS 'The keys of unique tasks.';
+COMMENT ON COLUMN {unique_key}.id IS 'a hash of queue, scope and name';
+COMMENT ON COLUMN {unique_key}.task IS 'the last task that was enqueued with the key';
+COMMENT ON COLUMN {unique_key}.expires IS 'when cleaning checks whether the row can be removed';
+COMMENT ON COLUMN {unique_key}.scope IS 'the states or the period in which the task excludes others';
 
 CREATE INDEX {owner}uniq_exp ON {unique_key} (expires);
 
@@ -111,3 +143,5 @@ SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind, task_key,
   COALESCE((SELECT l.progress FROM {lease} l WHERE t.state = 1 AND l.id = t.id AND l.fence = t.fence), t.progress)
     AS progress
   FROM {task} t;
+
+COMMENT ON TABLE {tasks} IS 'The tasks, with the names of states, and with times as timestamps.';

@@ -10,6 +10,10 @@ CREATE TABLE {kv} (
   CONSTRAINT {prefix}kv_pk PRIMARY KEY (kind, name)
 );
 
+COMMENT ON TABLE {kv} IS 'Records that all clients share, such as pauses, settings, workers and schedules.';
+COMMENT ON COLUMN {kv}.version IS 'checked by each write';
+COMMENT ON COLUMN {kv}.expires IS 'when it becomes invalid or, for a schedule, its next time';
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (
@@ -24,6 +28,8 @@ CREATE TABLE {attempt} (
   error BLOB,
   CONSTRAINT {prefix}att_pk PRIMARY KEY (task, fence)
 );
+
+COMMENT ON TABLE {attempt} IS 'The history of attempts. The last attempt of a task is in the row of the task.';
 
 CREATE INDEX {owner}att_ended ON {attempt} (queue, ended);
 
@@ -42,6 +48,8 @@ UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
   FROM {task} t
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence);
+
+COMMENT ON TABLE {attempts} IS 'All attempts that have ended.';
 
 -- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
 CREATE TABLE {archive} (
@@ -76,3 +84,6 @@ CREATE TABLE {archive} (
   CONSTRAINT {prefix}arch_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT {prefix}arch_prio CHECK (priority BETWEEN 0 AND 9)
 );
+
+COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
+COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';

@@ -46,6 +46,27 @@ CREATE TABLE {task} (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+COMMENT ON TABLE {task} IS 'One row for each task. Only dbq may change it. To read tasks, use the view {tasks}.';
+COMMENT ON COLUMN {task}.fence IS 'grows with each change of owner; a change under an older fence is refused';
+COMMENT ON COLUMN {task}.due IS 'when it may be leased, in microseconds since 1970 in UTC; null if it may not';
+COMMENT ON COLUMN {task}.was_due IS 'the due time that it had when it was leased';
+COMMENT ON COLUMN {task}.lease_until IS 'the end of its lease, unless the table of leases has a renewal';
+COMMENT ON COLUMN {task}.taken IS 'when its last attempt began';
+COMMENT ON COLUMN {task}.updated IS 'when its state or its owner last changed';
+COMMENT ON COLUMN {task}.state IS '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON';
+COMMENT ON COLUMN {task}.priority IS '0 (first) to 9';
+COMMENT ON COLUMN {task}.attempt IS 'the number of its last attempt';
+COMMENT ON COLUMN {task}.max_attempts IS 'after so many attempts it goes to POISON';
+COMMENT ON COLUMN {task}.lapses IS 'leases in a row that expired without counting as an attempt';
+COMMENT ON COLUMN {task}.known_started IS '1 if the attempt counts when its lease expires';
+COMMENT ON COLUMN {task}.cancelled IS '1 if an operator has cancelled it';
+COMMENT ON COLUMN {task}.reference IS 'unique within the queue while the row exists';
+COMMENT ON COLUMN {task}.task_key IS 'the key to which limits per key apply';
+COMMENT ON COLUMN {task}.holder IS 'the worker that leased it last, and the token of the checkout';
+COMMENT ON COLUMN {task}.headers IS 'a JSON object';
+COMMENT ON COLUMN {task}.result IS 'the result of a COMPLETED task, otherwise the last error or reason';
+COMMENT ON COLUMN {task}.progress IS 'the progress that earlier attempts reported';
+
 -- The renewals of leases. The first end of a lease is in the task's row. A heartbeat writes a row here, under the
 -- task's fence, and not the task's row: that would fail a caller's transaction at REPEATABLE READ or SERIALIZABLE
 -- that completes the task, and would wait for a transaction that has locked it. A takeover writes the next fence here
@@ -68,6 +89,11 @@ CREATE TABLE {lease} (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+COMMENT ON TABLE {lease} IS 'Renewals of leases, and the progress that holders report.';
+COMMENT ON COLUMN {lease}.id IS 'the task';
+COMMENT ON COLUMN {lease}.lease_until IS 'the end of the renewed lease';
+COMMENT ON COLUMN {lease}.keep_until IS 'when cleaning may remove the row';
+
 -- The keys of unique tasks. A key belongs to a queue and a scope: the states in which its task excludes others, or a
 -- period. task is the last task that was enqueued with it. Nothing changes the row when that task ends: whether the
 -- key is free follows from the task's state. id is a hash of queue, scope and name, so that the key is narrow. From
@@ -81,6 +107,12 @@ CREATE TABLE {unique_key} (
   name varchar(200) COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05);
+
+COMMENT ON TABLE {unique_key} IS 'The keys of unique tasks.';
+COMMENT ON COLUMN {unique_key}.id IS 'a hash of queue, scope and name';
+COMMENT ON COLUMN {unique_key}.task IS 'the last task that was enqueued with the key';
+COMMENT ON COLUMN {unique_key}.expires IS 'when cleaning checks whether the row can be removed';
+COMMENT ON COLUMN {unique_key}.scope IS 'the states or the period in which the task excludes others';
 
 CREATE INDEX {prefix}unique_key_expires ON {unique_key} (expires);
 
@@ -123,6 +155,8 @@ SELECT id, queue, reference, kind, task_key,
     'escape') AS progress
   FROM {task} t;
 
+COMMENT ON VIEW {tasks} IS 'The tasks, with the names of states, and with times as timestamps.';
+
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
 -- user needs no privilege but INSERT on it. dbq never uses it, so that its conditions cost dbq's statements nothing.
 CREATE VIEW {enqueue} AS
@@ -137,3 +171,5 @@ SELECT queue, kind, reference, payload, headers, priority, max_attempts, due, ta
    AND max_attempts > 0
    AND due BETWEEN 0 AND 253402300799999999
   WITH LOCAL CHECK OPTION;
+
+COMMENT ON VIEW {enqueue} IS 'Programs in other languages enqueue tasks by inserting here.';

@@ -9,6 +9,10 @@ CREATE TABLE {kv} (
   expires bigint,
   PRIMARY KEY (kind, name));
 
+COMMENT ON TABLE {kv} IS 'Records that all clients share, such as pauses, settings, workers and schedules.';
+COMMENT ON COLUMN {kv}.version IS 'checked by each write';
+COMMENT ON COLUMN {kv}.expires IS 'when it becomes invalid or, for a schedule, its next time';
+
 CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
@@ -24,6 +28,8 @@ CREATE TABLE {attempt} (
   worker varchar(200) NOT NULL,
   error bytea,
   PRIMARY KEY (task, fence));
+
+COMMENT ON TABLE {attempt} IS 'The history of attempts. The last attempt of a task is in the row of the task.';
 
 CREATE INDEX {prefix}attempt_ended ON {attempt} (queue, ended);
 
@@ -48,5 +54,11 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
        AND NOT EXISTS (SELECT 1 FROM {attempt} a WHERE a.task = t.id AND a.fence = t.fence)
   ) ended_attempt;
 
+COMMENT ON VIEW {attempts} IS 'All attempts that have ended.';
+
 -- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
-CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS, archived bigint NOT NULL, PRIMARY KEY (id));
+CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS INCLUDING COMMENTS,
+  archived bigint NOT NULL, PRIMARY KEY (id));
+
+COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
+COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';
