@@ -133,3 +133,34 @@ func TestTakeWaitsForASlotOrTheEnd(t *testing.T) {
 		t.Errorf("a worker without a group may lease %d, %v, want 7", n, ok)
 	}
 }
+
+func TestSlotsForWhichThereWasNoTaskDoNotCount(t *testing.T) {
+	t.Parallel()
+	s := newSlots(1, 1, 1)
+	s.shares[1].leave()
+	idle := s.shares[0]
+	for range 100 {
+		idle.unused(idle.tryTake(1))
+	}
+	if idle.pass > 2 {
+		t.Errorf("a worker that started nothing has a pass of %v", idle.pass)
+	}
+}
+
+func TestSlotsThatAWorkerCouldNotUseAreNotOwed(t *testing.T) {
+	t.Parallel()
+	s := newSlots(2, 1, 1)
+	small, other := s.shares[0], s.shares[1]
+	small.limit = func() int { return 1 }
+	small.tryTake(1) // a long task
+	for range 100 {
+		for range other.tryTake(1) {
+			other.ended()
+		}
+	}
+	small.ended()
+	small.limit = other.limit
+	if got := turns(s, 20); abs(got[0]-got[1]) > 8 {
+		t.Errorf("after a long task of the first worker: %v, want equal shares", got)
+	}
+}

@@ -44,6 +44,9 @@ func faultCases() []Case {
 		Case{Name: "CutDuringCallersTx", Once: true, run: cutDuringCallersTx,
 			Law: "When the connection of a caller's transaction is lost before its commit, nothing that dbq did in it " +
 				"remains."},
+		Case{Name: "CutBeforeReplace", Once: true, run: cutBeforeReplace,
+			Law: "When the connection of an enqueue that replaces a waiting task is lost before its commit, the enqueue never " +
+				"claims the replacement."},
 		Case{Name: "StalledServer", run: stalledServer,
 			Law: "When the server stops answering, a call with a deadline returns within the deadline and a few seconds, and " +
 				"reports what is true."},

@@ -87,6 +87,7 @@ func uniqueInOneCall(t *test) {
 		{Payload: []byte("6")},
 		{Delay: long, Payload: []byte("7"), Unique: debouncing("old", 0)},
 		{Payload: []byte("8"), Unique: pending("old")},
+		{Delay: time.Minute, Payload: []byte("9"), Unique: debouncing("new", 0)},
 	}
 	for i := range n {
 		ts = append(ts, dbq.NewTask{Delay: long, Unique: pending(fmt.Sprint(i))})
@@ -98,6 +99,7 @@ func uniqueInOneCall(t *test) {
 	want := []dbq.Enqueued{
 		{ID: first}, {ID: first, Duplicate: true}, {ID: first, Replaced: true}, {ID: first, Debounced: true},
 		{ID: old, Replaced: true}, {ID: out[5].ID}, {ID: old, Debounced: true}, {ID: old, Duplicate: true},
+		{ID: first, Debounced: true},
 	}
 	for i, w := range want {
 		if out[i] != w {

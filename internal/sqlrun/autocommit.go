@@ -11,7 +11,7 @@ func (s *Session) Autocommit(ctx context.Context, f func(ctx context.Context, c 
 	if s.Pool.GroupCommit != nil {
 		return f(ctx, &groupConn{s: s})
 	}
-	return s.withConn(ctx, f)
+	return s.withConn(ctx, nil, f)
 }
 
 // OneStatement is Do for a change of one statement, the first of f, which commits by itself. So its locks end with it,
@@ -22,20 +22,16 @@ func (s *Session) OneStatement(ctx context.Context, f func(ctx context.Context, 
 	if s.Server.ExplicitTx && len(s.Texts.Begin) < 2 {
 		return s.Tx(ctx, f)
 	}
-	return s.Autocommit(ctx, func(ctx context.Context, c dialect.Conn) error {
-		if begin := s.beginTexts(); len(begin) > 1 {
-			for _, text := range begin[:len(begin)-1] {
-				if _, err := c.Exec(ctx, text); err != nil {
-					return err
-				}
-			}
-		}
-		return f(ctx, c)
-	})
+	if begin := s.beginTexts(); len(begin) > 1 {
+		return s.withConn(ctx, begin[:len(begin)-1], f)
+	}
+	return s.Autocommit(ctx, f)
 }
 
-// withConn runs f on one connection.
-func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+// withConn runs f on one connection, after the texts of before, which set what the next transaction is.
+func (s *Session) withConn(
+	ctx context.Context, before []string, f func(ctx context.Context, c dialect.Conn) error,
+) error {
 	conn, done, err := s.conn(ctx)
 	if err != nil {
 		return err
@@ -43,7 +39,17 @@ func (s *Session) withConn(ctx context.Context, f func(ctx context.Context, c di
 	defer done()
 	inner, stop := gracefulWrite(ctx)
 	defer stop()
-	err = f(inner, s.on(conn))
+	for _, text := range before {
+		if err == nil {
+			_, err = conn.ExecContext(inner, text)
+		}
+	}
+	if err == nil {
+		err = f(inner, s.on(conn))
+	}
+	if err != nil && len(before) > 0 {
+		discard(conn) // the caller's pool must not get it back with a level for its next transaction
+	}
 	if err != nil && inner.Err() != nil { // the statement was interrupted
 		err = &TxError{Committing: true, Err: err}
 	}
@@ -63,7 +69,7 @@ func (c *groupConn) Exec(ctx context.Context, query string, args ...any) (touche
 	defer stop()
 	touched, ok, err := c.s.Pool.GroupCommit(ctx, c.s.writer, query, args)
 	if !ok {
-		err = c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) (err error) {
+		err = c.s.withConn(ctx, nil, func(ctx context.Context, on dialect.Conn) (err error) {
 			touched, err = on.Exec(ctx, query, args...)
 			return err
 		})
@@ -75,7 +81,7 @@ func (c *groupConn) Exec(ctx context.Context, query string, args ...any) (touche
 func (c *groupConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	ctx, stop := c.next(ctx)
 	defer stop()
-	return c.s.withConn(ctx, func(ctx context.Context, on dialect.Conn) error {
+	return c.s.withConn(ctx, nil, func(ctx context.Context, on dialect.Conn) error {
 		rows, err := on.Query(ctx, query, args...)
 		if err != nil {
 			return err

@@ -120,6 +120,9 @@ func TestTxReportsItsOutcome(t *testing.T) {
 			[]string{"LOCK", "SET", "BEGIN", "WORK", "ROLLBACK", "UNLOCK"}, dialect.Unknown, 0},
 		{"the lock cannot be freed", map[string]error{"UNLOCK": boom}, lockedTx,
 			[]string{"LOCK", "SET", "BEGIN", "WORK", "COMMIT", "UNLOCK"}, dialect.Unknown, 1},
+		{"one statement", nil, one, []string{"SET", "WORK"}, dialect.Unknown, 0},
+		{"one statement fails", map[string]error{"WORK": boom}, one, []string{"SET", "WORK"}, dialect.Unknown, 1},
+		{"one statement is not begun", map[string]error{"SET": boom}, one, []string{"SET"}, dialect.Unknown, 1},
 		{"a write is its own transaction", nil, do, []string{"WORK"}, dialect.Unknown, 0},
 		{"a write that is lost", map[string]error{"WORK": io.EOF}, do, []string{"WORK"}, dialect.Ambiguous, 0},
 	} {
@@ -146,6 +149,7 @@ func TestTxReportsItsOutcome(t *testing.T) {
 
 func tx(s *Session) error       { return s.Tx(context.Background(), run("WORK")) }
 func lockedTx(s *Session) error { return s.LockedTx(context.Background(), lock, run("WORK")) }
+func one(s *Session) error      { return s.OneStatement(context.Background(), run("WORK")) }
 func do(s *Session) error       { return s.Do(context.Background(), run("WORK")) }
 
 func TestExplicitTxWrapsEachWrite(t *testing.T) {
