@@ -3,6 +3,7 @@ package dialect
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // A Batch is a statement for many rows at once: some of its values are columns (Column), with one value for each row.
@@ -10,14 +11,14 @@ import (
 //
 // The rows are inserted into a text in one of three ways:
 //
-//   - as a list, with Row: {rows} is replaced by Row, once for each row, with Sep in between;
+//   - as a list, with Row: {rows} is replaced by Row, once for each row, with Separator in between;
 //   - as arrays, without Row: a column is bound as a slice, every other value as it is;
 //   - one at a time, without Row and where Max is 1: a column is bound as the row's value.
 //
 // For two rows, with :id as their column, these
 //
 //	Batch{SQL: "DELETE FROM t WHERE id = ANY (:id) AND queue = :queue", Max: 5000}
-//	Batch{SQL: "DELETE FROM t WHERE id IN ({rows}) AND queue = :queue", Row: ":id", Sep: ", ", Max: 500}
+//	Batch{SQL: "DELETE FROM t WHERE id IN ({rows}) AND queue = :queue", Row: ":id", Max: 500}
 //
 // are sent as
 //
@@ -26,9 +27,24 @@ import (
 type Batch struct {
 	SQL string
 	Row string // the text of one row of the list
-	Sep string // the separator of the rows in the list
 	Max int    // maximum rows in one statement
 }
+
+// Separator returns what separates the rows of a list. Rows that begin with SELECT are joined by UNION ALL. Rows that
+// begin with OR or BEGIN each stand on a line of their own, in the column of {rows}. Others are separated by commas.
+func (b Batch) Separator() string {
+	switch {
+	case strings.HasPrefix(b.Row, "SELECT"):
+		return " UNION ALL "
+	case strings.HasPrefix(b.Row, "OR "), strings.HasPrefix(b.Row, "BEGIN"):
+		before, _, _ := strings.Cut(b.SQL, "{rows}")
+		return "\n" + strings.Repeat(" ", column(before))
+	}
+	return ", "
+}
+
+// Lines reports whether each row of the list has lines of its own.
+func (b Batch) Lines() bool { return strings.HasPrefix(b.Separator(), "\n") }
 
 // An Op is a change of many rows that a BatchRunner can run in its own way. Its batch in Statements has the same
 // name.

@@ -1,44 +1,59 @@
 package dialect
 
 import (
+	"reflect"
 	"strings"
 
 	"github.com/dbq-go/dbq/state"
 )
 
 // Statements are the texts that the core runs: plain guarded SQL that a DBA can read. The core binds values by name,
-// such as :queue. A statement may use a name several times or not at all. It cannot
-// contain a question mark.
+// such as :queue. A statement may use a name several times or not at all. It cannot contain a question mark.
 //
 // States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
 // a statement returns are found by name.
 //
-// A field may be empty if its comment says so. Archive, Busy, BusyKeys, Count, CountUpTo, DropKeys, DueFirst,
-// DueKeys, DueOfKeys, ExpireAttempts, FindKeys, Held, IDBehind, Move, Next, NextQueue, OldKeys, Peek, Postpone,
-// Replace, SetKeys, SetProgress and SetResult have defaults: the core writes them in plain SQL from the columns of
-// Row. A dialect supplies its own if its columns have other names, or if the engine needs a different form to use an
-// index. The defaults of CountUpTo and Next cost more the more tasks a queue has.
+// FieldOf reads the tags of a field. args are the values that its statement may use, and columns those
+// with one value for each row of a batch; for bytes such as :payload there may be their length, :payload_size, which is
+// null for null. A field without an empty tag must be set. With empty:"default", the core
+// writes a text in plain SQL from the columns of Row. A dialect supplies its own if its columns have other names, or if
+// the engine needs a different form, such as one that uses an index. With empty:"allowed", the engine does not need the
+// statement, or the dialect does without. A field with part:"yes" is not run by itself: it is a part of
+// other statements, or describes them.
 type Statements struct {
-	Style PlaceholderStyle
+	Style PlaceholderStyle `part:"yes"`
+
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
 	// and ends transactions. If it has several texts, those before the last one apply to the next transaction, also to
 	// that of a single statement.
-	Begin []string
-	Now   string // an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement
-	Dual  string // follows a SELECT that reads no table, such as "FROM dual"; empty on most engines
-
-	// Limit bounds the rows of a SELECT, such as "LIMIT :limit". Columns lists the columns of a task without the payload,
-	// for a SELECT from the table of tasks, named t. The end of a lease, lease_until, and progress are the last ones that
-	// Extend has stored. Payload lists the payload in the same way.
-	Limit, Columns, Payload string
+	Begin []string `empty:"allowed"`
+	// Now is an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement.
+	Now string
+	// Dual follows a SELECT that reads no table, such as "FROM dual".
+	Dual string `empty:"allowed" part:"yes"`
+	// Limit bounds the rows of a SELECT, such as "LIMIT :limit".
+	Limit string `args:"limit" part:"yes"`
+	// ForUpdate follows a SELECT that locks its rows, such as "FOR UPDATE". It is empty where one transaction at a time
+	// writes.
+	ForUpdate string `empty:"allowed" part:"yes"`
+	// Returning reports that an UPDATE or DELETE returns the rows that it changed: RETURNING id. The defaults of Remove,
+	// Start and Purge use it. Without it, a dialect needs a BatchRunner.
+	Returning bool `empty:"allowed" part:"yes"`
+	// Columns lists the columns of a task without the payload, for a SELECT from the table of tasks, named t. The end of
+	// a lease, lease_until, and progress are the last ones that Extend has stored.
+	Columns string `part:"yes"`
+	// Payload lists the payload in the same way.
+	Payload string `part:"yes"`
 
 	// MigrationLock runs before a migration and waits for other migrations of the tables with the prefix :name, in the
 	// schema of Names. It may be empty where Begin waits for them. With a MigrationUnlock it is taken before the
 	// transaction and released after it; otherwise it ends with the transaction.
-	MigrationLock, MigrationUnlock string
+	MigrationLock   string `args:"name" empty:"allowed"`
+	MigrationUnlock string `args:"name" empty:"allowed"`
 	// DropTable and DropView remove {name}, without an error if it does not exist. Empty means DROP TABLE IF EXISTS
 	// {name} and DROP VIEW IF EXISTS {name}.
-	DropTable, DropView string
+	DropTable string `empty:"allowed" part:"yes"`
+	DropView  string `empty:"allowed" part:"yes"`
 
 	// Insert adds tasks: :id :reused :queue :reference :kind :task_key :priority :at :delay :max_attempts :headers
 	// :payload :payload_size. A task is due at :at or, if :at is null, :delay from now. :payload_size is null for no
@@ -51,21 +66,31 @@ type Statements struct {
 	//
 	// For an insert of several statements, :now is their common time; for a single statement it is null. It is not a
 	// column. Rows that are due at that time have it as :at.
-	Insert Batch
+	Insert Batch `columns:"InsertColumns" args:"queue clock now"`
+
 	// AddKeys adds unique keys: :id :queue :scope :name :task :expires. It skips a key that exists, waits for a
 	// transaction that is adding it, and leaves the surrounding transaction usable. It returns nothing.
-	//
+	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
 	// FindKeys returns the keys of :id without locking them: id, task, expires, and the task's state and due, which are
-	// null if it does not exist. LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as
-	// last committed. SetKeys changes :task and :expires of keys that the transaction has locked, DropKeys removes them:
-	// :id. OldKeys returns the id of at most :limit keys that have expired, the oldest first.
-	AddKeys, FindKeys, LockKeys, SetKeys, DropKeys Batch
-	OldKeys                                        string
+	// null if it does not exist.
+	FindKeys Batch `columns:"id" empty:"default"`
+	// LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as last committed.
+	LockKeys Batch `columns:"id" empty:"default"`
+	// SetKeys changes :task and :expires of keys that the transaction has locked: :id.
+	SetKeys Batch `columns:"id task expires" empty:"default"`
+	// DropKeys removes keys that the transaction has locked: :id.
+	DropKeys Batch `columns:"id" empty:"default"`
+	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
+	OldKeys string `args:"limit" empty:"default"`
 	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
-	// order of ids. It returns id, state, due and created as last committed. Replace changes tasks that have a due time
-	// and that the transaction has locked: :id :kind :priority :at :headers :payload :payload_size. :at is the new due
-	// time; the progress is cleared. Postpone changes only the due time: :id :at.
-	LockWaiting, Replace, Postpone Batch
+	// order of ids. It returns id, state, due and created as last committed.
+	LockWaiting Batch `columns:"id" args:"running" empty:"default"`
+	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :priority :at :headers
+	// :payload :payload_size. :at is the new due time; the progress is cleared.
+	Replace Batch `columns:"id kind priority at headers payload" empty:"default"`
+	// Postpone changes only the due time of such tasks: :id :at.
+	Postpone Batch `columns:"id at" empty:"default"`
+
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It changes rows that are
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
 	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount
@@ -77,101 +102,145 @@ type Statements struct {
 	// fail with class Conflict, if the statement can limit its own wait. If :lock_wait is null, as in a caller's
 	// transaction, the session's limit applies. A dialect whose statements cannot limit their wait sets a limit of about
 	// a second for the sessions that its Open makes, or sets Server.LongLockWaits.
-	Settle Batch
+	Settle Batch `columns:"id fence state at after uncount result" args:"lock_wait callers_tx"`
 	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
 	// transaction does not lock single rows.
-	LockFree Batch
+	LockFree Batch `columns:"id" empty:"allowed"`
 	// Remove deletes rows that are PROCESSING under a fence: :id :fence. It returns their id and fence.
-	Remove Batch
-	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence :progress. It
-	// returns their id and fence. It stores :progress unless that is null; the next attempt and Columns have it. No two
-	// rows have the same id. If a transaction can fail because another one has changed a row since
-	// it began, or can wait for its lock, a renewal must neither write nor lock the task's row: keep renewals in a table
-	// of their own, which a takeover reads.
-	Extend Batch
+	Remove Batch `columns:"id fence" args:"lock_wait" empty:"default"`
+	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence :progress
+	// :progress_size. It returns their id and fence. It stores :progress unless that is null; the next attempt and
+	// Columns have it. No two rows have the same id. If a transaction can fail because another one has changed a row
+	// since it began, or can wait for its lock, a renewal must neither write nor lock the task's row: keep renewals in a
+	// table of their own, which a takeover reads.
+	Extend Batch `columns:"id fence progress" args:"lease"`
 	// Start sets known_started to 1 in rows that are PROCESSING under a fence: :id :fence. It returns their id and fence,
 	// also if it was set before.
-	Start Batch
+	Start Batch `columns:"id fence" empty:"default"`
 	// DropLeases removes the renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at
 	// most :limit renewals that ended at least :age ago. Both are empty if Extend writes the task's row.
-	DropLeases   Batch
-	ExpireLeases string
+	DropLeases   Batch  `columns:"id fence" empty:"allowed"`
+	ExpireLeases string `args:"age limit" empty:"allowed"`
+
 	// Movable, Move and Purge carry out operators' events on rows given by :id, whatever their fence. The core makes one
 	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows, and {set},
-	// the assignments. Movable locks the rows in the order of their ids. It returns their id, queue, state, attempt,
-	// fence, holder, taken, updated and result as they are, the progress if the lease's renewal has it, and the database's
-	// clock as now. Move changes the rows. Purge
-	// removes them and returns their ids; if it cannot return them, Purgeable locks the rows and returns their ids first.
-	Movable, Move, Purge, Purgeable Batch
+	// the assignments.
+	//
+	// Movable locks the rows in the order of their ids. It returns their id, queue, state, attempt, fence, holder, taken,
+	// updated and result as they are, the progress if the lease's renewal has it, and the database's clock as now.
+	Movable Batch `columns:"id" empty:"default"`
+	// Move changes the rows.
+	Move Batch `columns:"id" empty:"default"`
+	// Purge removes the rows and, with Returning, returns their ids. Without it, Purgeable locks the rows and returns
+	// their ids first; it has a default, too.
+	Purge     Batch `columns:"id" empty:"default" part:"yes"`
+	Purgeable Batch `columns:"id" empty:"allowed" part:"yes"`
 	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
-	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL". It may be empty.
-	Assignments []string
+	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL".
+	Assignments []string `empty:"allowed" part:"yes"`
 	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
 	// :result_size. It returns nothing.
-	SetResult Batch
+	SetResult Batch `columns:"id result" empty:"default"`
 	// SetProgress replaces the progress of rows that the same transaction has locked: :id :progress. It returns nothing.
-	SetProgress Batch
+	SetProgress Batch `columns:"id progress" empty:"default"`
 
 	// Held returns the whole rows that are PROCESSING in :queue under :holder.
-	Held string
+	Held string `args:"queue holder" empty:"default"`
 	// Exhausted returns the whole rows of :queue that the checkout under :holder moved to POISON, with their previous
 	// holders; their results name both. It is empty if no index leads to such rows: a checkout whose answer is lost then
 	// does not report them.
-	Exhausted string
+	Exhausted string `args:"queue holder" empty:"allowed"`
 	// IDBehind returns the id that is :offset tasks behind the first one above :after, if it is below :before. It reads
 	// only the primary key.
-	IDBehind string
-	// InState adds a redundant condition for each state, so that the engine can use a partial index. It may be empty.
-	InState map[state.State]string
+	IDBehind string `args:"after before offset" empty:"default"`
+	// InState adds a redundant condition for each state, so that the engine can use a partial index.
+	InState map[state.State]string `empty:"allowed"`
 	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
-	Peek Batch
+	Peek Batch `columns:"id" empty:"default"`
+
 	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (those without a due time), due
 	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null),
 	// cancelled (those that are marked as cancelled) and cut (1 if it stopped at its limit; otherwise it can be
 	// omitted). Several rows of one queue and state are added up.
-	//
+	Count string `empty:"default"`
 	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
-	// cost that does not grow with the table; oldest is exact. NextQueue returns the first queue after :queue, by name,
-	// in which CountUpTo would find tasks. For states that CountUpTo cannot count, CountNewest counts among the newest
-	// :limit tasks of all queues, and Newest names these states. Both are empty if there are none.
-	Count, CountUpTo, CountNewest, NextQueue string
-	Newest                                   []state.State
+	// cost that does not grow with the table; oldest is exact. The cost of the default grows with the tasks of the queue.
+	CountUpTo string `args:"queue limit" empty:"default"`
+	// NextQueue returns the first queue after :queue, by name, in which CountUpTo would find tasks.
+	NextQueue string `args:"queue" empty:"default"`
+	// For states that CountUpTo cannot count, CountNewest counts among the newest :limit tasks of all queues, and Newest
+	// names these states. Both are empty if there are none.
+	CountNewest string        `args:"limit" empty:"allowed"`
+	Newest      []state.State `empty:"allowed" part:"yes"`
 	// Next returns one row: as due, the earliest due time or end of a lease in :queue, or null if there is none or the
-	// queue is paused; as now, the database's clock. It must not lock, and its cost must not grow with the tasks.
-	Next string
-	// Busy counts the tasks of :queue that are PROCESSING, as tasks. BusyKeys does so for each of their keys, and returns
-	// task_key and tasks; the key of tasks without one is null.
-	Busy, BusyKeys string
+	// queue is paused; as now, the database's clock. It must not lock, and its cost must not grow with the tasks, as that
+	// of the default does.
+	Next string `args:"queue" empty:"default"`
+	// Busy counts the tasks of :queue that are PROCESSING, as tasks.
+	Busy string `args:"queue" empty:"default"`
+	// BusyKeys does so for each of their keys, and returns task_key and tasks; the key of tasks without one is null.
+	BusyKeys string `args:"queue" empty:"default"`
 	// DueFirst returns up to :limit due tasks of :queue in HandOutOrder: id, fence, task_key, priority, was_due and
-	// payload_size. DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest
-	// due first. DueKeys returns up to :limit keys after :after, in order, of tasks of :queue that have a due time, as
-	// task_key. Each of them must cost what it returns, whatever else is in the table.
-	DueFirst, DueKeys string
-	DueOfKeys         Batch
-	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener. It
-	// may be empty.
-	Notify string
+	// payload_size. It must cost what it returns, whatever else is in the table, and so must DueOfKeys and DueKeys.
+	DueFirst string `args:"queue limit" empty:"default"`
+	// DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest due first.
+	DueOfKeys Batch `columns:"task_key" args:"queue limit" empty:"default"`
+	// DueKeys returns up to :limit keys after :after, in order, of tasks of :queue that have a due time, as task_key.
+	DueKeys string `args:"queue after limit" empty:"default"`
+	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
+	Notify string `args:"channel payload" empty:"allowed"`
 
 	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :taken :ended :worker
-	// :error. It skips an attempt that already exists. It returns nothing. ExpireAttempts removes at most :limit
-	// attempts of :queue that ended at least :age ago.
-	//
+	// :error. It skips an attempt that already exists. It returns nothing.
+	Record Batch `columns:"id fence attempt outcome taken ended worker error" args:"queue"`
 	// RecordLast adds the last attempts of rows given by :id, from the rows themselves: :id :error :error_size. It skips
 	// rows that are PROCESSING, rows without taken, and attempts that already exist. The outcome is completed, failed or
 	// poisoned or, for a row that is CREATED, released; a released attempt has the number after the row's. It lasted
 	// from taken to updated. The worker is the holder without its last # and what follows. The error is :error or, if
 	// that is null, the result of a row that is ERROR or POISON. It returns nothing, and locks the rows if that costs no
 	// statement.
-	Record, RecordLast Batch
-	ExpireAttempts     string
+	RecordLast Batch `columns:"id error"`
+	// ExpireAttempts removes at most :limit attempts of :queue that ended at least :age ago.
+	ExpireAttempts string `args:"queue age limit" empty:"default"`
 	// Archive copies rows given by :id into the archive if Purge would remove them, and locks them: Purge follows in the
 	// same transaction. A row that is already in the archive does not change. It returns nothing. If there is a
 	// Purgeable, that has already locked the rows.
-	Archive Batch
+	Archive Batch `columns:"id" empty:"default"`
 
 	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They
 	// are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
 	Own map[string]Batch
+}
+
+// InsertColumns are the columns of Insert.
+var InsertColumns = []string{"id", "reused", "reference", "kind", "task_key", "priority", "at", "delay",
+	"max_attempts", "headers", "payload"}
+
+// A StatementField describes a field of Statements by its tags.
+type StatementField struct {
+	Name string
+	// Args are the names of the values that the statement may use, and Columns of those with one value for each row of a
+	// batch. The statements of Own may use others.
+	Args, Columns []string
+	// Default reports that the core writes the text if the field is empty. Optional reports that it may stay empty.
+	Default, Optional bool
+	// Part reports that the field is not run by itself: it is a part of other statements, or describes them.
+	Part bool
+}
+
+// FieldOf describes the field of Statements with a name. For another name, it returns the zero value.
+func FieldOf(name string) StatementField {
+	f, found := reflect.TypeFor[Statements]().FieldByName(name)
+	if !found {
+		return StatementField{}
+	}
+	empty, part := f.Tag.Get("empty"), f.Tag.Get("part")
+	columns := strings.Fields(f.Tag.Get("columns"))
+	if name == "Insert" {
+		columns = InsertColumns
+	}
+	return StatementField{Name: f.Name, Args: strings.Fields(f.Tag.Get("args")), Columns: columns,
+		Default: empty == "default", Optional: empty == "allowed", Part: part == "yes"}
 }
 
 // ReadNow returns the statement that reads the database's clock, as now.

@@ -38,9 +38,6 @@ import (
 // left out. {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A
 // state's name stands for its number, with the name as a comment. fill replaces the rest, see Names.Filler.
 //
-// Rows are separated by commas; rows that begin with SELECT by UNION ALL; those that begin with OR or BEGIN each stand
-// on a line of their own, in the column of {rows}.
-//
 // Batches have at most max rows. ReadStatements panics if the files do not have this form, which is a programming
 // error. The caller sets the fields that are not texts.
 func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
@@ -63,15 +60,8 @@ func (r *textReader) batch(name string, max int, fill func(string) string) Batch
 		return b
 	}
 	b.Row = fill(r.expand(name+" row", true))
-	switch {
-	case strings.HasPrefix(b.Row, "SELECT"):
-		b.Sep = " UNION ALL "
-	case strings.HasPrefix(b.Row, "OR "), strings.HasPrefix(b.Row, "BEGIN"):
-		before, _, _ := strings.Cut(b.SQL, "{rows}")
-		b.Sep = "\n" + strings.Repeat(" ", column(before))
-		b.Row = strings.ReplaceAll(b.Row, "\n", b.Sep)
-	default:
-		b.Sep = ", "
+	if b.Lines() {
+		b.Row = strings.ReplaceAll(b.Row, "\n", b.Separator())
 	}
 	return b
 }

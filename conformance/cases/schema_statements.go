@@ -11,34 +11,6 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// documentedValues are the values that each statement may use, as dialect.Statements documents them.
-var documentedValues = map[string]string{
-	"Now": "", "Dual": "", "Begin": "", "Limit": "limit", "Columns": "", "Payload": "", "DropTable": "", "DropView": "",
-	"Count":     "",
-	"CountUpTo": "queue limit", "CountNewest": "limit", "NextQueue": "queue",
-	"MigrationLock": "name", "MigrationUnlock": "name",
-	"Insert": "queue id reused clock reference kind task_key priority at delay max_attempts headers payload " +
-		"payload_size now",
-	"AddKeys": "id queue scope name task expires", "FindKeys": "id", "LockKeys": "id", "SetKeys": "id task expires",
-	"DropKeys": "id", "OldKeys": "limit", "LockWaiting": "id running", "Postpone": "id at",
-	"Replace":  "id kind priority at headers payload payload_size",
-	"Settle":   "id fence state at after uncount result result_size lock_wait callers_tx",
-	"Remove":   "id fence lock_wait",
-	"LockFree": "id",
-	"Extend":   "id fence lease progress progress_size",
-	"Start":    "id fence", "DropLeases": "id fence", "ExpireLeases": "age limit",
-	"Movable": "id", "Move": "id", "Purge": "id", "Purgeable": "id", "Assignments": "",
-	"SetResult": "id result result_size", "SetProgress": "id progress",
-	"Held": "queue holder", "Exhausted": "queue holder",
-	"RecordLast":     "id error error_size",
-	"Record":         "id fence queue attempt outcome taken ended worker error",
-	"ExpireAttempts": "queue age limit",
-	"Busy":           "queue", "BusyKeys": "queue", "DueFirst": "queue limit", "DueKeys": "queue after limit",
-	"DueOfKeys": "queue task_key limit",
-	"Archive":   "id", "IDBehind": "after before offset", "Peek": "id",
-	"InState": "", "Next": "queue", "Notify": "channel payload",
-}
-
 // valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int): statements say CAST.
 var valueName = regexp.MustCompile(`:([a-z_]+)`)
 
@@ -46,9 +18,9 @@ func schemaStatements(t *test) {
 	st := reflect.ValueOf(sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: t.Prefix}).Statements)
 	for i := range st.NumField() {
 		field, v := st.Type().Field(i).Name, st.Field(i)
-		mayBeEmpty := sqlrun.MayBeEmpty(field)
+		mayBeEmpty := dialect.FieldOf(field).Optional
 		switch x := v.Interface().(type) {
-		case dialect.PlaceholderStyle, []state.State:
+		case dialect.PlaceholderStyle, bool, []state.State:
 		case string:
 			t.checkStatement(field, x, mayBeEmpty)
 		case []string:
@@ -104,15 +76,13 @@ func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
 	if strings.Contains(text, "?") {
 		t.Errorf("%s holds a question mark, which the core takes for a placeholder: %s", field, text)
 	}
-	documented, known := documentedValues[field]
 	if _, asks := t.dialect().(dialect.Searcher); field == "Own" || field == "Next" && asks {
 		return // only the dialect knows the values
 	}
-	if !known {
-		t.Errorf("this suite does not know which values %s may ask for", field)
-	}
+	f := dialect.FieldOf(field)
+	documented := slices.Concat(f.Args, f.Columns)
 	for _, m := range valueName.FindAllStringSubmatch(text, -1) {
-		if !slices.Contains(strings.Fields(documented), m[1]) {
+		if !slices.Contains(documented, strings.TrimSuffix(m[1], "_size")) {
 			t.Errorf("%s asks for :%s, which is not one of %q", field, m[1], documented)
 		}
 	}

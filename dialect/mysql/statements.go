@@ -44,6 +44,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := filler(n)
 	st := dialect.ReadStatements(sqlFiles, maxRows, fill)
 	st.Style = dialect.Question
+	st.ForUpdate = "FOR UPDATE"
 	st.Replace.Max = 1
 	st.Begin = []string{"SET " + isolation, begin}
 	st.Assignments = []string{"due = NULL", "due_at = -1", "due = {now}", "due_at = {now}",

@@ -78,7 +78,7 @@ func TestEmptyIsDistinctFromNull(t *testing.T) {
 		}
 		args := dialect.Args{name: payloads, name + "_size": col}
 		var r recorder
-		only := dialect.Batch{SQL: "BEGIN {rows} END;", Row: ":" + name + "_size", Sep: ", ", Max: b.Max}
+		only := dialect.Batch{SQL: "BEGIN {rows} END;", Row: ":" + name + "_size", Max: b.Max}
 		if _, err := s.ExecBatch(t.Context(), &r, only, args, len(payloads)); err != nil {
 			t.Fatal(err)
 		}

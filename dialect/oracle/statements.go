@@ -30,6 +30,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	}
 	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler("{home}", home, "{taken_over}", fmt.Sprint(takenOver)))
 	st.Style = dialect.Colon
+	st.ForUpdate = "FOR UPDATE"
 	st.Newest = []state.State{state.Completed, state.Error, state.Poison}
 	st.DropTable = unless(gone, "DROP TABLE {name} PURGE")
 	st.DropView = unless(gone, "DROP VIEW {name}")
@@ -38,7 +39,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	}
 	st.Replace.Max = 1
 	for name, b := range st.Own {
-		if strings.HasPrefix(b.Sep, "\n") { // a block or a condition for each row
+		if b.Lines() { // a block or a condition for each row
 			b.Max = maxTasks
 			st.Own[name] = b
 		}

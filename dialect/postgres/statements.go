@@ -22,6 +22,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := n.Filler("{home}", home)
 	st := dialect.ReadStatements(sqlFiles, maxRows, fill)
 	st.Style = dialect.Dollar
+	st.ForUpdate = "FOR UPDATE"
+	st.Returning = true
 	st.Begin = []string{"BEGIN ISOLATION LEVEL READ COMMITTED"}
 	st.Newest = []state.State{state.Completed}
 	return st

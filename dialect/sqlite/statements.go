@@ -17,6 +17,7 @@ const maxRows = 500
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question
+	st.Returning = true
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Assignments = []string{"taken = NULL", "taken_at = -1"}
 	st.Newest = []state.State{state.Completed}

@@ -497,7 +497,7 @@ SELECT id
 
 -- ==== FindKeys ====
 -- Reads unique keys, and the states of the tasks that they name.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT k.id, k.task, k.expires,
        (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
@@ -508,8 +508,6 @@ SELECT k.id, k.task, k.expires,
 -- ==== LockWaiting ====
 -- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
 -- PROCESSING, too, if a key is held until its task ends.
--- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
--- this order, too. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, state, due, created
@@ -535,7 +533,6 @@ END;
 
 -- ==== LockKeys ====
 -- Locks the keys. After that, no other transaction can add a task with one of them.
--- Runs after AddKeys. Index: the primary key. It locks in the order of ids, so that no two calls deadlock.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, task, expires
@@ -587,7 +584,7 @@ SELECT id
 
 -- ==== DropKeys ====
 -- Removes keys whose period has passed, or whose task has ended.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_unique_key
  WHERE id IN ({rows});
@@ -1116,7 +1113,6 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 
 -- ==== Movable purge ====
 -- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
--- Runs before Purge, whose arrays return nothing. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id
@@ -1373,7 +1369,7 @@ END AS progress,
 
 -- ==== Poisoned ====
 -- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due,
@@ -1538,7 +1534,6 @@ SELECT t.id
 
 -- ==== Peek ====
 -- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
--- Runs after a lost connection. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.state, t.fence, t.updated

@@ -387,7 +387,6 @@ ON CONFLICT DO NOTHING;
 
 -- ==== LockKeys ====
 -- Locks the keys. After that, no other transaction can add a task with one of them.
--- Runs after AddKeys. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, task, expires
@@ -1431,12 +1430,8 @@ SELECT k.task_key
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
--- for each row:
--- At most 100 rows.
-UNION ALL
-SELECT * FROM (
-  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
-    FROM dbq_task t
-   WHERE t.queue = :queue AND t.task_key = :task_key AND t.due <= {now}
-   ORDER BY t.due, t.id
-   LIMIT :limit) x;
+-- {rows} is a list of at most 100 of these, separated by " UNION ALL ":
+--   SELECT * FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+--   FROM dbq_task t WHERE t.queue = :queue AND t.task_key = :task_key AND t.due <= {now} ORDER BY t.due, t.id LIMIT
+--   :limit) x
+{rows};

@@ -19,7 +19,7 @@ const (
 	now = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
 	// listed and payload are a row as it is read. The sizes tell an empty value from none, which the driver reads alike.
 	listed = "id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, " +
-		"fence, due, lease_until, holder, taken, created, updated, headers, result, length(result) AS result_size, progress"
+		"fence, due, lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress"
 	payload = "payload, length(payload) AS payload_size"
 )
 
@@ -27,12 +27,11 @@ const (
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	t := n.Filler("{now}", now, "{columns}", listed+", "+payload+", "+now+" AS now")
 	batch := func(text, row string) dialect.Batch {
-		return dialect.Batch{SQL: t(text), Row: row, Sep: ", ", Max: 500}
+		return dialect.Batch{SQL: t(text), Row: row, Max: 500}
 	}
-	const leased = ` WHERE state = 1 AND (id, fence) IN (VALUES {rows}) RETURNING id, fence`
 	return dialect.Statements{
 		Style: dialect.Question, Begin: []string{"BEGIN IMMEDIATE"}, Now: now,
-		Limit: "LIMIT :limit", Columns: listed, Payload: payload,
+		Limit: "LIMIT :limit", Returning: true, Columns: listed, Payload: payload,
 
 		Insert: batch(`WITH
 d (id, reused, reference, kind, priority, max_attempts, at, delay, headers, payload, task_key) AS (
@@ -46,9 +45,6 @@ ON CONFLICT DO NOTHING RETURNING id`,
 				:task_key)`),
 		AddKeys: batch(`INSERT INTO {unique_key} (id, task, expires, queue, scope, name)
 VALUES {rows} ON CONFLICT DO NOTHING`, `(:id, :task, :expires, :queue, :scope, :name)`),
-		LockKeys: batch(`SELECT id, task, expires FROM {unique_key} WHERE id IN (VALUES {rows})`, `(:id)`),
-		LockWaiting: batch(`SELECT id, state, due, created FROM {task} WHERE id IN (VALUES {rows})
-   AND (due IS NOT NULL OR state = 1 AND :running = 1)`, `(:id)`),
 		// A failure with a time to retry is ERROR (3) while attempts are left, and POISON (4) when none is.
 		Settle: batch(`WITH d (id, fence, state, due, uncount, result) AS (
   SELECT column1, column2, column3, coalesce(column4, {now} + column5), column6, column7 FROM (VALUES {rows}))
@@ -60,15 +56,9 @@ UPDATE {task} AS t SET
   attempt = t.attempt - d.uncount, lease_until = NULL, updated = {now}
 FROM d WHERE t.id = d.id AND t.fence = d.fence AND t.state = 1 RETURNING id, fence, state`,
 			`(:id, :fence, :state, :at, :after, :uncount, :result)`),
-		Remove: batch(`DELETE FROM {task}`+leased, `(:id, :fence)`),
 		Extend: batch(`UPDATE {task} AS t SET lease_until = {now} + :lease, progress = coalesce(d.column3, t.progress)
 FROM (VALUES {rows}) AS d WHERE t.id = d.column1 AND t.fence = d.column2 AND t.state = 1 RETURNING id, fence`,
 			`(:id, :fence, :progress)`),
-		Start: batch(`UPDATE {task} SET known_started = 1`+leased, `(:id, :fence)`),
-		// An operator's events; which rows they change comes from dbq's state table.
-		Movable: batch(`SELECT {columns} FROM {task} WHERE id IN (VALUES {rows}) AND {guard} ORDER BY id`, `(:id)`),
-		Purge:   batch(`DELETE FROM {task} WHERE id IN (VALUES {rows}) AND {guard} RETURNING id`, `(:id)`),
-
 		Record: batch(`INSERT INTO {attempt} (task, fence, queue, attempt, outcome, taken, ended, worker, error)
 VALUES {rows} ON CONFLICT DO NOTHING`,
 			`(:id, :fence, :queue, :attempt, :outcome, :taken, :ended, :worker, :error)`),

@@ -139,7 +139,7 @@ func withValues(d dialect.Dialect, s statement) (string, error) {
 		text = s.texts[0]
 	}
 	text = fill(leadingComments.ReplaceAllString(text, ""), firstID)
-	rows := fill(s.batch.Row, firstID) + strings.TrimRight(s.batch.Sep, " ") + "\n" + fill(s.batch.Row, secondID)
+	rows := fill(s.batch.Row, firstID) + strings.TrimRight(s.batch.Separator(), " ") + "\n" + fill(s.batch.Row, secondID)
 	text = strings.Replace(text, "{rows}", rows, 1)
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -145,7 +145,7 @@ func statements(d dialect.Dialect) ([]statement, error) {
 	c := collector{engine: d.Name()}
 	v := reflect.ValueOf(sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"}))
 	for _, field := range reflect.VisibleFields(v.Type()) {
-		if !field.Anonymous && !slices.Contains(parts, field.Name) {
+		if !field.Anonymous && !dialect.FieldOf(field.Name).Part {
 			c.add(field.Name, c.purpose(field.Name), v.FieldByIndex(field.Index))
 		}
 	}
@@ -157,10 +157,6 @@ func statements(d dialect.Dialect) ([]statement, error) {
 	slices.SortStableFunc(c.all, func(a, b statement) int { return cmp.Compare(a.place, b.place) })
 	return c.all, c.err
 }
-
-// parts are the fields of Statements that are not statements but parts of others.
-var parts = []string{"Dual", "Limit", "Columns", "Payload", "DropTable", "DropView", "Assignments", "Purge",
-	"Purgeable"}
 
 type collector struct {
 	engine string
@@ -181,8 +177,6 @@ func (c *collector) purpose(name string) purpose {
 func (c *collector) add(name string, about purpose, v reflect.Value) {
 	s := statement{name: name, purpose: about}
 	switch f := v.Interface().(type) {
-	case dialect.PlaceholderStyle, []state.State:
-		return
 	case string:
 		s.texts = []string{f}
 	case []string:
@@ -197,7 +191,7 @@ func (c *collector) add(name string, about purpose, v reflect.Value) {
 	}
 	if s.batch.SQL != "" || len(s.texts) > 0 && s.texts[0] != "" {
 		c.all = append(c.all, s)
-	} else if !sqlrun.MayBeEmpty(name) {
+	} else if !dialect.FieldOf(name).Optional {
 		c.err = fmt.Errorf("%q has no text", name)
 	}
 }
@@ -307,11 +301,11 @@ func (p *printer) statement(s statement) {
 func (p *printer) batch(b dialect.Batch) string {
 	rows, text := fmt.Sprintf("-- At most %d rows.\n", b.Max), b.SQL
 	switch {
-	case strings.HasPrefix(b.Sep, "\n"): // a row has lines of its own
-		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Sep+b.Row, 1)
+	case b.Lines():
+		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Separator()+b.Row, 1)
 	case b.Row != "":
 		rows = fmt.Sprintf("-- {rows} is a list of at most %d of these, separated by %q:\n%s\n",
-			b.Max, b.Sep, wrapped(p.readable(b.Row), "--  "))
+			b.Max, b.Separator(), wrapped(p.readable(b.Row), "--  "))
 	}
 	body := strings.TrimLeft(leadingComments.ReplaceAllString(text, ""), "\n")
 	return leadingComments.FindString(text) + rows + body

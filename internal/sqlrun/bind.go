@@ -1,6 +1,7 @@
 package sqlrun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -23,6 +24,7 @@ type binder struct {
 	value  func(any) any
 	inline func([]byte, any) ([]byte, bool)
 	cache  sync.Map // text -> compiled
+	lists  sync.Map // dialect.Batch -> list
 }
 
 type compiled struct {
@@ -111,28 +113,43 @@ func (b *binder) bindBatch(batch dialect.Batch, args dialect.Args, from, to int)
 		}
 		return b.bind(batch.SQL, part)
 	}
-	before, after, found := strings.Cut(batch.SQL, "{rows}")
-	if !found {
-		return "", nil, fmt.Errorf("dialect: batch has a row but no {rows}: %s", batch.SQL)
+	l := b.compileList(batch)
+	if l.err != nil {
+		return "", nil, l.err
 	}
-	head, row, tail := b.compile(before), b.compile(batch.Row), b.compile(after)
-	for _, c := range []compiled{head, row, tail} {
-		if c.err != nil {
-			return "", nil, c.err
-		}
-	}
-	text, values := []byte(nil), make([]any, 0, len(head.names)+(to-from)*len(row.names)+len(tail.names))
-	text, values, err := b.appendText(text, values, head, args, -1)
+	text, values := []byte(nil), make([]any, 0, len(l.head.names)+(to-from)*len(l.row.names)+len(l.tail.names))
+	text, values, err := b.appendText(text, values, l.head, args, -1)
 	for i := from; i < to && err == nil; i++ {
 		if i > from {
-			text = append(text, batch.Sep...)
+			text = append(text, l.separator...)
 		}
-		text, values, err = b.appendText(text, values, row, args, i)
+		text, values, err = b.appendText(text, values, l.row, args, i)
 	}
 	if err == nil {
-		text, values, err = b.appendText(text, values, tail, args, -1)
+		text, values, err = b.appendText(text, values, l.tail, args, -1)
 	}
 	return sqlx.Rebind(bindTypes[b.style], string(text)), values, err
+}
+
+// list is a batch whose rows are a list.
+type list struct {
+	head, row, tail compiled
+	separator       string
+	err             error
+}
+
+// compileList compiles a batch with a Row.
+func (b *binder) compileList(batch dialect.Batch) *list {
+	if l, ok := b.lists.Load(batch); ok {
+		return l.(*list)
+	}
+	before, after, found := strings.Cut(batch.SQL, "{rows}")
+	l := &list{head: b.compile(before), row: b.compile(batch.Row), tail: b.compile(after), separator: batch.Separator()}
+	if l.err = cmp.Or(l.head.err, l.row.err, l.tail.err); !found {
+		l.err = fmt.Errorf("dialect: batch has a row but no {rows}: %s", batch.SQL)
+	}
+	b.lists.Store(batch, l)
+	return l
 }
 
 // appendText appends the text of c, with the inlined values in it, to text, and the other values to values.

@@ -49,8 +49,10 @@ func FuzzBind(f *testing.F) {
 		if got, values, err := inlining.bind(text, one); got != plain || len(values) != 0 || err != nil {
 			t.Errorf("%q became %q with %v, %v", text, got, values, err)
 		}
-		got, values, err = question.bindBatch(dialect.Batch{SQL: "head {rows} tail", Row: text, Sep: ", "}, columns, 0, rows)
-		if want := "head " + strings.Join([]string{plain, plain, plain}, ", ") + " tail"; err != nil ||
+		batch := dialect.Batch{SQL: "head {rows} tail", Row: text}
+		got, values, err = question.bindBatch(batch, columns, 0, rows)
+		list := strings.Join([]string{plain, plain, plain}, batch.Separator())
+		if want := "head " + list + " tail"; err != nil ||
 			restored(t, got, values) != want {
 			t.Errorf("%d rows of %q became %q with %v, %v", rows, text, got, values, err)
 		}

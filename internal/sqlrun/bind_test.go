@@ -58,16 +58,16 @@ func TestBindRefusesMissingValues(t *testing.T) {
 		{"a name without a value", func() (string, []any, error) { return b.bind("x = :other", rows) }, ":other"},
 		{"a column as one value", func() (string, []any, error) { return b.bind("x = :id", rows) }, ":id"},
 		{"a column outside of the rows", func() (string, []any, error) {
-			return b.bindBatch(dialect.Batch{SQL: "x = :id {rows}", Row: "(:n)", Sep: ","}, rows, 0, 2)
+			return b.bindBatch(dialect.Batch{SQL: "x = :id {rows}", Row: "(:n)"}, rows, 0, 2)
 		}, ":id"},
 		{"a name missing in a row", func() (string, []any, error) {
-			return b.bindBatch(dialect.Batch{SQL: "{rows}", Row: "(:other)", Sep: ","}, rows, 0, 2)
+			return b.bindBatch(dialect.Batch{SQL: "{rows}", Row: "(:other)"}, rows, 0, 2)
 		}, ":other"},
 		{"a name missing after the rows", func() (string, []any, error) {
-			return b.bindBatch(dialect.Batch{SQL: "{rows} :other", Row: "(:id)", Sep: ","}, rows, 0, 2)
+			return b.bindBatch(dialect.Batch{SQL: "{rows} :other", Row: "(:id)"}, rows, 0, 2)
 		}, ":other"},
 		{"a row without a place", func() (string, []any, error) {
-			return b.bindBatch(dialect.Batch{SQL: "x", Row: "(:id)", Sep: ","}, rows, 0, 2)
+			return b.bindBatch(dialect.Batch{SQL: "x", Row: "(:id)"}, rows, 0, 2)
 		}, "{rows}"},
 		{"a question mark", func() (string, []any, error) { return b.bind("x = ? AND :n = 1", rows) }, "question mark"},
 		{"a name missing in an array batch", func() (string, []any, error) {
@@ -91,7 +91,6 @@ func TestBindBatch(t *testing.T) {
 	rows := dialect.Batch{
 		SQL: "UPDATE t SET q = :queue FROM (VALUES {rows}) d WHERE q <> :queue",
 		Row: "(:id, :n, :queue)",
-		Sep: ", ",
 	}
 	for _, c := range []struct {
 		name     string
@@ -135,7 +134,7 @@ func TestInlinedValuesAreNotBound(t *testing.T) {
 		},
 	}
 	args := dialect.Args{"id": dialect.Col[int]{1, 2}, "s": dialect.Col[string]{"a", "b"}, "n": 3, "q": "q"}
-	batch := dialect.Batch{SQL: "a = :n AND q = :q IN {rows} OR n = :n", Row: "(:id, :s, :n)", Sep: ", "}
+	batch := dialect.Batch{SQL: "a = :n AND q = :q IN {rows} OR n = :n", Row: "(:id, :s, :n)"}
 	for _, c := range []struct {
 		name   string
 		bind   func() (string, []any, error)
@@ -166,7 +165,7 @@ func TestBindValueSeesEveryValue(t *testing.T) {
 	t.Parallel()
 	b := binder{style: dialect.Question, value: func(v any) any { return []any{v} }}
 	args := dialect.Args{"id": dialect.Col[int]{1, 2}, "n": 3}
-	_, values, err := b.bindBatch(dialect.Batch{SQL: ":n {rows}", Row: "(:id)", Sep: ","}, args, 0, 2)
+	_, values, err := b.bindBatch(dialect.Batch{SQL: ":n {rows}", Row: "(:id)"}, args, 0, 2)
 	if want := []any{[]any{3}, []any{1}, []any{2}}; err != nil || !reflect.DeepEqual(values, want) {
 		t.Errorf("got %v %v, want %v", values, err, want)
 	}

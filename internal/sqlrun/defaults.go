@@ -3,21 +3,10 @@ package sqlrun
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
 )
-
-// optional lists the fields of dialect.Statements that may stay empty, in a dialect that needs no such statement.
-var optional = []string{
-	"Begin", "Dual", "MigrationLock", "MigrationUnlock", "DropTable", "DropView", "Purgeable", "Assignments",
-	"DropLeases", "ExpireLeases", "LockFree", "Exhausted", "InState", "Notify", "CountNewest", "Newest",
-}
-
-// MayBeEmpty reports whether a field of dialect.Statements may be empty. Every other field must be set, by the dialect
-// or by a default.
-func MayBeEmpty(field string) bool { return slices.Contains(optional, field) }
 
 // stored lists the columns of a task that the archive also has.
 const stored = `id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
@@ -27,14 +16,25 @@ const stored = `id, queue, reference, kind, task_key, state, priority, attempt, 
 // withDefaults sets the texts that a dialect leaves empty. They are plain SQL with the column names of dialect.Row. A
 // dialect supplies its own text if its engine would run the default badly.
 func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
+	lock, returning := "", func(string) string { return "" }
+	if st.ForUpdate != "" {
+		lock = "\n   " + st.ForUpdate
+	}
+	if st.Returning {
+		returning = func(columns string) string { return "\nRETURNING " + columns }
+	}
 	t := n.Filler("{now}", st.Now, "{columns}", st.Columns, "{payload}", st.Payload, "{limit}", st.Limit,
-		"{stored}", stored)
+		"{stored}", stored, "{lock}", lock)
 	text := func(field *string, text string) { *field = cmp.Or(*field, t(fillHole(text, "{columns}", st.Columns))) }
-	byID := func(field *dialect.Batch, text string) {
+	list := func(field *dialect.Batch, row, text string) {
 		if field.SQL == "" {
-			*field = dialect.Batch{SQL: t(text), Row: ":id", Sep: ", ", Max: st.Insert.Max}
+			*field = dialect.Batch{SQL: t(fillHole(text, "{columns}", st.Columns)), Row: row, Max: st.Settle.Max}
 		}
 	}
+	byID := func(field *dialect.Batch, text string) { list(field, ":id", text) }
+	const held = `
+ WHERE (id, fence) IN (VALUES {rows})
+   AND state = 1`
 	text(&st.Held, `SELECT {columns},
        {payload}, {now} AS now
   FROM {task} t
@@ -93,6 +93,10 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
        (SELECT t.due FROM {task} t WHERE t.id = k.task) AS due
   FROM {unique_key} k
  WHERE k.id IN ({rows})`)
+	byID(&st.LockKeys, `SELECT id, task, expires
+  FROM {unique_key}
+ WHERE id IN ({rows})
+ ORDER BY id{lock}`)
 	byID(&st.DropKeys, `DELETE FROM {unique_key}
  WHERE id IN ({rows})`)
 	const busy = `
@@ -132,15 +136,39 @@ SELECT k.task_key
  WHERE k.task_key IS NOT NULL`)
 	if st.DueOfKeys.SQL == "" {
 		row := t(candidates("t.task_key = :task_key"))
-		st.DueOfKeys = dialect.Batch{SQL: "{rows}", Row: row, Sep: "\nUNION ALL\n", Max: 100}
+		st.DueOfKeys = dialect.Batch{SQL: "{rows}", Row: row, Max: 100}
 	}
+	byID(&st.LockWaiting, `SELECT id, state, due, created
+  FROM {task}
+ WHERE id IN ({rows})
+   AND (due IS NOT NULL OR state = 1 AND :running = 1)
+ ORDER BY id{lock}`)
+	list(&st.Remove, "(:id, :fence)", `DELETE FROM {task}`+held+returning("id, fence"))
+	list(&st.Start, "(:id, :fence)", `UPDATE {task}
+   SET known_started = 1`+held+returning("id, fence"))
 	byID(&st.Peek, `SELECT t.id, t.queue, t.state, t.fence, t.updated
   FROM {task} t
  WHERE t.id IN ({rows})`)
+	byID(&st.Movable, `SELECT {columns},
+       taken, {now} AS now
+  FROM {task} t
+ WHERE t.id IN ({rows})
+   AND {guard}
+ ORDER BY t.id{lock}`)
 	byID(&st.Move, `UPDATE {task}
    SET {set}
  WHERE id IN ({rows})
    AND {guard}`)
+	if !st.Returning {
+		byID(&st.Purgeable, `SELECT id
+  FROM {task}
+ WHERE id IN ({rows})
+   AND {guard}
+ ORDER BY id{lock}`)
+	}
+	byID(&st.Purge, `DELETE FROM {task}
+ WHERE id IN ({rows})
+   AND {guard}`+returning("id"))
 	byID(&st.Archive, `INSERT INTO {archive} (
        {stored}, archived)
 SELECT {stored}, {now}

@@ -2,32 +2,51 @@ package sqlrun
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
 )
 
-func TestOnlyFieldsOfStatementsMayBeEmpty(t *testing.T) {
+// The defaults are those that the tags of dialect.Statements announce, and only these. A dialect's own text stays.
+func TestDefaults(t *testing.T) {
 	t.Parallel()
-	for _, name := range optional {
-		if _, ok := reflect.TypeFor[dialect.Statements]().FieldByName(name); !ok {
-			t.Errorf("Statements has no field %s", name)
+	n := dialect.Names{Prefix: "q_"}
+	st := withDefaults(dialect.Statements{Settle: dialect.Batch{SQL: "UPDATE", Max: 7}}, n)
+	filled := reflect.ValueOf(st)
+	for _, field := range reflect.VisibleFields(filled.Type()) {
+		want := dialect.FieldOf(field.Name).Default || field.Name == "Settle" || field.Name == "Purgeable"
+		if got := !filled.FieldByIndex(field.Index).IsZero(); got != want {
+			t.Errorf("%s has a text: %v, want %v", field.Name, got, want)
+		}
+		if b, ok := filled.FieldByIndex(field.Index).Interface().(dialect.Batch); ok && want && b.Max != 1 && b.Max != 7 {
+			t.Errorf("%s takes %d rows", field.Name, b.Max)
 		}
 	}
-	for name, want := range map[string]bool{"Dual": true, "Notify": true, "Insert": false, "Get": false} {
-		if got := MayBeEmpty(name); got != want {
-			t.Errorf("%s may be empty: %v, want %v", name, got, want)
+	own := reflect.ValueOf(withDefaults(st, n))
+	for _, field := range reflect.VisibleFields(own.Type()) {
+		if got, want := own.FieldByIndex(field.Index), filled.FieldByIndex(field.Index); !reflect.DeepEqual(
+			got.Interface(), want.Interface()) {
+			t.Errorf("%s: %v became %v", field.Name, want, got)
 		}
 	}
 }
 
-// A dialect's own text stays; an empty one is filled.
-func TestDefaults(t *testing.T) {
+func TestDefaultsLockAndReturn(t *testing.T) {
 	t.Parallel()
-	own := dialect.Statements{Held: "SELECT 1", Insert: dialect.Batch{Max: 7}}
-	st := withDefaults(own, dialect.Names{Prefix: "q_"})
-	if st.Held != "SELECT 1" || st.Peek.Max != 7 || st.NextQueue == "" || st.SetResult.Max != 1 {
-		t.Errorf("got %+v", st)
+	st := withDefaults(dialect.Statements{ForUpdate: "FOR UPDATE", Returning: true}, dialect.Names{})
+	for _, b := range []dialect.Batch{st.LockKeys, st.LockWaiting, st.Movable} {
+		if !strings.HasSuffix(b.SQL, "id\n   FOR UPDATE") {
+			t.Errorf("it locks nothing: %s", b.SQL)
+		}
+	}
+	for _, b := range []dialect.Batch{st.Remove, st.Start, st.Purge} {
+		if !strings.Contains(b.SQL, "\nRETURNING id") {
+			t.Errorf("it returns nothing: %s", b.SQL)
+		}
+	}
+	if st.Purgeable.SQL != "" {
+		t.Errorf("Purge returns its rows, but Purgeable is set: %s", st.Purgeable.SQL)
 	}
 }
 

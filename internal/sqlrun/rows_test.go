@@ -98,13 +98,13 @@ func TestBatchOfSingleRowsBindsEachAsPlainValues(t *testing.T) {
 func TestBatchIsCutIntoStatements(t *testing.T) {
 	t.Parallel()
 	s := NewSession(fake{}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
-	list := dialect.Batch{SQL: "{rows}", Row: ":id", Sep: ",", Max: 2}
+	list := dialect.Batch{SQL: "{rows}", Row: ":id", Max: 2}
 	for n, want := range map[int][]any{
 		0: nil,
 		1: {"?", 10},
-		2: {"?,?", 10, 11},
-		3: {"?,?", 10, 11, "?", 12},
-		4: {"?,?", 10, 11, "?,?", 12, 13},
+		2: {"?, ?", 10, 11},
+		3: {"?, ?", 10, 11, "?", 12},
+		4: {"?, ?", 10, 11, "?, ?", 12, 13},
 	} {
 		var told []any
 		args := dialect.Args{"id": dialect.Col[int]{10, 11, 12, 13}}

@@ -74,7 +74,7 @@ SELECT :version, :title, :compatible, {now}
 		Poisoned: dialect.Batch{SQL: t(`SELECT {columns},
        {now} AS now
   FROM {task} t
- WHERE t.id IN ({rows})`), Row: ":id", Sep: ", ", Max: min(st.Insert.Max, 500)},
+ WHERE t.id IN ({rows})`), Row: ":id", Max: min(st.Settle.Max, 500)},
 		Get: t(`SELECT {columns},
        {payload}, {now} AS now
   FROM {task} t

@@ -25,22 +25,11 @@ type result struct {
 	Lock *string `db:"pg_advisory_xact_lock"` // of PostgreSQL
 }
 
-// elsewhere are the fields of Statements that are not run for themselves, with the reason.
+// elsewhere are the statements that are not run for themselves, with the reason.
 var elsewhere = map[string]string{
-	"Style":           "it is no text",
 	"Begin":           "every transaction of this test begins with it",
-	"Dual":            "it stands behind Now",
 	"MigrationUnlock": "it follows MigrationLock",
 	"Drop":            "it comes last",
-	"Limit":           "it is a part of others",
-	"Columns":         "they are a part of others",
-	"Payload":         "it is a part of others",
-	"DropTable":       "it is a part of Drop",
-	"DropView":        "it is a part of Drop",
-	"Newest":          "it is no text",
-	"Assignments":     "they are parts of Move",
-	"Purge":           "it is a part of Move",
-	"Purgeable":       "it is a part of Movable",
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.
@@ -95,12 +84,12 @@ func readAs[T any](ctx context.Context, s *sqlrun.Session, c dialect.Conn, text 
 // field runs what a field of Statements holds.
 func (r runner) field(name string, v reflect.Value) {
 	r.t.Helper()
-	if elsewhere[name] != "" {
+	if elsewhere[name] != "" || dialect.FieldOf(name).Part {
 		return
 	}
 	if empty(v) {
 		r.t.Run(name, func(t *testing.T) {
-			if !sqlrun.MayBeEmpty(name) {
+			if !dialect.FieldOf(name).Optional {
 				t.Fatal("it is empty")
 			}
 			t.Skip("this dialect leaves it empty")

@@ -17,18 +17,6 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- Movable row
 :id;
 
--- Purgeable
--- Runs before Purge, whose arrays return nothing. Index: the primary key.
-SELECT id
-  FROM {task}
- WHERE id IN ({rows})
-   AND {guard}
- ORDER BY id
-   FOR UPDATE;
-
--- Purgeable row
-:id;
-
 -- Move
 -- Runs after Movable, with arrays. Index: the primary key.
 UPDATE {task}

@@ -1,12 +1,3 @@
--- Peek
--- Runs after a lost connection. Index: the primary key.
-SELECT t.id, t.queue, t.state, t.fence, t.updated
-  FROM {task} t
- WHERE t.id IN ({rows});
-
--- Peek row
-:id;
-
 -- Held
 -- Runs after a lost connection. Index: task_busy.
 SELECT {Columns},

@@ -1,16 +1,3 @@
--- LockWaiting
--- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
--- this order, too. Index: the primary key.
-SELECT id, state, due, created
-  FROM {task}
- WHERE id IN ({rows})
-   AND (due IS NOT NULL OR state = {PROCESSING} AND :running = 1)
- ORDER BY id
-   FOR UPDATE;
-
--- LockWaiting row
-:id;
-
 -- AddKeys
 -- Runs after FindKeys, for keys that it has not found. Index: the primary key.
 BEGIN
@@ -25,17 +12,6 @@ BEGIN
 EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
-
--- LockKeys
--- Runs after AddKeys. Index: the primary key. It locks in the order of ids, so that no two calls deadlock.
-SELECT id, task, expires
-  FROM {unique_key}
- WHERE id IN ({rows})
- ORDER BY id
-   FOR UPDATE;
-
--- LockKeys row
-:id;
 
 -- SetKeys
 -- Runs after Insert, with arrays, for keys that name another task then. Index: the primary key.

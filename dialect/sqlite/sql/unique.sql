@@ -18,13 +18,3 @@ ON CONFLICT DO NOTHING;
 
 -- AddKeys row
 (:id, :task, :expires, :queue, :scope, :name);
-
--- LockKeys
--- Runs after AddKeys. Index: the primary key.
-SELECT id, task, expires
-  FROM {unique_key}
- WHERE id IN ({rows})
- ORDER BY id;
-
--- LockKeys row
-:id;
