@@ -22,14 +22,14 @@ type mutant struct {
 	edit   func(st *dialect.Statements, n dialect.Names) // edits the statements
 	schema func(text string) string                      // edits a statement of the migrations
 	// checkout is around the sound one, which it gets as take.
-	checkout func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row, error)
+	checkout func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased, error)
 	// caught are full names of cases, each of which must fail.
 	caught []string
 	// races are cases that find it by chance, each of which must within a few runs.
 	races []string
 }
 
-type takeFunc func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error)
+type takeFunc func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error)
 
 type mutantDialect struct {
 	sqlite.Dialect
@@ -62,7 +62,7 @@ func (d mutantDialect) Migrations(n dialect.Names) []dialect.Migration {
 	return ms
 }
 
-func (d mutantDialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row,
+func (d mutantDialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased,
 	error) {
 	if d.m.checkout != nil {
 		return d.m.checkout(ctx, s, r, d.Dialect.Checkout)
@@ -235,40 +235,42 @@ func mutants() []mutant {
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
 		{name: "checkout-forgets-one",
-			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row,
+			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased,
 				error) {
-				rows, err := take(ctx, s, r)
-				return rows[:max(min(len(rows), 1), len(rows)-1)], err
+				leased, err := take(ctx, s, r)
+				n := len(leased.Rows)
+				leased.Rows = leased.Rows[:max(min(n, 1), n-1)]
+				return leased, err
 			},
 			caught: []string{"Checkout/AtMostN", "Checkout/TakesAllUpToItsLimit"}},
 		{name: "checkout-removes-one",
-			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row,
+			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased,
 				error) {
-				rows, err := take(ctx, s, r)
-				if err == nil && len(rows) > 4 {
-					rows = rows[1:]
+				leased, err := take(ctx, s, r)
+				if err == nil && len(leased.Rows) > 4 {
+					leased.Rows = leased.Rows[1:]
 					err = s.Do(ctx, func(ctx context.Context, c dialect.Conn) error {
 						task := s.Names.Table("task")
 						_, err := c.Exec(ctx, "DELETE FROM "+task+" WHERE rowid = (SELECT max(rowid) FROM "+task+" WHERE state = 0)")
 						return err
 					})
 				}
-				return rows, err
+				return leased, err
 			},
 			races: []string{"Contention/NoLostTask"}},
 		{name: "mark-used-again",
-			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) ([]dialect.Row,
+			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased,
 				error) {
 				r.Holder = "worker"
-				if rows, err := take(ctx, s, r); err != nil || len(rows) == 0 {
-					return rows, err
+				leased, err := take(ctx, s, r)
+				if err != nil || len(leased.Rows) == 0 {
+					return leased, err
 				}
-				var rows []dialect.Row
-				err := s.Do(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
-					rows, err = s.Query(ctx, c, s.Statements.Held, dialect.Args{"queue": r.Queue, "holder": r.Holder})
+				err = s.Do(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
+					leased.Rows, err = s.Query(ctx, c, s.Statements.Held, dialect.Args{"queue": r.Queue, "holder": r.Holder})
 					return err
 				})
-				return rows, err
+				return leased, err
 			},
 			caught: []string{"Checkout/NewTokenEachTime"}},
 		{name: "attempts-not-counted",

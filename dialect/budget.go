@@ -25,6 +25,12 @@ type Budget struct {
 	leased []Row
 }
 
+// Leased is the result of a checkout.
+type Leased struct {
+	Rows []Row // the leased tasks, and those moved to POISON
+	More bool  // due tasks were left because of CheckoutRequest.Bytes
+}
+
 // Budget returns the budget of the whole checkout.
 func (r CheckoutRequest) Budget() Budget {
 	b := Budget{Rows: r.Limit, Bytes: r.Bytes}
@@ -86,13 +92,8 @@ func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []
 	return s.RecordTakenOver(ctx, c, rows)
 }
 
-// Leased returns the added rows, in order, with Cut set if tasks were omitted because of their payloads.
-func (b *Budget) Leased() []Row {
-	for i := range b.leased {
-		b.leased[i].Cut = b.Cut
-	}
-	return b.leased
-}
+// Leased returns the added rows, in order.
+func (b *Budget) Leased() Leased { return Leased{Rows: b.leased, More: b.Cut && len(b.leased) > 0} }
 
 // PayloadBytes returns the length of the payload, even if the row was read without the payload.
 func (r *Row) PayloadBytes() int64 {

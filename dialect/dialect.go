@@ -39,7 +39,7 @@ type Dialect interface {
 	Statements(Names) Statements
 
 	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If no task can be leased, it
-	// returns nil, nil.
+	// returns no rows and no error.
 	//
 	//  1. Atomicity. Two calls never return the same row with overlapping leases. A call that fails leaves no row leased,
 	//     unless its error is Ambiguous: it then returns the rows that it is known to have leased. It writes through s.Do
@@ -54,12 +54,12 @@ type Dialect interface {
 	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or Row.TakeOver. Its
 	//     dead-letter notice is added in the same transaction: Budget.TakeOver and Runner.EnqueueNotices do so.
 	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
-	//     one. Budget.Fit selects them. Budget.Leased sets Row.Cut if any were left.
+	//     one. Budget.Fit selects them. Leased.More reports whether any were left.
 	//  6. Pause and limits. A queue that is paused or has limits hands out nothing; see {unpaused} of Names.Filler. In the
 	//     checkout of a queue with limits, the core has filled in that condition in another way, and sets r.Only.
 	//  7. One search. If r.Only is OnlyDue, it leases only due tasks; if it is OnlyExpired, it only takes over expired
 	//     leases. If r.Given is not nil, the due tasks are those of r.Given that are still due under their fences.
-	Checkout(ctx context.Context, s *Session, r CheckoutRequest) ([]Row, error)
+	Checkout(ctx context.Context, s *Session, r CheckoutRequest) (Leased, error)
 
 	// Classify returns the class of a driver's error. It must look through wrapped errors, and return Unknown in doubt,
 	// but Ambiguous for a connection that was lost after something was sent.

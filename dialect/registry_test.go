@@ -16,12 +16,14 @@ type fake struct {
 	classify   func(error) Class
 }
 
-func (fake) Name() string                                                       { return "fake" }
-func (fake) Probe(context.Context, *sql.DB) (Server, error)                     { return Server{}, nil }
-func (fake) Migrations(Names) []Migration                                       { return nil }
-func (f fake) Statements(Names) Statements                                      { return f.statements }
-func (f fake) Classify(err error) Class                                         { return f.classify(err) }
-func (fake) Checkout(context.Context, *Session, CheckoutRequest) ([]Row, error) { return nil, nil }
+func (fake) Name() string                                   { return "fake" }
+func (fake) Probe(context.Context, *sql.DB) (Server, error) { return Server{}, nil }
+func (fake) Migrations(Names) []Migration                   { return nil }
+func (f fake) Statements(Names) Statements                  { return f.statements }
+func (f fake) Classify(err error) Class                     { return f.classify(err) }
+func (fake) Checkout(context.Context, *Session, CheckoutRequest) (Leased, error) {
+	return Leased{}, nil
+}
 
 // register is Register until the test ends.
 func register(t *testing.T, d Driver) {

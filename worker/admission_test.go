@@ -125,12 +125,12 @@ type slow struct {
 	by      time.Duration
 }
 
-func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
-	rows, err := d.Dialect.Checkout(ctx, s, r)
-	if len(rows) > 0 && d.answers.Add(-1) >= 0 {
+func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+	leased, err := d.Dialect.Checkout(ctx, s, r)
+	if len(leased.Rows) > 0 && d.answers.Add(-1) >= 0 {
 		time.Sleep(d.by)
 	}
-	return rows, err
+	return leased, err
 }
 
 // Tasks that a starved database hands out too late to be begun lose no attempt.

@@ -114,9 +114,9 @@ type absent struct {
 	away *atomic.Bool
 }
 
-func (d absent) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (d absent) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	if d.away.Load() {
-		return nil, driver.ErrBadConn
+		return dialect.Leased{}, driver.ErrBadConn
 	}
 	return d.Dialect.Checkout(ctx, s, r)
 }

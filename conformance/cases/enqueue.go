@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -153,7 +154,7 @@ func (t *test) overOneStatement(b dialect.Batch) int {
 }
 
 func (t *test) statements() dialect.Statements {
-	return t.dialect().Statements(dialect.Names{Prefix: t.Prefix})
+	return sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: t.Prefix}).Statements
 }
 
 func enqueueLarge(t *test) {

@@ -20,7 +20,7 @@ const (
 )
 
 // Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := &checkout{s: s, r: r}
 	switch {
 	case r.Given != nil:
@@ -33,7 +33,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	}
 	due, err := c.begin(ctx)
 	if err != nil || len(due) == 0 && c.search.FromCursor && !r.Expired {
-		return nil, err
+		return dialect.Leased{}, err
 	}
 	switch r.Strategy {
 	case dialect.SkipLocked:
@@ -51,17 +51,17 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		})
 	case dialect.CAS:
 		c.missed = true
-		for round := 0; round < search.Rounds && err == nil && c.missed && len(c.budget.Leased()) == 0; round++ {
+		for round := 0; round < search.Rounds && err == nil && c.missed && len(c.budget.Leased().Rows) == 0; round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 				return c.parts(ctx, conn, due, c.seenReady(round))
 			})
 		}
 	default:
-		return nil, fmt.Errorf("mysql: no strategy %q", r.Strategy)
+		return dialect.Leased{}, fmt.Errorf("mysql: no strategy %q", r.Strategy)
 	}
 	if err != nil {
-		return nil, err
+		return dialect.Leased{}, err
 	}
 	c.end(ctx)
 	return c.budget.Leased(), nil
@@ -122,7 +122,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.budget.Leased()) > 0 || c.search.FromCursor || c.r.Only != "" {
+		if err := ready(); err != nil || len(c.budget.Leased().Rows) > 0 || c.search.FromCursor || c.r.Only != "" {
 			return err
 		}
 		return c.expired(ctx, conn)

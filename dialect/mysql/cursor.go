@@ -59,7 +59,7 @@ func sinceArgs(queue string, since []int64) dialect.Args {
 // end moves the cursor by what was found, once that is committed. Only speed depends on it, so no error of its queries
 // matters.
 func (c *checkout) end(ctx context.Context) {
-	if c.r.Strategy != dialect.CAS && len(c.budget.Leased()) == len(c.found) {
+	if c.r.Strategy != dialect.CAS && len(c.budget.Leased().Rows) == len(c.found) {
 		// A checkout that took leases over did not look for all that is due.
 		_ = c.search.Found(c.budget.Leased(), c.searched, c.deadTuples(ctx), search.Now(c.s, c.reads(ctx)))
 	}

@@ -260,8 +260,8 @@ func TestCheckoutLocksWhatItTakes(t *testing.T) {
 						return err
 					})
 					must(t, err)
-					if len(c.budget.Leased()) != 5 {
-						t.Fatalf("%d rows were taken, want 5", len(c.budget.Leased()))
+					if len(c.budget.Leased().Rows) != 5 {
+						t.Fatalf("%d rows were taken, want 5", len(c.budget.Leased().Rows))
 					}
 					if locked < 5 || locked > 2*5+2 {
 						t.Errorf("%d locks for a checkout of 5", locked)

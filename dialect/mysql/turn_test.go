@@ -20,18 +20,18 @@ func TestCheckoutProceedsWithoutItsTurn(t *testing.T) {
 		lock := (&checkout{s: &s.Session, r: r}).turn(true)
 		lock.Early = false
 		err := s.LockedTx(t.Context(), lock, func(ctx context.Context, _ dialect.Conn) error {
-			rows, err := Dialect{}.Checkout(ctx, &s.Session, r)
-			if err == nil && len(rows) != turnLeast {
-				t.Errorf("%d tasks were taken, want %d", len(rows), turnLeast)
+			leased, err := Dialect{}.Checkout(ctx, &s.Session, r)
+			if err == nil && len(leased.Rows) != turnLeast {
+				t.Errorf("%d tasks were taken, want %d", len(leased.Rows), turnLeast)
 			}
 			return err
 		})
 		must(t, err)
 		r.Holder = "second"
-		rows, err := Dialect{}.Checkout(t.Context(), &s.Session, r)
+		leased, err := Dialect{}.Checkout(t.Context(), &s.Session, r)
 		must(t, err)
-		if len(rows) != 50 {
-			t.Errorf("%d tasks were taken after that, want the other 50", len(rows))
+		if len(leased.Rows) != 50 {
+			t.Errorf("%d tasks were taken after that, want the other 50", len(leased.Rows))
 		}
 	})
 }

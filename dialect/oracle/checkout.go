@@ -12,16 +12,16 @@ import (
 )
 
 // Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := &checkout{s: s, r: r}
 	if r.Given != nil || r.Only == dialect.OnlyExpired {
 		c.sized = true
 		err := s.Tx(ctx, c.within(c.given))
-		return c.rows, err
+		return c.leased(), err
 	}
 	due, err := c.due(ctx)
 	if err != nil || len(due) == 0 && !c.anyExpired(ctx) {
-		return nil, err
+		return dialect.Leased{}, err
 	}
 	switch r.Strategy {
 	case dialect.SkipLocked:
@@ -38,15 +38,16 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			return c.untilSome(ctx, func(int) part { return ready })
 		})
 	default:
-		return nil, fmt.Errorf("oracle: no strategy %q", r.Strategy)
+		return dialect.Leased{}, fmt.Errorf("oracle: no strategy %q", r.Strategy)
 	}
 	if err != nil {
-		return nil, err
+		return dialect.Leased{}, err
 	}
-	for i := range c.rows {
-		c.rows[i].Cut = c.budget.Cut
-	}
-	return c.rows, nil
+	return c.leased(), nil
+}
+
+func (c *checkout) leased() dialect.Leased {
+	return dialect.Leased{Rows: c.rows, More: c.budget.Cut && len(c.rows) > 0}
 }
 
 // checkout is one call of Checkout.

@@ -12,7 +12,7 @@ import (
 )
 
 // Checkout takes tasks by one of three strategies.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := checkout{s: s, r: r}
 	var err error
 	switch {
@@ -22,12 +22,12 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		err = c.each(ctx, c.statement)
 	case r.Strategy == dialect.Advisory:
 		if err = c.advisory(ctx); err != nil {
-			return nil, err // whether its transaction leased tasks is unknown
+			return dialect.Leased{}, err // whether its transaction leased tasks is unknown
 		}
 	case r.Strategy == dialect.CAS:
 		err = c.each(ctx, c.compareAndSet)
 	default:
-		return nil, fmt.Errorf("postgres: no strategy %q", r.Strategy)
+		return dialect.Leased{}, fmt.Errorf("postgres: no strategy %q", r.Strategy)
 	}
 	return c.budget.Leased(), err
 }
@@ -60,7 +60,7 @@ func (c *checkout) parts(ctx context.Context, find finder) error {
 	}
 	c.budget = c.r.Budget()
 	for _, name := range order {
-		if c.budget.Full() || (len(c.budget.Leased()) > 0 || c.pastStart) && !c.r.Expired {
+		if c.budget.Full() || (len(c.budget.Leased().Rows) > 0 || c.pastStart) && !c.r.Expired {
 			break
 		}
 		rows, err := find(ctx, name)
@@ -76,7 +76,7 @@ func (c *checkout) parts(ctx context.Context, find finder) error {
 // so they are handed out. The next checkout gets the error again.
 func (c *checkout) each(ctx context.Context, find finder) error {
 	err := c.parts(ctx, find)
-	if err != nil && len(c.budget.Leased()) > 0 && c.s.Class(err) != dialect.Ambiguous {
+	if err != nil && len(c.budget.Leased().Rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
 		return nil
 	}
 	return err

@@ -31,8 +31,8 @@ END $$`,
 		take.Max = 2
 		s.Statements.Own["take ready"] = take
 		r := dialect.CheckoutRequest{Strategy: dialect.CAS, Queue: "q", Limit: 3, Lease: time.Hour, Holder: "h"}
-		if rows, err := (Dialect{}).Checkout(t.Context(), &s.Session, r); s.Class(err) != dialect.Conflict {
-			t.Errorf("got %d tasks and %v, want a conflict", len(rows), err)
+		if leased, err := (Dialect{}).Checkout(t.Context(), &s.Session, r); s.Class(err) != dialect.Conflict {
+			t.Errorf("got %d tasks and %v, want a conflict", len(leased.Rows), err)
 		}
 		var held int
 		must(t, s.Pool.Write.QueryRowContext(t.Context(), "SELECT count(*) FROM "+task+" WHERE state = 1").Scan(&held))

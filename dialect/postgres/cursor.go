@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -31,7 +32,8 @@ func (c *checkout) fromCursor(query search.Query, take taker) ([]dialect.Row, er
 	}
 	if err == nil {
 		small.Found(rows, share)
-		err = begun.Found(rows, time.Since(begin), deadTuples(c.s, query), search.Now(c.s, query))
+		leased := dialect.Leased{Rows: rows, More: slices.ContainsFunc(rows, func(r dialect.Row) bool { return r.Cut })}
+		err = begun.Found(leased, time.Since(begin), deadTuples(c.s, query), search.Now(c.s, query))
 	}
 	return rows, err
 }

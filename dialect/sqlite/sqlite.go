@@ -62,14 +62,14 @@ func (Dialect) BindValue(v any) any {
 
 // Checkout leases expired and due tasks in one transaction. With a single writer, no other change can come in
 // between; the update still checks its own conditions.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	if r.Strategy != dialect.CAS {
-		return nil, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
+		return dialect.Leased{}, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
 	}
 	if r.Only == "" {
 		idle, err := nothingDue(ctx, s, r)
 		if idle || err != nil {
-			return nil, err
+			return dialect.Leased{}, err
 		}
 	}
 	var budget dialect.Budget
@@ -95,14 +95,14 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			add(takeReady)
 		default:
 			add(takeReady)
-			if len(budget.Leased()) == 0 {
+			if len(budget.Leased().Rows) == 0 {
 				add(takeExpired)
 			}
 		}
 		return err
 	})
 	if err != nil {
-		return nil, err // whether the transaction leased tasks is unknown
+		return dialect.Leased{}, err // whether the transaction leased tasks is unknown
 	}
 	return budget.Leased(), nil
 }

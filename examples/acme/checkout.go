@@ -8,7 +8,7 @@ import (
 
 // Checkout finds and leases tasks in one transaction, which waits for every other writer, so nothing can change between
 // the two.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	order := []string{"ready", "expired"}
 	if r.Expired { // otherwise a backlog that fills every checkout would keep expired leases waiting
 		order = []string{"expired", "ready"}
@@ -49,7 +49,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		return nil
 	})
 	if err != nil {
-		return nil, err // if the commit failed, no row is leased for sure
+		return dialect.Leased{}, err // if the commit failed, no row is leased for sure
 	}
 	return budget.Leased(), nil
 }

@@ -296,6 +296,6 @@ func (s *Session) Next(ctx context.Context, c dialect.Conn, queue string) ([]dia
 }
 
 // Checkout is the dialect's.
-func (s *Session) Checkout(ctx context.Context, r dialect.CheckoutRequest) ([]dialect.Row, error) {
+func (s *Session) Checkout(ctx context.Context, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	return s.Dialect.Checkout(ctx, &s.Session, r)
 }

@@ -10,7 +10,7 @@ import (
 // CheckoutWithin is the dialect's Checkout of a queue with limits, in a transaction on c that has locked the limits.
 func (s *Session) CheckoutWithin(
 	ctx context.Context, c dialect.Conn, r dialect.CheckoutRequest,
-) ([]dialect.Row, error) {
+) (dialect.Leased, error) {
 	within := dialect.Session{
 		Server: s.Server, Names: s.Names, Statements: s.withinLimits(), Runner: inTx{Runner: s, conn: c},
 	}

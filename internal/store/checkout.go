@@ -34,6 +34,7 @@ type CheckoutResult struct {
 // it searches for its tasks for a few hundred milliseconds, and returns ErrMayHaveHappened if it finds none.
 func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
 	var lost error // why the outcome cannot be known
+	var leased dialect.Leased
 	limit := s.checkoutLimits.of(r.Queue, r.Max)
 	err = s.repeat(ctx, func() (bool, error) {
 		try := dialect.CheckoutRequest{
@@ -42,8 +43,8 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 		}
 		out.Until = time.Now().Add(r.Lease - s.sql.Server.Precision) // read before the call: never later than the database's
 		one, err := s.checkout(ctx, try)
-		out.Rows, out.Wait, out.More = one.rows, one.wait, one.more
-		if try.Expired && allTakenOver(out.Rows, limit) {
+		leased, out.Rows, out.Wait, out.More = one.leased, one.leased.Rows, one.wait, one.more
+		if try.Expired && allTakenOver(leased, limit) {
 			s.expiredSearches.again(r.Queue)
 		}
 		if s.sql.Class(err) != dialect.Ambiguous {
@@ -64,20 +65,19 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 		s.expireRenewalsAfterTakeover(ctx, r.Lease)
 	}
 	out.Added = s.noticesOf(ctx, r.Queue, out.Rows, r.Lease)
-	cut := len(out.Rows) > 0 && out.Rows[0].Cut
-	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), cut) || out.More
+	out.More = s.checkoutLimits.learn(r.Queue, r.Max, limit, len(out.Rows), leased.More) || out.More
 	return out, nil
 }
 
 // allTakenOver reports whether a checkout of n found n leases that had expired, or as many as fitted.
-func allTakenOver(rows []dialect.Row, n int) bool {
+func allTakenOver(leased dialect.Leased, n int) bool {
 	found := 0
-	for i := range rows {
-		if wasTakenOver(rows[i]) {
+	for _, row := range leased.Rows {
+		if wasTakenOver(row) {
 			found++
 		}
 	}
-	return found >= n || found == len(rows) && found > 0 && rows[0].Cut
+	return found >= n || found == len(leased.Rows) && found > 0 && leased.More
 }
 
 func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }

@@ -21,7 +21,7 @@ func (s *Store) checkout(ctx context.Context, r dialect.CheckoutRequest) (out li
 			return out, err
 		}
 	}
-	if out.rows, err = s.sql.Checkout(ctx, r); err != nil || len(out.rows) > 0 {
+	if out.leased, err = s.sql.Checkout(ctx, r); err != nil || len(out.leased.Rows) > 0 {
 		return out, err
 	}
 	limited, err := s.maybeLimited(ctx, r.Queue)
@@ -34,9 +34,9 @@ func (s *Store) checkout(ctx context.Context, r dialect.CheckoutRequest) (out li
 
 // limitedCheckout is the result of a checkout.
 type limitedCheckout struct {
-	rows []dialect.Row
-	wait time.Duration // until the rate allows the next start
-	more bool          // tasks may be due that it has not come to
+	leased dialect.Leased
+	wait   time.Duration // until the rate allows the next start
+	more   bool          // tasks may be due that it has not come to
 }
 
 // errNothing rolls back a transaction that has leased nothing.
@@ -69,7 +69,7 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 		return limitedCheckout{}, limited, err
 	}
 	st.limited.Store(limited)
-	st.refused.Store(len(out.rows) == 0)
+	st.refused.Store(len(out.leased.Rows) == 0)
 	return out, limited, nil
 }
 
@@ -103,9 +103,8 @@ type checkoutWithin struct {
 	limits Limits
 	rec    limitRecord
 	starts int // that the rate allows
-	leased []dialect.Row
+	leased dialect.Leased
 	bytes  int64 // of the payloads of leased
-	cut    bool
 	more   bool
 }
 
@@ -127,23 +126,20 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 	if err = c.lease(ctx); err != nil {
 		return out, err
 	}
-	for i := range c.leased {
-		c.leased[i].Cut = c.cut
-	}
 	started, at := 0, c.now // the last start
-	for i := range c.leased {
-		if c.leased[i].State == state.Processing {
-			started, at = started+1, max(at, c.leased[i].Updated*int64(time.Microsecond))
+	for _, row := range c.leased.Rows {
+		if row.State == state.Processing {
+			started, at = started+1, max(at, row.Updated*int64(time.Microsecond))
 		}
 	}
-	out.rows, out.more = c.leased, c.more
+	out.leased, out.more = c.leased, c.more
 	if c.rec.Full = c.limits.Rate.after(at, c.rec.Full, started); started == c.starts {
 		_, out.wait = c.limits.Rate.allowed(at, c.rec.Full)
 	}
 	switch {
 	case c.rec != before:
 		return out, c.s.putLimits(ctx, c.conn, old, true, c.r.Queue, c.rec)
-	case len(c.leased) == 0:
+	case len(c.leased.Rows) == 0:
 		return out, errNothing
 	}
 	return out, nil
@@ -168,7 +164,7 @@ func (c *checkoutWithin) lease(ctx context.Context) error {
 	if err := c.leaseDue(ctx); err != nil {
 		return err
 	}
-	if len(c.leased) == 0 && !c.r.Expired {
+	if len(c.leased.Rows) == 0 && !c.r.Expired {
 		return expired()
 	}
 	return nil
@@ -176,8 +172,8 @@ func (c *checkoutWithin) lease(ctx context.Context) error {
 
 // leaseDue leases due tasks for the free slots.
 func (c *checkoutWithin) leaseDue(ctx context.Context) error {
-	n := min(c.r.Limit, c.starts) - len(c.leased)
-	if n <= 0 || c.cut {
+	n := min(c.r.Limit, c.starts) - len(c.leased.Rows)
+	if n <= 0 || c.leased.More {
 		return nil
 	}
 	texts, args := c.s.sql.Texts, dialect.Args{"queue": c.r.Queue}
@@ -222,25 +218,24 @@ func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) 
 	r.Only, r.Limit, r.Given, r.Expired = part.Only, part.Limit, part.Given, part.Only == dialect.OnlyExpired
 	if r.Bytes > 0 {
 		if r.Bytes -= c.bytes; r.Bytes <= 0 {
-			c.cut = true
+			c.leased.More = true
 			return nil
 		}
 	}
-	rows, err := c.s.sql.CheckoutWithin(ctx, c.conn, r)
+	leased, err := c.s.sql.CheckoutWithin(ctx, c.conn, r)
 	if err != nil {
 		return err
 	}
-	known := make(map[uuid.UUID]bool, len(c.leased))
-	for _, row := range c.leased {
+	known := make(map[uuid.UUID]bool, len(c.leased.Rows))
+	for _, row := range c.leased.Rows {
 		known[row.ID] = true
 	}
 	// A dialect that finds what it leased by the checkout's token returns the rows of both parts.
-	rows = slices.DeleteFunc(rows, func(row dialect.Row) bool { return known[row.ID] })
+	rows := slices.DeleteFunc(leased.Rows, func(row dialect.Row) bool { return known[row.ID] })
 	for i := range rows {
 		c.bytes += rows[i].PayloadBytes()
-		c.cut = c.cut || rows[i].Cut
 	}
-	c.leased = append(c.leased, rows...)
+	c.leased.Rows, c.leased.More = append(c.leased.Rows, rows...), c.leased.More || leased.More
 	return nil
 }
 

@@ -133,12 +133,12 @@ func (q queue) do(f func(ctx context.Context, c dialect.Conn) error) {
 
 func (q queue) take(n int, lease time.Duration) []dialect.Row {
 	q.t.Helper()
-	rows, err := q.s.Dialect.Checkout(q.t.Context(), &q.s.Session, dialect.CheckoutRequest{
+	leased, err := q.s.Dialect.Checkout(q.t.Context(), &q.s.Session, dialect.CheckoutRequest{
 		Strategy: dialect.SkipLocked, Queue: "q", Limit: n, Lease: lease, Holder: uuid.NewString(), Expired: true})
 	if err != nil {
 		q.t.Fatal(err)
 	}
-	return rows
+	return leased.Rows
 }
 
 // takes checks out one task, under a lease, and checks that it is of this kind; "" is none.
@@ -181,7 +181,7 @@ func (q queue) searched(took time.Duration, deadTuples bool) {
 	}
 	err := search.CursorOf(&q.s.Session, "q").
 		Begin(1).
-		Found(nil, took, func() (bool, error) { return deadTuples, nil }, search.Now(&q.s.Session, ask))
+		Found(dialect.Leased{}, took, func() (bool, error) { return deadTuples, nil }, search.Now(&q.s.Session, ask))
 	if err != nil {
 		q.t.Fatal(err)
 	}

@@ -154,12 +154,12 @@ func (e world) leased(n int) dialect.Col[uuid.UUID] {
 func (e world) take(n int) (holder string) {
 	e.t.Helper()
 	holder = uuid.NewString()
-	rows, err := e.s.Dialect.Checkout(e.t.Context(), &e.s.Session, dialect.CheckoutRequest{
+	leased, err := e.s.Dialect.Checkout(e.t.Context(), &e.s.Session, dialect.CheckoutRequest{
 		Strategy: e.s.Server.Strategies[0], Queue: "q", Limit: n + 1, Lease: time.Hour, Holder: holder})
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.want("taken", len(rows), n)
+	e.want("taken", len(leased.Rows), n)
 	return holder
 }
 

@@ -112,8 +112,10 @@ func (c *Cursor) Begin(limit int) Search {
 // Found ends a search that leased rows in a given time, and moves the cursor to the first of them. It calls
 // deadTuples and now (the time by the database's clock) only if needed. Its error comes from these; only speed
 // depends on it.
-func (s Search) Found(rows []dialect.Row, took time.Duration, deadTuples DeadTuples, now func() (int64, error)) error {
-	c := s.cursor
+func (s Search) Found(
+	leased dialect.Leased, took time.Duration, deadTuples DeadTuples, now func() (int64, error),
+) error {
+	c, rows := s.cursor, leased.Rows
 	if !s.FromCursor {
 		if err := c.searched(took, len(rows), deadTuples); err != nil {
 			return err
@@ -124,9 +126,9 @@ func (s Search) Found(rows []dialect.Row, took time.Duration, deadTuples DeadTup
 	slow := c.slow
 	c.mu.Unlock()
 	switch {
-	case (len(rows) == s.limit || isCut(rows)) && (slow || s.limit >= cursorMin):
+	case (len(rows) == s.limit || leased.More) && (slow || s.limit >= cursorMin):
 		c.moveTo(rows, s.Since, slow)
-	case s.FromCursor || isCut(rows):
+	case s.FromCursor || leased.More:
 	case slow: // it passed all that was due
 		if len(rows) > 0 {
 			c.pass(rows[0].Now)

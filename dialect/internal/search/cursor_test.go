@@ -33,7 +33,7 @@ func (w *walker) search(limit, found int, due int64, took time.Duration, ahead b
 		rows[i] = dialect.Row{Priority: 5, WasDue: due, Now: walkerNow}
 	}
 	deadTuples, now := func() (bool, error) { return true, nil }, func() (int64, error) { return walkerNow, nil }
-	if err := l.Found(rows, took, deadTuples, now); err != nil {
+	if err := l.Found(dialect.Leased{Rows: rows}, took, deadTuples, now); err != nil {
 		w.t.Fatal(err)
 	}
 	return l
@@ -109,7 +109,7 @@ func TestSlowSearchPassesBetterPriorities(t *testing.T) {
 func TestLongSearchWithoutDeadTuplesIsNotSlow(t *testing.T) {
 	walk(t, func(w *walker) {
 		l := w.cursor.Begin(1)
-		must(t, l.Found(nil, time.Hour, func() (bool, error) { return false, nil }, nil))
+		must(t, l.Found(dialect.Leased{}, time.Hour, func() (bool, error) { return false, nil }, nil))
 		w.search(1, 0, 0, time.Millisecond, false)
 	})
 }

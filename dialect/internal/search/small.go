@@ -29,6 +29,3 @@ func (s *Small) Found(rows []dialect.Row, share int64) {
 		s.last.Store(small)
 	}
 }
-
-// isCut reports whether a checkout omitted due tasks because of their payloads.
-func isCut(rows []dialect.Row) bool { return len(rows) > 0 && rows[len(rows)-1].Cut }
