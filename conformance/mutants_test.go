@@ -22,7 +22,8 @@ type mutant struct {
 	edit   func(st *dialect.Statements, n dialect.Names) // edits the statements
 	schema func(text string) string                      // edits a statement of the migrations
 	// checkout is around the sound one, which it gets as take.
-	checkout func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased, error)
+	checkout func(
+		ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased, error)
 	// caught are full names of cases, each of which must fail.
 	caught []string
 	// races are cases that find it by chance, each of which must within a few runs.

@@ -37,7 +37,7 @@ type Row struct {
 	Progress     []byte      `db:"progress"` // null if none is stored; it is never empty
 	WasDue       int64       `db:"was_due"`  // checkout: when the row became due
 	Now          int64       `db:"now"`      // the database's clock when the row was read
-	Cut          bool        `db:"cut"`      // of a statement that leases within a budget: it left due tasks out; see Budget.Add
+	Cut          bool        `db:"cut"`      // of a statement that leases: it left due tasks out; see Budget.Add
 
 	// The previous lease of a task that was taken over: its holder, start and end, and the number of its attempt.
 	WasHolder  *string `db:"was_holder"`

@@ -19,8 +19,8 @@ func TestDefaults(t *testing.T) {
 		if got := !filled.FieldByIndex(field.Index).IsZero(); got != want {
 			t.Errorf("%s has a text: %v, want %v", field.Name, got, want)
 		}
-		if b, ok := filled.FieldByIndex(field.Index).Interface().(dialect.Batch); ok && want && b.Max != 1 && b.Max != 7 {
-			t.Errorf("%s takes %d rows", field.Name, b.Max)
+		if b, ok := filled.FieldByIndex(field.Index).Interface().(dialect.Batch); ok && want && b.Max < 1 {
+			t.Errorf("%s takes no rows", field.Name)
 		}
 	}
 	own := reflect.ValueOf(withDefaults(st, n))
