@@ -10,17 +10,40 @@ import (
 	"github.com/google/uuid"
 )
 
-// New reports whether the rows of an insert are certainly new: they have no reference, and newly generated ids. Rows
-// with a key do not count as new: the statements for new rows do not write it.
-func New(args dialect.Args) bool {
-	refs, reused := args["reference"].(dialect.Col[*string]), args["reused"].(dialect.Col[int64])
-	keys := args["task_key"].(dialect.Col[*string])
-	for i := range refs {
-		if refs[i] != nil || keys[i] != nil || reused[i] != 0 {
-			return false
+// written are the columns that statements for new rows write. The other columns of an insert must be unset in them, so
+// a column that is added to dialect.InsertColumns needs no change here.
+var written = []string{"id", "kind", "priority", "at", "delay", "max_attempts", "headers", "payload"}
+
+// unwritten are the columns that must be unset in new rows, and shared those that uniform rows have in common.
+var unwritten, shared = func() (unwritten, shared []string) {
+	for _, name := range dialect.InsertColumns {
+		switch {
+		case !slices.Contains(written, name):
+			unwritten = append(unwritten, name)
+		case name != "id" && name != "payload":
+			shared = append(shared, name)
 		}
 	}
-	return true
+	return unwritten, shared
+}()
+
+// New reports whether the rows of an insert are certainly new and plain: they have newly generated ids, no reference,
+// and nothing else that the statements for new rows do not write.
+func New(args dialect.Args) bool {
+	return !slices.ContainsFunc(unwritten, func(name string) bool { return !unset(args[name]) })
+}
+
+// unset reports whether all values of a column are zero or null.
+func unset(col any) bool {
+	switch c := col.(type) {
+	case dialect.Col[int64]:
+		return !slices.ContainsFunc(c, func(v int64) bool { return v != 0 })
+	case dialect.Col[*int64]:
+		return !slices.ContainsFunc(c, func(v *int64) bool { return v != nil })
+	case dialect.Col[*string]:
+		return !slices.ContainsFunc(c, func(v *string) bool { return v != nil })
+	}
+	return false
 }
 
 // UniformInsert returns the args of an insert of new rows that share all values except :id, :payload and
@@ -33,7 +56,7 @@ func UniformInsert(args dialect.Args) dialect.Args {
 		"queue": args["queue"], "now": args["now"],
 		"id": args["id"], "payload": args["payload"], "payload_size": args["payload_size"],
 	}
-	for _, name := range []string{"kind", "priority", "max_attempts", "at", "delay", "headers"} {
+	for _, name := range shared {
 		col := args[name].(dialect.Column)
 		if !uniform(col) {
 			return nil
