@@ -16,8 +16,8 @@ import (
 //		...
 //
 // The two are one transaction on one connection: do not use both at the same time, nor either after tx has ended. Only
-// tx can be committed or rolled back; Commit and Rollback of the pgx.Tx fail. Its Begin makes a savepoint. TxOf fails if
-// tx is not of a pool that Open or FromPool has made, or of another pool of pgx. It costs one round trip.
+// tx can be committed or rolled back; Commit and Rollback of the pgx.Tx fail. Its Begin makes a savepoint. TxOf fails
+// if the connection of tx is not one of pgx. It costs one round trip.
 func TxOf(ctx context.Context, tx *sql.Tx) (pgx.Tx, error) {
 	var found connFinder
 	_, err := tx.ExecContext(ctx, "", &found)

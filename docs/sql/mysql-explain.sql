@@ -138,8 +138,8 @@ SELECT d.priority
 -- Index: dbq_task_lane
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        CASE WHEN t.payload_size > 1048576 THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -171,8 +171,8 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload, t.due_at AS was_due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL
 SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence) AS d
@@ -225,8 +225,8 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload, t.known_started, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS now
   FROM (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence UNION ALL
 SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence) AS d

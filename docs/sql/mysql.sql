@@ -527,8 +527,8 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 -- that it passes.
 -- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.due_at AS was_due, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -547,8 +547,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- every column that a statement names, even one that CASE leaves out, so the payload is not named.
 -- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload_size, t.due_at AS was_due, {now} AS now
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
  WHERE t.queue = :queue
@@ -581,8 +581,8 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -596,8 +596,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload, t.due_at AS was_due, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -665,8 +665,8 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -680,8 +680,8 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       t.lease_until, t.progress,
        t.payload, t.known_started, {now} AS now
   FROM ({rows}) AS d
        STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY)
@@ -1245,7 +1245,7 @@ UPDATE ({rows}) AS d
 -- ==== Get ====
 -- Reads a task. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1253,7 +1253,6 @@ CASE
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1269,7 +1268,7 @@ END AS progress,
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1277,7 +1276,6 @@ CASE
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1298,7 +1296,7 @@ SELECT id
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1306,7 +1304,6 @@ CASE
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1479,7 +1476,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1487,7 +1484,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
                   WHERE l.id = t.id AND l.fence = t.fence),
                 t.lease_end)
        END AS lease_until,
-       t.holder, t.created, t.updated, t.headers, t.result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1507,7 +1503,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
@@ -1515,7 +1511,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
                   WHERE l.id = t.id AND l.fence = t.fence),
                 t.lease_end)
        END AS lease_until,
-       t.holder, t.created, t.updated, t.headers, t.result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1607,7 +1602,7 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
@@ -1615,7 +1610,6 @@ CASE
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)

@@ -814,8 +814,8 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
 --   (:id, :fence)
 SELECT /*+ INDEX(t dbq_task_pk) */
        t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.lease_until, t.progress,
        t.known_started, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE (t.id, t.fence) IN ({rows})
@@ -904,8 +904,8 @@ UPDATE dbq_task
 -- them with the checkout's own token, so a block need not return them.
 -- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
-       t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       t.lease_until, t.progress,
        CASE WHEN t.payload_size > :share THEN NULL ELSE t.payload END AS payload, t.payload_size,
        t.was_due, {now} AS now
   FROM dbq_task t
@@ -1349,14 +1349,13 @@ UPDATE dbq_task
 -- ==== Get ====
 -- Reads a task. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease l
@@ -1372,14 +1371,13 @@ END AS progress,
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease l
@@ -1400,14 +1398,13 @@ SELECT id
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
 -- id, or the one that the filter allows.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease l
@@ -1546,14 +1543,13 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-       t.cancelled, t.fence, t.due,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE(
                 (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
                 t.lease_until)
        END AS lease_until,
-       t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN COALESCE((SELECT l.progress FROM dbq_lease l
@@ -1650,14 +1646,13 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE(
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until)
 END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
   WHEN t.state = 1 /* PROCESSING */
   THEN COALESCE((SELECT l.progress FROM dbq_lease l

@@ -48,9 +48,3 @@ SELECT {stored}, {now}
 
 -- Archive row
 :id;
-
--- stored
--- The columns are those that the server does not compute.
-id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
-cancelled, fence, due_at, lease_end, taken_by, taken_at, created, updated, payload_size, headers, payload,
-result, progress;

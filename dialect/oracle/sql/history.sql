@@ -53,9 +53,3 @@ SELECT {stored}, {now}
 
 -- Archive row
 :id;
-
--- stored
--- The columns are those that Oracle does not compute.
-id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started,
-cancelled, fence, due, was_due, lease_until, taken, holder, created, updated, headers, payload_size, result_size,
-payload, result, progress;

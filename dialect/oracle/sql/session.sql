@@ -17,29 +17,6 @@ FROM dual;
 -- Limit
 FETCH FIRST :limit ROWS ONLY;
 
--- Columns
-t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
-CASE
-  WHEN t.state = {PROCESSING}
-  THEN {renewed}
-END AS lease_until,
-t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-CASE
-  WHEN t.state = {PROCESSING}
-  THEN COALESCE({reported}, t.progress)
-  ELSE t.progress
-END AS progress;
-
--- Payload
-t.payload, t.payload_size;
-
--- columns
--- The row is locked, so only the row itself is read, no renewal.
-t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due,
-t.lease_until, t.holder, t.created, t.updated, t.headers, t.result, t.result_size, t.progress;
-
 -- pair
 (:id, :fence);
 

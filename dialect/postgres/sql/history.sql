@@ -54,8 +54,3 @@ SELECT {stored},
    AND {purgeable}
    FOR UPDATE
 ON CONFLICT DO NOTHING;
-
--- stored
-id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
-holder, headers, payload, result, progress;

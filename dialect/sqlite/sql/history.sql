@@ -52,8 +52,3 @@ ON CONFLICT DO NOTHING;
 
 -- Archive row
 (:id);
-
--- stored
--- The columns are those that SQLite does not compute.
-id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, known_started, cancelled,
-fence, due, lease_until, taken_by, taken_at, created, updated, headers, payload, result, progress;

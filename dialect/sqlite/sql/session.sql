@@ -7,17 +7,6 @@ CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 -- Limit
 LIMIT :limit;
 
--- Columns
-id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress;
-
--- Payload
-payload, length(payload) AS payload_size;
-
--- columns
-{Columns},
-{Payload}, {now} AS now;
-
 -- of_listed
 -- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
 -- tasks, and looks up each one in the list.
