@@ -42,6 +42,8 @@ type dbqTasks struct {
 	history  dbq.History // of the worker
 	deletes  bool
 	batch    int // 0 is ourBatch, or the worker's default
+	key      func(i int) string
+	limits   admin.QueueLimits
 	c        *dbq.Client
 	q        *dbq.Queue
 	empty    atomic.Int64 // checkouts that found nothing, since Prepare
@@ -84,7 +86,10 @@ func (d *dbqTasks) Prepare(ctx context.Context) error {
 	if err := d.Close(ctx); err != nil {
 		return err
 	}
-	return d.open(ctx, dbq.WithMigrate())
+	if err := d.open(ctx, dbq.WithMigrate()); err != nil || d.limits == (admin.QueueLimits{}) {
+		return err
+	}
+	return admin.New(d.c).ConfigureLimits(ctx, "bench", func(l *admin.QueueLimits) { *l = d.limits })
 }
 
 // Attach opens the tables that another process has prepared.
@@ -111,6 +116,9 @@ func (d *dbqTasks) Enqueue(ctx context.Context, from, to, batch int) error {
 		tasks := make([]dbq.NewTask, to-from)
 		for i := range tasks {
 			tasks[i].Payload = newPayload(from + i).encode()
+			if d.key != nil {
+				tasks[i].Key = d.key(from + i)
+			}
 		}
 		if len(tasks) == 1 {
 			_, err := d.q.Enqueue(ctx, tasks[0])

@@ -45,14 +45,18 @@ func growth(ctx context.Context, o options, s *servers) ([]result, error) {
 		}
 		entries = append(entries, all...)
 	}
-	out := results(entries, taken)
-	for i := range out { // the others are compared with the first of each figure
+	return perFirst(results(entries, taken)), nil
+}
+
+// perFirst compares each result with the first of its figure.
+func perFirst(out []result) []result {
+	for i := range out {
 		first := slices.IndexFunc(out, func(r result) bool { return r.Group == out[i].Group && r.Figure == out[i].Figure })
 		if first != i {
 			out[i].PerBase = out[i].Median / out[first].Median
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (s *servers) grounds() []*ground {

@@ -2,7 +2,7 @@
 // contenders run on the same server with the same payload, and take turns in every round. It fails when a contender
 // loses a task or handles it twice.
 //
-//	go run . [-part throughput,million,processes,cost,pickup,growth]
+//	go run . [-part throughput,million,processes,cost,pickup,growth,schedules,limits]
 //	         [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
 //	go run . -save ../docs -render
 //	go run . -guard guard.json [-every] [-update]
@@ -36,9 +36,13 @@ const (
 	partCost       = "cost"
 	partPickup     = "pickup"
 	partGrowth     = "growth"
+	partSchedules  = "schedules"
+	partLimits     = "limits"
 )
 
-var allParts = []string{partThroughput, partMillion, partProcesses, partCost, partPickup, partGrowth}
+var allParts = []string{
+	partThroughput, partMillion, partProcesses, partCost, partPickup, partGrowth, partSchedules, partLimits,
+}
 
 type options struct {
 	servers     serverDSNs
@@ -56,6 +60,7 @@ type options struct {
 	grownDone   int
 	grownFuture int
 	held        time.Duration
+	schedules   int
 	smoke       bool
 }
 
@@ -78,6 +83,7 @@ func parse(args []string) (options, error) {
 	grown := flags.String("grown", "10000000,1000000",
 		"of the part growth: the numbers of COMPLETED and of future tasks in the table")
 	flags.DurationVar(&o.held, "held", 2*time.Minute, "of the part growth: how long a transaction is held open")
+	flags.IntVar(&o.schedules, "schedules", 10_000, "of the part schedules: schedules that are not due")
 	flags.BoolVar(&o.smoke, "smoke", false,
 		"a short run that checks the counts, not the speed: all parts but million, -n 1000 -rounds 1")
 	if err := flags.Parse(args); err != nil {
@@ -89,6 +95,7 @@ func parse(args []string) (options, error) {
 	if o.smoke { // without what takes long and is measured like another part
 		o.parts = slices.DeleteFunc(slices.Clone(allParts), func(p string) bool { return p == partMillion })
 		o.n, o.rounds, o.million, o.held, *grown = 1000, 1, 2000, time.Second, "5000,500"
+		o.schedules = 50
 	}
 	for _, p := range o.parts {
 		if !slices.Contains(allParts, p) {
@@ -102,8 +109,8 @@ func parse(args []string) (options, error) {
 	if errors.Join(err1, err2) != nil || min(o.grownDone, o.grownFuture) < 1 {
 		return o, fmt.Errorf("-grown %s: two numbers such as 10000000,1000000", *grown)
 	}
-	if min(o.n, o.million) < 1 || o.rounds < 1 || flags.NArg() > 0 {
-		return o, fmt.Errorf("-n, -million and -rounds are at least 1, and there are no arguments but flags")
+	if min(o.n, o.million, o.schedules) < 1 || o.rounds < 1 || flags.NArg() > 0 {
+		return o, fmt.Errorf("-n, -million, -schedules and -rounds are at least 1, and there are no arguments but flags")
 	}
 	if o.render && o.save == "" || (o.update || o.every) && o.guard == "" {
 		return o, fmt.Errorf("-render is for -save, and -every and -update are for -guard")
@@ -211,6 +218,11 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 	case partGrowth:
 		p.Command += fmt.Sprintf(" -grown %d,%d -held %v", o.grownDone, o.grownFuture, o.held)
 		p.Results, err = growth(ctx, o, s)
+	case partSchedules:
+		p.Command = fmt.Sprintf("go run . -part %s -schedules %d -rounds %d", name, o.schedules, o.rounds)
+		p.Results, err = schedules(ctx, o, s)
+	case partLimits:
+		p.Results, err = limited(ctx, o, s)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)

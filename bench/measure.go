@@ -50,7 +50,8 @@ func (f figure) unit() string {
 		return "bytes a task"
 	case emptyCheckouts, conflicts:
 		return "a run"
-	case pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99:
+	case pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99,
+		scheduleRest:
 		return "ms"
 	}
 	return "tasks/s"

@@ -75,6 +75,8 @@ var partTitles = map[string]string{
 	partCost:       "What a task costs",
 	partPickup:     "Pick-up latency",
 	partGrowth:     "Growth",
+	partSchedules:  "Schedules",
+	partLimits:     "Limits",
 }
 
 var partNotes = map[string]string{
@@ -87,6 +89,11 @@ for all contenders on a server: half of what the slowest of them keeps up with, 
 "by notification", another client than the worker's enqueues. "Enqueue and pick-up" starts at the call that enqueues, so
 that it does not matter which part of the work comes before the acknowledgement.`,
 	partGrowth: `Here "x floor" is the ratio to the first line.`,
+	partSchedules: `A tenth of the schedules are put for one time, and one process fires them; a fire is a transaction that
+enqueues a task and moves its schedule. A process that runs schedules searches once in five seconds while none is due.
+"x floor" is the ratio to the first line.`,
+	partLimits: `Four loops take and settle 50 tasks at a time. The limits are of leased tasks of each key. One of 100
+tasks has the hot key. "x floor" is the ratio to the first line.`,
 }
 
 func (p part) page(b *strings.Builder, plots string) error {

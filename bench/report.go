@@ -94,7 +94,7 @@ func figures() []figure {
 	for _, n := range []int{1, 4, 16} {
 		all = append(all, costFigure(n))
 	}
-	return append(all, grownDrain, heldDrain)
+	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, limitedDrain)
 }
 
 // results returns the results by group, figure and contender.
