@@ -23,6 +23,8 @@ func deadLetterCases() []Case {
 		Case{Name: "ByCallersTransaction", run: noticeInCallersTx,
 			Law: "A task that goes to POISON in the caller's transaction has its notice when that commits, and none when it " +
 				"is rolled back."},
+		Case{Name: "BesideOperators", Once: true, run: noticeBesideOperators,
+			Law: "A transaction that moves a task to POISON delays no operator who changes settings, at any isolation level."},
 		Case{Name: "ByWorker", Once: true, run: noticeByWorker,
 			Law: "A worker of the dead-letter queue handles a typed notice for each task that another worker gives up."},
 		Case{Name: "OncePerPoison", run: noticeOncePerPoison,

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +57,33 @@ func noticeAnswerLostToSettle(t *test) {
 
 func noticeAnswerLostToCheckout(t *test) {
 	t.noticeAnswerLost(func(ctx context.Context, q *dbq.Queue, _ dbq.Task) { _, _ = q.Checkout(ctx, 5, long) }, short)
+}
+
+func noticeBesideOperators(t *test) {
+	c, other := t.open(), t.open()
+	if c.Info().Server.OneWriter {
+		t.Skipf("the database has one writer at a time")
+	}
+	q, ops := c.Queue("q"), admin.New(other)
+	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		task := t.takeNew(q, dbq.NewTask{}, long)
+		tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
+		if err != nil {
+			t.Logf("%v: %v", level, err) // the driver does not have it
+			continue
+		}
+		t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errBoom)))
+		ctx, cancel := context.WithTimeout(t.ctx, 3*time.Second)
+		err = ops.PauseQueue(ctx, fmt.Sprint("beside ", level))
+		if err == nil {
+			err = ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 100 })
+		}
+		cancel()
+		if err != nil {
+			t.Errorf("beside a transaction at %v: %v", level, err)
+		}
+		t.must(tx.Commit())
+	}
 }
 
 // childPoison moves every task that it can get to POISON, until it is killed: some by settling them, and others by

@@ -62,14 +62,29 @@ func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue st
 	return set.DeadLetter, nil
 }
 
+// deadLetterQueueApart is deadLetterQueue on a connection of the client's own, if it has some and conn is of a caller's
+// transaction. At SERIALIZABLE, MySQL locks what a transaction reads, and where it found nothing, everything beside it:
+// operators could not change the settings of any queue before the transaction ends.
+func (s *Store) deadLetterQueueApart(ctx context.Context, conn dialect.Conn, queue string) (name string, err error) {
+	if s.sql.Server.OneWriter || s.sql.Pool.Caller == nil || s.sql.Pool.Caller == s.sql.Pool.Write {
+		return s.deadLetterQueue(ctx, conn, queue)
+	}
+	err = s.read(ctx, func(ctx context.Context, own dialect.Conn) (err error) {
+		name, err = s.deadLetterQueue(ctx, own, queue)
+		return err
+	})
+	return name, err
+}
+
 // enqueueNotices adds a notice to the queue's dead-letter queue, if it has one, for each task that went to POISON in
-// the transaction on conn. A notice itself gets none, so that there are no loops.
-func (s *Store) enqueueNotices(ctx context.Context, conn dialect.Conn, queue string, ids []uuid.UUID) (
-	added Notices, err error) {
+// the transaction on conn, whose dead-letter queue settings reads. A notice itself gets none, so that there are no
+// loops.
+func (s *Store) enqueueNotices(ctx context.Context, conn dialect.Conn, queue string, ids []uuid.UUID,
+	settings func(ctx context.Context, conn dialect.Conn, queue string) (string, error)) (added Notices, err error) {
 	if len(ids) == 0 {
 		return added, nil
 	}
-	added.Queue, err = s.deadLetterQueue(ctx, conn, queue)
+	added.Queue, err = settings(ctx, conn, queue)
 	if err != nil || added.Queue == "" {
 		return added, err
 	}

@@ -37,7 +37,11 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 			ids = append(ids, b.ss[i].Task)
 		}
 	}
-	b.added, err = b.s.enqueueNotices(ctx, conn, b.queue, ids)
+	settings := b.s.deadLetterQueue
+	if b.callersTx {
+		settings = b.s.deadLetterQueueApart
+	}
+	b.added, err = b.s.enqueueNotices(ctx, conn, b.queue, ids, settings)
 	return err
 }
 

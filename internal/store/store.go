@@ -51,7 +51,7 @@ type Store struct {
 func New(s *sqlrun.Session, o Options) *Store {
 	out := &Store{sql: s, Options: o}
 	s.OnPoison = func(ctx context.Context, conn dialect.Conn, queue string, ids []uuid.UUID) error {
-		_, err := out.enqueueNotices(ctx, conn, queue, ids)
+		_, err := out.enqueueNotices(ctx, conn, queue, ids, out.deadLetterQueue)
 		return err
 	}
 	return out
