@@ -28,4 +28,4 @@ type Retention struct {
 }
 
 // Removes reports whether anything is removed or archived.
-func (r Retention) Removes() bool { return store.CleanPolicy(r).Removes() }
+func (r Retention) Removes() bool { return store.Retention(r).Removes() }

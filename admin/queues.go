@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // QueueSettings are the settings of a queue. Its workers apply them while they run. They override the workers' own
@@ -83,21 +84,18 @@ func (a *Admin) ConfigureQueue(ctx context.Context, queue string, change func(*Q
 
 // stored returns the settings in their stored form.
 func (s QueueSettings) stored() control.Settings {
-	r := s.Retention
-	return control.Settings{
+	out := control.Settings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: control.Duration(s.Poll), Lease: control.Duration(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: string(s.History), DeadLetter: s.DeadLetter,
-		RetentionJSON: control.RetentionJSON{
-			Completed: control.Duration(r.Completed), Poison: control.Duration(r.Poison),
-			Parked: control.Duration(r.Parked), Attempts: control.Duration(r.Attempts), Archive: r.Archive,
-		},
 	}
+	out.SetRetention(store.Retention(s.Retention))
+	return out
 }
 
 func settingsOf(s control.Settings) QueueSettings {
 	return QueueSettings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
-		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.RetentionJSON.Store()),
+		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.Retention()),
 		DeadLetter: s.DeadLetter,
 	}
 }

@@ -33,14 +33,14 @@ func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention) (Clean
 	var done store.Cleaned
 	err := limits.QueueName(queue)
 	if err == nil {
-		err = store.CleanPolicy(r).Check()
+		err = store.Retention(r).Check()
 	}
 	var set control.Settings
 	if err == nil {
 		set, err = a.core.Control.Settings(ctx, queue)
 	}
 	if err == nil {
-		done, err = a.store.Clean(ctx, queue, store.CleanPolicy(r), store.History(set.History))
+		done, err = a.store.Clean(ctx, queue, store.Retention(r), store.History(set.History))
 	}
 	return Cleaned(done), a.wrap("clean", queue, err)
 }

@@ -52,7 +52,7 @@ func (c *cleaner) clean(ctx context.Context, keep dbq.Retention) error {
 		return err
 	}
 	parts := access.Of(q.Client())
-	done, err := parts.Store.Clean(ctx, q.Name(), store.CleanPolicy(keep), store.History(c.settings().history))
+	done, err := parts.Store.Clean(ctx, q.Name(), store.Retention(keep), store.History(c.settings().history))
 	err = parts.Wrap("clean", q.Name(), uuid.Nil, err)
 	unfinished := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) // the next run continues there
 	line := lineNoClean

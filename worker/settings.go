@@ -18,7 +18,7 @@ type settings struct {
 
 // resolve returns the settings of a worker: the operators' settings of its queue, and otherwise its own fields.
 func resolve(w *Worker, s control.Settings) *settings {
-	set, own := s.RetentionJSON, w.Retention
+	set, own := s.Retention(), w.Retention
 	return &settings{
 		concurrency: cmp.Or(s.Concurrency, w.Concurrency),
 		batch:       max(cmp.Or(s.Batch, w.Batch), w.BatchSize),
@@ -27,10 +27,10 @@ func resolve(w *Worker, s control.Settings) *settings {
 		pollMax:     max(cmp.Or(time.Duration(s.Poll), w.PollMax), w.PollMin),
 		history:     cmp.Or(dbq.History(s.History), w.History),
 		retention: dbq.Retention{
-			Completed: cmp.Or(time.Duration(set.Completed), own.Completed),
-			Poison:    cmp.Or(time.Duration(set.Poison), own.Poison),
-			Parked:    cmp.Or(time.Duration(set.Parked), own.Parked),
-			Attempts:  cmp.Or(time.Duration(set.Attempts), own.Attempts),
+			Completed: cmp.Or(set.Completed, own.Completed),
+			Poison:    cmp.Or(set.Poison, own.Poison),
+			Parked:    cmp.Or(set.Parked, own.Parked),
+			Attempts:  cmp.Or(set.Attempts, own.Attempts),
 			Archive:   set.Archive || own.Archive,
 		},
 	}

@@ -19,7 +19,7 @@ func TestOperatorsSettingsOverrideTheWorkers(t *testing.T) {
 	}
 	set := control.Settings{Concurrency: 10, Batch: 200, MaxAttempts: 40, Lease: control.Duration(time.Hour),
 		Poll: control.Duration(time.Minute), History: "none",
-		RetentionJSON: control.RetentionJSON{Poison: 70, Parked: 80, Archive: true}}
+		KeepPoison: 70, KeepParked: 80, Archive: true}
 	want := settings{concurrency: 10, batch: 200, maxAttempts: 40, lease: time.Hour, pollMax: time.Minute,
 		history: dbq.HistoryNone, retention: dbq.Retention{Completed: 6, Poison: 70, Parked: 80, Archive: true}}
 	if got := *resolve(&w, set); got != want {

@@ -24,16 +24,26 @@ type Settings struct {
 	MaxAttempts int      `json:"max_attempts,omitempty"`
 	History     string   `json:"history,omitempty"`
 	DeadLetter  string   `json:"dead_letter,omitempty"`
-	RetentionJSON
+
+	KeepCompleted Duration `json:"keep_completed,omitzero"`
+	KeepPoison    Duration `json:"keep_poison,omitzero"`
+	KeepParked    Duration `json:"keep_parked,omitzero"`
+	KeepAttempts  Duration `json:"keep_attempts,omitzero"`
+	Archive       bool     `json:"archive,omitempty"`
 }
 
-// RetentionJSON is a dbq.Retention as the settings have it.
-type RetentionJSON struct {
-	Completed Duration `json:"keep_completed,omitzero"`
-	Poison    Duration `json:"keep_poison,omitzero"`
-	Parked    Duration `json:"keep_parked,omitzero"`
-	Attempts  Duration `json:"keep_attempts,omitzero"`
-	Archive   bool     `json:"archive,omitempty"`
+// Retention returns the settings' retention.
+func (s *Settings) Retention() store.Retention {
+	return store.Retention{
+		Completed: time.Duration(s.KeepCompleted), Poison: time.Duration(s.KeepPoison),
+		Parked: time.Duration(s.KeepParked), Attempts: time.Duration(s.KeepAttempts), Archive: s.Archive,
+	}
+}
+
+// SetRetention changes the settings' retention.
+func (s *Settings) SetRetention(r store.Retention) {
+	s.KeepCompleted, s.KeepPoison = Duration(r.Completed), Duration(r.Poison)
+	s.KeepParked, s.KeepAttempts, s.Archive = Duration(r.Parked), Duration(r.Attempts), r.Archive
 }
 
 // Duration is written as 1m30s, or as forever.
@@ -135,13 +145,5 @@ func (s *Settings) check(queue string) error {
 			return err
 		}
 	}
-	return s.RetentionJSON.Store().Check()
-}
-
-// Store returns r in the form of package store.
-func (r RetentionJSON) Store() store.CleanPolicy {
-	return store.CleanPolicy{
-		Completed: time.Duration(r.Completed), Poison: time.Duration(r.Poison), Parked: time.Duration(r.Parked),
-		Attempts: time.Duration(r.Attempts), Archive: r.Archive,
-	}
+	return s.Retention().Check()
 }

@@ -14,9 +14,9 @@ import (
 func TestSettingsAreStoredAsFlatJSON(t *testing.T) {
 	t.Parallel()
 	set := Settings{
-		Concurrency:   20,
-		Lease:         Duration(90 * time.Second),
-		RetentionJSON: RetentionJSON{Poison: Forever, Archive: true},
+		Concurrency: 20,
+		Lease:       Duration(90 * time.Second),
+		KeepPoison:  Forever, Archive: true,
 	}
 	b, err := json.Marshal(set)
 	want := `{"concurrency":20,"lease":"1m30s","keep_poison":"forever","archive":true}`
@@ -46,7 +46,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"nothing", Settings{}, nil},
 		{"the largest", Settings{Concurrency: limits.MaxCheckout, Batch: limits.MaxCheckout, Poll: Duration(limits.MaxLease),
 			Lease: Duration(limits.MaxLease), MaxAttempts: limits.MaxMaxAttempts, History: "none",
-			RetentionJSON: RetentionJSON{Completed: Duration(limits.MaxDelay), Parked: Forever}}, nil},
+			KeepCompleted: Duration(limits.MaxDelay), KeepParked: Forever}, nil},
 		{"concurrency", Settings{Concurrency: limits.MaxCheckout + 1}, errs.ErrOption},
 		{"batch", Settings{Batch: -1}, errs.ErrOption},
 		{"poll", Settings{Poll: Duration(limits.MaxLease) + 1}, errs.ErrOption},
@@ -57,8 +57,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"dead-letter queue", Settings{DeadLetter: "\x00"}, errs.ErrQueueName},
 		{"dead-letter queue with a lease", Settings{Lease: 1, DeadLetter: "alerts"}, errs.ErrLeaseTime},
 		{"another dead-letter queue", Settings{DeadLetter: "alerts"}, nil},
-		{"retention", Settings{RetentionJSON: RetentionJSON{Attempts: Duration(limits.MaxDelay) + 1}}, errs.ErrOption},
-		{"retention with a lease", Settings{Lease: Duration(time.Hour), RetentionJSON: RetentionJSON{Poison: -1}},
+		{"retention", Settings{KeepAttempts: Duration(limits.MaxDelay) + 1}, errs.ErrOption},
+		{"retention with a lease", Settings{Lease: Duration(time.Hour), KeepPoison: -1},
 			errs.ErrOption},
 	} {
 		if err := c.set.check("q"); !errors.Is(err, c.want) {

@@ -17,8 +17,8 @@ import (
 // Forever is the retention of what is never removed.
 const Forever = time.Duration(math.MaxInt64)
 
-// CleanPolicy is how long ended tasks and attempts are kept. Zero means Forever.
-type CleanPolicy struct {
+// Retention is a dbq.Retention, to and from which it converts. Zero means Forever.
+type Retention struct {
 	Completed time.Duration
 	Poison    time.Duration
 	Parked    time.Duration
@@ -27,12 +27,12 @@ type CleanPolicy struct {
 }
 
 // Removes reports whether anything is removed or archived.
-func (r CleanPolicy) Removes() bool {
+func (r Retention) Removes() bool {
 	return ends(r.Completed) || ends(r.Poison) || ends(r.Parked) || ends(r.Attempts)
 }
 
 // Check refuses times that are negative, or longer than limits.MaxDelay but not Forever: ErrOption.
-func (r CleanPolicy) Check() error {
+func (r Retention) Check() error {
 	for _, d := range []time.Duration{r.Completed, r.Poison, r.Parked, r.Attempts} {
 		if d < 0 || ends(d) && d > limits.MaxDelay {
 			return fmt.Errorf("%w: a retention of %v, it must be up to %v, or Forever", errs.ErrOption, d, limits.MaxDelay)
@@ -58,7 +58,7 @@ const (
 // transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
 // has not passed. An archived task keeps its last attempt in its row. Clean also removes the unique keys of all queues
 // that are no longer needed. On an error, Cleaned counts what was already removed; the next call continues there.
-func (s *Store) Clean(ctx context.Context, queue string, r CleanPolicy, h History) (done Cleaned, err error) {
+func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
 	for _, part := range []struct {
 		keep   time.Duration
 		filter Filter

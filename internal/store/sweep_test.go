@@ -55,7 +55,7 @@ func TestCleanPassesNoTaskTwiceInARound(t *testing.T) {
 	oldCompleted(t, c, "mine", n, 2*keep)
 	clean := func(want int) {
 		t.Helper()
-		done, err := s.Clean(t.Context(), "mine", store.CleanPolicy{Completed: keep}, "")
+		done, err := s.Clean(t.Context(), "mine", store.Retention{Completed: keep}, "")
 		if err != nil || done.Tasks != want {
 			t.Fatalf("cleaned %+v, error %v, want %d tasks", done, err, want)
 		}
@@ -86,7 +86,7 @@ func TestCleanContinuesWhereItEnded(t *testing.T) {
 	sum := 0
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), pause)
-		done, err := s.Clean(ctx, "q", store.CleanPolicy{Completed: keep}, "")
+		done, err := s.Clean(ctx, "q", store.Retention{Completed: keep}, "")
 		cancel()
 		sum += done.Tasks
 		if err == nil {
