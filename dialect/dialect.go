@@ -111,16 +111,16 @@ const (
 	CAS Strategy = "cas"
 )
 
-// PauseKind is the kind of the key/value records of paused queues; a record's name is the queue.
-const PauseKind = "pause"
+// PauseNamespace is the namespace of the key/value records of paused queues; a record's name is the queue.
+const PauseNamespace = "pause"
 
-// LimitKind is the kind of the key/value records of queues with limits; a record's name is the queue.
-const LimitKind = "limit"
+// LimitNamespace is the namespace of the key/value records of queues with limits; a record's name is the queue.
+const LimitNamespace = "limit"
 
 const (
 	unpaused    = "NOT EXISTS (SELECT 1 FROM {kv} n WHERE " + held + " AND n.name = :queue)"
-	held        = "n.kind IN ('" + LimitKind + "', '" + PauseKind + "')"
-	heldByPause = "n.kind = '" + PauseKind + "'"
+	held        = "n.namespace IN ('" + LimitNamespace + "', '" + PauseNamespace + "')"
+	heldByPause = "n.namespace = '" + PauseNamespace + "'"
 )
 
 // WithinLimits returns a statement for queues with limits: its condition {unpaused} is false only for a paused queue.

@@ -46,7 +46,7 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 // change replaces a record's value atomically. old is nil if there is none.
 func (s *Schedules) change(ctx context.Context, name string,
 	next func(old *value, now time.Time) (value, error)) error {
-	return s.store.UpdateKV(ctx, kind, name, func(r store.Record, exists bool) (string, time.Duration, error) {
+	return s.store.UpdateKV(ctx, namespace, name, func(r store.Record, exists bool) (string, time.Duration, error) {
 		var old *value
 		if exists {
 			v, err := parse(r)
@@ -132,7 +132,7 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 func (s *Schedules) Delete(ctx context.Context, name string) error {
 	_, err := s.record(ctx, name)
 	if err == nil {
-		err = s.store.DeleteKV(ctx, kind, name)
+		err = s.store.DeleteKV(ctx, namespace, name)
 	}
 	return s.wrap("delete schedule", "", err)
 }
@@ -152,7 +152,7 @@ func notFound(name string) error {
 
 // record reads the record of a schedule.
 func (s *Schedules) record(ctx context.Context, name string) (store.Record, error) {
-	r, exists, err := s.store.GetKV(ctx, kind, name)
+	r, exists, err := s.store.GetKV(ctx, namespace, name)
 	if err == nil && !exists {
 		err = notFound(name)
 	}
@@ -169,7 +169,7 @@ func (s *Schedules) read(ctx context.Context, name string) (r store.Record, v va
 
 // List returns the schedules ordered by name, up to 10,000. If a schedule cannot be read, its Problem has the reason.
 func (s *Schedules) List(ctx context.Context) ([]Info, error) {
-	records, err := s.store.ListKV(ctx, kind)
+	records, err := s.store.ListKV(ctx, namespace)
 	if err != nil {
 		return nil, s.wrap("list schedules", "", err)
 	}
@@ -226,7 +226,7 @@ func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Sc
 	}
 	for _, i := range all {
 		if i.Owner == owner && !declared[i.Name] {
-			if err := s.store.DeleteKV(ctx, kind, i.Name); err != nil {
+			if err := s.store.DeleteKV(ctx, namespace, i.Name); err != nil {
 				return s.wrap("reconcile schedules", i.Queue, err)
 			}
 		}
@@ -237,7 +237,7 @@ func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Sc
 // declare puts a schedule unless it already exists, as when many processes start at once. It does not change a single
 // time that has passed.
 func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error {
-	r, exists, err := s.store.GetKV(ctx, kind, d.Name)
+	r, exists, err := s.store.GetKV(ctx, namespace, d.Name)
 	if err != nil {
 		return s.wrap("reconcile schedules", d.Queue, err)
 	}

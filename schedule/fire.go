@@ -90,7 +90,7 @@ func (s *Schedules) poke() {
 // fireDue fires each schedule that is due, and returns when to check again.
 func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error) {
 	for limit := oneRound; ; limit = allRounds {
-		records, err := s.store.EarliestKV(ctx, kind, limit)
+		records, err := s.store.EarliestKV(ctx, namespace, limit)
 		if err != nil {
 			return 0, err
 		}

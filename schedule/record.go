@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// kind is the kind of the schedules' key/value records. A record expires approximately when its schedule fires next,
-// so a search for expired records finds the due schedules. The value has the exact time.
-const kind = "schedule"
+// namespace is the namespace of the schedules' key/value records. A record expires approximately when its schedule
+// fires next, so a search for expired records finds the due schedules. The value has the exact time.
+const namespace = "schedule"
 
 // value is the JSON of a record. Durations are microseconds.
 type value struct {

@@ -21,7 +21,7 @@ func TestRecreatedScheduleIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Advance(time.Hour)
-	records, err := s.store.EarliestKV(ctx, kind, 10) // process A reads, and is stopped for a moment
+	records, err := s.store.EarliestKV(ctx, namespace, 10) // process A reads, and is stopped for a moment
 	if err != nil || len(records) != 1 {
 		t.Fatal(err, records)
 	}
@@ -59,7 +59,7 @@ func TestBrokenSchedulesStopNoOther(t *testing.T) {
 		v.Start = time.Now()
 		v.Next = time.Now()
 		text, _, _ := v.encode(time.Now())
-		if err := s.store.PutKV(ctx, kind, fmt.Sprint("bad", i), text, time.Second); err != nil {
+		if err := s.store.PutKV(ctx, namespace, fmt.Sprint("bad", i), text, time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestPutRepairsATimeFarAhead(t *testing.T) {
 	v.Start = time.Now()
 	v.Next = time.Now().AddDate(50, 0, 0) // what fire left while the clock was in 2076
 	text, ttl, _ := v.encode(time.Now())
-	if err := s.store.PutKV(t.Context(), kind, "s", text, ttl); err != nil {
+	if err := s.store.PutKV(t.Context(), namespace, "s", text, ttl); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Put(t.Context(), d); err != nil {

@@ -48,9 +48,10 @@ func hostileDatabase(u *user) (task string) {
 	exec(`UPDATE dbq_task SET queue = queue || :h, reference = :h || id, kind = :h, taken_by = :h, headers = :headers,
 		result = CAST(:h AS BLOB)`, named("h", "headers")...)
 	exec(`UPDATE dbq_attempt SET worker = :h, error = CAST(:h AS BLOB), queue = queue || :h`, named("h")...)
-	exec(`UPDATE dbq_kv SET name = name || :h, value = json_set(value, '$.reason', :h, '$.by', :h) WHERE kind = 'pause'`,
+	exec(`UPDATE dbq_kv SET name = name || :h, value = json_set(value, '$.reason', :h, '$.by', :h)
+	       WHERE namespace = 'pause'`,
 		named("h")...)
-	exec(`INSERT INTO dbq_kv (kind, name, version, value, updated) SELECT 'worker', :h, 1,
+	exec(`INSERT INTO dbq_kv (namespace, name, version, value, updated) SELECT 'worker', :h, 1,
 		json_object('id', :h, 'queue', :h, 'state', :h, 'host', :h), updated
 		FROM dbq_task LIMIT 1`, named("h")...)
 	return task

@@ -23,7 +23,7 @@ var one, many = values()
 
 func values() (one, many dialect.Args) {
 	one, many = dialecttest.One(), dialecttest.Two()
-	one["priority"], one["age"], one["kind"], one["after"] = 5, int64(1), "k", uuid.UUID{2}
+	one["priority"], one["age"], one["kind"], one["namespace"], one["after"] = 5, int64(1), "k", "k", uuid.UUID{2}
 	sizes := dialect.Col[*int64]{nil, new(int64)}
 	// what all rows share goes into an array, too
 	many["lease"], many["known_started"] = dialect.Col[int64]{1, 1}, dialect.Col[int64]{0, 0}

@@ -33,14 +33,14 @@ func (c *Control) sendCommand(ctx context.Context, id, command string) error {
 		return fmt.Errorf("%w: command %q; use %s, %s or %s",
 			errs.ErrOption, command, CommandPause, CommandResume, CommandStop)
 	}
-	r, exists, err := c.store.GetKV(ctx, kindWorker, id)
+	r, exists, err := c.store.GetKV(ctx, namespaceWorker, id)
 	switch {
 	case err != nil:
 		return err
 	case !exists || r.Expired():
 		return fmt.Errorf("%w: no worker %q is alive", errs.ErrNotFound, id)
 	}
-	if err := c.store.PutKV(ctx, kindCommand, id, command, commandTTL); err != nil {
+	if err := c.store.PutKV(ctx, namespaceCommand, id, command, commandTTL); err != nil {
 		return err
 	}
 	var w Worker
@@ -52,12 +52,12 @@ func (c *Control) sendCommand(ctx context.Context, id, command string) error {
 
 // takeCommand returns the command that waits for a worker, once.
 func (c *Control) takeCommand(ctx context.Context, id string) (string, error) {
-	r, exists, err := c.store.GetKV(ctx, kindCommand, id)
+	r, exists, err := c.store.GetKV(ctx, namespaceCommand, id)
 	if err != nil || !exists || r.Expired() || r.Value == commandTaken {
 		return "", err
 	}
 	// Deleting it could delete a later command that was sent in between.
-	taken, err := c.store.SwapKV(ctx, r, true, kindCommand, id, commandTaken, commandTTL)
+	taken, err := c.store.SwapKV(ctx, r, true, namespaceCommand, id, commandTaken, commandTTL)
 	if err != nil || !taken {
 		return "", err
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// The kinds of records.
+// The namespaces of records.
 const (
-	kindPause    = dialect.PauseKind  // by queue: it hands out no tasks
-	kindSettings = store.KindSettings // by queue
-	kindWorker   = "worker"           // by worker: its last report
-	kindCommand  = "command"          // by worker: its command
-	kindLeader   = "leader"           // by role: the member that leads
+	namespacePause    = dialect.PauseNamespace  // by queue: it hands out no tasks
+	namespaceSettings = store.NamespaceSettings // by queue
+	namespaceWorker   = "worker"                // by worker: its last report
+	namespaceCommand  = "command"               // by worker: its command
+	namespaceLeader   = "leader"                // by role: the member that leads
 )
 
 // Waker wakes waiting workers in this process, and in other processes if the engine notifies.

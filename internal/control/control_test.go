@@ -74,9 +74,9 @@ func (f fixture) must(err error) {
 }
 
 // put writes a record as a person might by hand.
-func (f fixture) put(kind, name, value string) {
+func (f fixture) put(namespace, name, value string) {
 	f.Helper()
-	f.must(access.Of(f.client).Store.PutKV(f.Context(), kind, name, value, 0))
+	f.must(access.Of(f.client).Store.PutKV(f.Context(), namespace, name, value, 0))
 }
 
 func TestUnreadablePauseStillPauses(t *testing.T) {
@@ -244,7 +244,8 @@ func TestWorkersDeadForADayAreRemoved(t *testing.T) {
 	died := func(name string, ago time.Duration) {
 		t.Helper()
 		f.put("worker", name, fmt.Sprintf(`{"id":%q}`, name))
-		_, err := f.client.DB().ExecContext(t.Context(), "UPDATE dbq_kv SET expires = ? WHERE kind = 'worker' AND name = ?",
+		_, err := f.client.DB().ExecContext(t.Context(),
+			"UPDATE dbq_kv SET expires = ? WHERE namespace = 'worker' AND name = ?",
 			time.Now().Add(-ago).UnixMicro(), name)
 		f.must(err)
 	}

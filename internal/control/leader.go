@@ -27,9 +27,9 @@ func (c *Control) tryLead(ctx context.Context, role, member string, ttl time.Dur
 	if ttl < time.Millisecond {
 		return false, fmt.Errorf("%w: leadership for %v", errs.ErrOption, ttl)
 	}
-	r, exists, err := c.store.GetKV(ctx, kindLeader, role)
+	r, exists, err := c.store.GetKV(ctx, namespaceLeader, role)
 	if err != nil || exists && !r.Expired() && r.Value != member {
 		return false, err
 	}
-	return c.store.SwapKV(ctx, r, exists, kindLeader, role, member, ttl)
+	return c.store.SwapKV(ctx, r, exists, namespaceLeader, role, member, ttl)
 }

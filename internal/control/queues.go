@@ -34,7 +34,7 @@ func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) erro
 	if err == nil {
 		var value []byte
 		if value, err = json.Marshal(pause{Reason: reason, By: by}); err == nil {
-			err = c.store.PutKV(ctx, kindPause, queue, string(value), 0)
+			err = c.store.PutKV(ctx, namespacePause, queue, string(value), 0)
 		}
 	}
 	if err == nil {
@@ -47,7 +47,7 @@ func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) erro
 func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) error {
 	err := limits.QueueName(queue)
 	if err == nil {
-		err = c.store.DeleteKV(ctx, kindPause, queue)
+		err = c.store.DeleteKV(ctx, namespacePause, queue)
 	}
 	if err == nil {
 		c.Waker.WakeTasks(queue, limits.MaxBulk) // however many are due
@@ -58,11 +58,11 @@ func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) err
 
 // Queues returns the queues that are paused or have settings, ordered by name.
 func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
-	settings, err := c.store.ListKV(ctx, kindSettings)
+	settings, err := c.store.ListKV(ctx, namespaceSettings)
 	if err != nil {
 		return nil, c.wrap("queues", "", err)
 	}
-	pauses, err := c.store.ListKV(ctx, kindPause)
+	pauses, err := c.store.ListKV(ctx, namespacePause)
 	if err != nil {
 		return nil, c.wrap("queues", "", err)
 	}

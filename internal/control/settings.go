@@ -77,7 +77,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // Settings returns the queue's settings, or the zero value if none are set.
 func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err error) {
 	if err = limits.QueueName(queue); err == nil {
-		r, exists, readErr := c.store.GetKV(ctx, kindSettings, queue)
+		r, exists, readErr := c.store.GetKV(ctx, namespaceSettings, queue)
 		if err = readErr; exists {
 			s, err = parseSettings(r)
 		}
@@ -91,7 +91,9 @@ func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err e
 func (c *Control) Configure(ctx context.Context, queue string, change func(*Settings)) error {
 	err := limits.QueueName(queue)
 	if err == nil {
-		err = c.store.UpdateKV(ctx, kindSettings, queue, func(old store.Record, exists bool) (string, time.Duration, error) {
+		err = c.store.UpdateKV(ctx, namespaceSettings, queue, func(old store.Record, exists bool) (
+			string, time.Duration, error,
+		) {
 			var s Settings
 			if exists { // unreadable settings are replaced
 				s, _ = parseSettings(old)

@@ -75,15 +75,15 @@ func (c *Control) report(ctx context.Context, w Worker, ttl time.Duration) (stri
 func (c *Control) register(ctx context.Context, id, value string, ttl time.Duration) error {
 	if v, ok := c.versions.Load(id); ok {
 		last := store.Record{Version: v.(int64)}
-		if done, err := c.store.SwapKV(ctx, last, true, kindWorker, id, value, ttl); done || err != nil {
+		if done, err := c.store.SwapKV(ctx, last, true, namespaceWorker, id, value, ttl); done || err != nil {
 			c.versions.Store(id, last.Version+1)
 			return err
 		}
 	}
-	if err := c.store.PutKV(ctx, kindWorker, id, value, ttl); err != nil {
+	if err := c.store.PutKV(ctx, namespaceWorker, id, value, ttl); err != nil {
 		return err
 	}
-	r, exists, err := c.store.GetKV(ctx, kindWorker, id)
+	r, exists, err := c.store.GetKV(ctx, namespaceWorker, id)
 	if exists {
 		c.versions.Store(id, r.Version)
 	}
@@ -96,25 +96,25 @@ func (c *Control) purgeDead(ctx context.Context) error {
 	if now-last < int64(purgeInterval) || !c.purged.CompareAndSwap(last, now) {
 		return nil
 	}
-	if err := c.store.DeleteExpiredKV(ctx, kindWorker, deadWorkerAge); err != nil {
+	if err := c.store.DeleteExpiredKV(ctx, namespaceWorker, deadWorkerAge); err != nil {
 		return err
 	}
-	return c.store.DeleteExpiredKV(ctx, kindCommand, 0)
+	return c.store.DeleteExpiredKV(ctx, namespaceCommand, 0)
 }
 
 // Deregister removes a worker from the registry. It is not an error if the worker is not registered.
 func (c *Control) Deregister(ctx context.Context, id string) error {
 	c.versions.Delete(id)
-	err := c.store.DeleteKV(ctx, kindWorker, id)
+	err := c.store.DeleteKV(ctx, namespaceWorker, id)
 	if err == nil {
-		err = c.store.DeleteKV(ctx, kindCommand, id)
+		err = c.store.DeleteKV(ctx, namespaceCommand, id)
 	}
 	return c.wrap("deregister", "", err)
 }
 
 // Workers returns the workers that have reported within the last day, ordered by id.
 func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
-	records, err := c.store.ListKV(ctx, kindWorker)
+	records, err := c.store.ListKV(ctx, namespaceWorker)
 	if err != nil {
 		return nil, c.wrap("workers", "", err)
 	}

@@ -29,13 +29,13 @@ type KeyCount struct {
 
 // KVRow is a key/value record, which all clients of the same tables share.
 type KVRow struct {
-	Kind    string `db:"kind"`
-	Name    string `db:"name"`
-	Version int64  `db:"version"`
-	Value   string `db:"value"`
-	Updated int64  `db:"updated"`
-	Expires *int64 `db:"expires"` // null is never
-	Now     int64  `db:"now"`
+	Namespace string `db:"namespace"`
+	Name      string `db:"name"`
+	Version   int64  `db:"version"`
+	Value     string `db:"value"`
+	Updated   int64  `db:"updated"`
+	Expires   *int64 `db:"expires"` // null is never
+	Now       int64  `db:"now"`
 }
 
 // KeyRow is a unique key: the task that it names, when it expires, and the state and the due time of that task.

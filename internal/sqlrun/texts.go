@@ -39,13 +39,13 @@ type Texts struct {
 	// last attempt from the rows of the task :id, in the table and in the archive.
 	Attempts, LastAttempt string
 
-	// Key/value records have a :kind and a :name. GetKV returns one as a KVRow, and ListKV at most :limit of a :kind,
-	// ordered by name. EarliestKV returns those that expire, the earliest first. AddKV adds a record with :value, unless
-	// it exists. The record's version is the clock. It expires :ttl from now, or never if :ttl is null. If another client
-	// adds the same record at the same time, AddKV may fail with class Duplicate. SetKV gives a record of :version a new
-	// :value and :ttl and the next version. DropKV removes a record, ExpireKV those of :kind that expired at least :age
-	// ago. LockKV locks a record until the transaction ends, by giving it the next version. The number of affected rows
-	// reports whether something was changed.
+	// Key/value records have a :namespace and a :name. GetKV returns one as a KVRow, and ListKV at most :limit of a
+	// :namespace, ordered by name. EarliestKV returns those that expire, the earliest first. AddKV adds a record with
+	// :value, unless it exists. The record's version is the clock. It expires :ttl from now, or never if :ttl is null.
+	// If another client adds the same record at the same time, AddKV may fail with class Duplicate. SetKV gives a record
+	// of :version a new :value and :ttl and the next version. DropKV removes a record, ExpireKV those of :namespace that
+	// expired at least :age ago. LockKV locks a record until the transaction ends, by giving it the next version. The
+	// number of affected rows reports whether something was changed.
 	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV, LockKV string
 }
 
@@ -56,9 +56,9 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
 		dual = st.Dual + "\n "
 	}
 	t := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
-	const kv = `SELECT kind, name, version, value, updated, expires, {now} AS now
+	const kv = `SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM {kv}
- WHERE kind = :kind`
+ WHERE namespace = :namespace`
 	const last = `SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM `
 	out := Texts{
@@ -116,23 +116,23 @@ UNION ALL
    AND expires IS NOT NULL
  ORDER BY expires, name
  {limit}`),
-		AddKV: t(`INSERT INTO {kv} (kind, name, version, value, updated, expires)
-SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
- {dual}WHERE NOT EXISTS (SELECT 1 FROM {kv} WHERE kind = :kind AND name = :name)`),
+		AddKV: t(`INSERT INTO {kv} (namespace, name, version, value, updated, expires)
+SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
+ {dual}WHERE NOT EXISTS (SELECT 1 FROM {kv} WHERE namespace = :namespace AND name = :name)`),
 		SetKV: t(`UPDATE {kv}
    SET version = version + 1,
        value = :value,
        updated = {now},
        expires = {now} + :ttl
- WHERE kind = :kind AND name = :name AND version = :version`),
+ WHERE namespace = :namespace AND name = :name AND version = :version`),
 		DropKV: t(`DELETE FROM {kv}
- WHERE kind = :kind AND name = :name`),
+ WHERE namespace = :namespace AND name = :name`),
 		ExpireKV: t(`DELETE FROM {kv}
- WHERE kind = :kind AND expires <= {now} - :age`),
+ WHERE namespace = :namespace AND expires <= {now} - :age`),
 	}
 	out.LockKV = t(`UPDATE {kv}
    SET version = version + 1
- WHERE kind = :kind AND name = :name`)
+ WHERE namespace = :namespace AND name = :name`)
 	out.Next = dialect.WithinLimits(out.Next)
 	out.setMoves(t)
 	return out

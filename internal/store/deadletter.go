@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// KindSettings is the kind of the key/value records with the settings of queues, by queue.
-const KindSettings = "queue"
+// NamespaceSettings is the namespace of the key/value records with the settings of queues, by queue.
+const NamespaceSettings = "queue"
 
 // KindPoison is the kind of a notice's task; see dbq.KindPoison.
 const KindPoison = "dbq.poison"
@@ -43,7 +43,7 @@ type Notices struct {
 // read, it has none: the attempt must end nevertheless.
 func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue string) (string, error) {
 	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV,
-		dialect.Args{"kind": KindSettings, "name": queue})
+		dialect.Args{"namespace": NamespaceSettings, "name": queue})
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}

@@ -12,15 +12,15 @@ import (
 
 const (
 	maxValue      = 4000   // bytes of a record's value, which a text column of any engine can hold
-	maxRecords    = 10_000 // records of one kind that ListKV and EarliestKV return
+	maxRecords    = 10_000 // records of one namespace that ListKV and EarliestKV return
 	maxKVAttempts = 20     // of UpdateKV, while other clients change the same record
 )
 
 // errKVBusy reports that other clients changed the record each time.
 var errKVBusy = fmt.Errorf("%w: other clients keep changing the record; try again", errs.ErrConflict)
 
-// Record is a key/value record, identified by its kind and name. All clients of the same tables share them. Times are
-// in microseconds, by the database's clock.
+// Record is a key/value record, identified by its namespace and name. All clients of the same tables share them.
+// Times are in microseconds, by the database's clock.
 type Record sqlrun.KVRow
 
 // Expired reports whether the record's time to live had ended when it was read. Expired records stay until they are
@@ -28,23 +28,23 @@ type Record sqlrun.KVRow
 func (r Record) Expired() bool { return r.Expires != nil && *r.Expires <= r.Now }
 
 // GetKV reads a record, expired or not.
-func (s *Store) GetKV(ctx context.Context, kind, name string) (r Record, exists bool, err error) {
-	rows, err := s.readKV(ctx, s.sql.Texts.GetKV, dialect.Args{"kind": kind, "name": name})
+func (s *Store) GetKV(ctx context.Context, namespace, name string) (r Record, exists bool, err error) {
+	rows, err := s.readKV(ctx, s.sql.Texts.GetKV, dialect.Args{"namespace": namespace, "name": name})
 	if err != nil || len(rows) == 0 {
 		return Record{}, false, err
 	}
 	return rows[0], true, nil
 }
 
-// ListKV returns up to 10,000 records of a kind, ordered by name, including expired ones.
-func (s *Store) ListKV(ctx context.Context, kind string) ([]Record, error) {
-	return s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"kind": kind, "limit": maxRecords})
+// ListKV returns up to 10,000 records of a namespace, ordered by name, including expired ones.
+func (s *Store) ListKV(ctx context.Context, namespace string) ([]Record, error) {
+	return s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": namespace, "limit": maxRecords})
 }
 
-// EarliestKV returns up to limit records of a kind that expire, the earliest first, including expired ones. Records
-// that never expire are left out.
-func (s *Store) EarliestKV(ctx context.Context, kind string, limit int) ([]Record, error) {
-	return s.readKV(ctx, s.sql.Texts.EarliestKV, dialect.Args{"kind": kind, "limit": min(limit, maxRecords)})
+// EarliestKV returns up to limit records of a namespace that expire, the earliest first, including expired ones.
+// Records that never expire are left out.
+func (s *Store) EarliestKV(ctx context.Context, namespace string, limit int) ([]Record, error) {
+	return s.readKV(ctx, s.sql.Texts.EarliestKV, dialect.Args{"namespace": namespace, "limit": min(limit, maxRecords)})
 }
 
 func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (rows []Record, err error) {
@@ -56,17 +56,17 @@ func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (row
 }
 
 // PutKV writes a record, whatever it was before. It expires after ttl; 0 means never.
-func (s *Store) PutKV(ctx context.Context, kind, name, value string, ttl time.Duration) error {
-	return s.UpdateKV(ctx, kind, name, func(Record, bool) (string, time.Duration, error) { return value, ttl, nil })
+func (s *Store) PutKV(ctx context.Context, namespace, name, value string, ttl time.Duration) error {
+	return s.UpdateKV(ctx, namespace, name, func(Record, bool) (string, time.Duration, error) { return value, ttl, nil })
 }
 
 // UpdateKV atomically replaces a record's value and time to live with those that change returns. If another client
 // changes the record in the meantime, it reads the record and calls change again. An error of change ends the update.
 // After many changes of others it returns ErrConflict.
-func (s *Store) UpdateKV(ctx context.Context, kind, name string,
+func (s *Store) UpdateKV(ctx context.Context, namespace, name string,
 	change func(old Record, exists bool) (value string, ttl time.Duration, err error)) error {
 	for range maxKVAttempts {
-		old, exists, err := s.GetKV(ctx, kind, name)
+		old, exists, err := s.GetKV(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *Store) UpdateKV(ctx context.Context, kind, name string,
 		if err != nil {
 			return err
 		}
-		if done, err := s.SwapKV(ctx, old, exists, kind, name, value, ttl); done || err != nil {
+		if done, err := s.SwapKV(ctx, old, exists, namespace, name, value, ttl); done || err != nil {
 			return err
 		}
 	}
@@ -82,9 +82,9 @@ func (s *Store) UpdateKV(ctx context.Context, kind, name string,
 }
 
 // SwapKV writes a record that was read as old, unless it has changed since. It reports whether it wrote it.
-func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name, value string, ttl time.Duration) (
+func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, namespace, name, value string, ttl time.Duration) (
 	done bool, err error) {
-	args, err := kvArgs(kind, name, value, old.Version, ttl)
+	args, err := kvArgs(namespace, name, value, old.Version, ttl)
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 		return err
 	})
 	if err == nil && unsure { // an earlier try of this call may have written it
-		now, there, err := s.GetKV(ctx, kind, name)
+		now, there, err := s.GetKV(ctx, namespace, name)
 		return there && now.Value == value && (!exists || now.Version == old.Version+1), err
 	}
 	return changed > 0, err
@@ -112,7 +112,7 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, kind, name,
 // SwapKVTx is SwapKV of an existing record in the caller's transaction. It tries once.
 func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value string, ttl time.Duration) (
 	done bool, err error) {
-	args, err := kvArgs(old.Kind, old.Name, value, old.Version, ttl)
+	args, err := kvArgs(old.Namespace, old.Name, value, old.Version, ttl)
 	if err != nil {
 		return false, err
 	}
@@ -125,11 +125,11 @@ func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value st
 }
 
 // kvArgs are the values of a record that is written; a ttl of 0 keeps it forever.
-func kvArgs(kind, name, value string, version int64, ttl time.Duration) (dialect.Args, error) {
+func kvArgs(namespace, name, value string, version int64, ttl time.Duration) (dialect.Args, error) {
 	if len(value) > maxValue {
 		return nil, fmt.Errorf("%w: %d bytes to keep, at most %d are allowed", errs.ErrOption, len(value), maxValue)
 	}
-	args := dialect.Args{"kind": kind, "name": name, "value": value, "version": version, "ttl": (*int64)(nil)}
+	args := dialect.Args{"namespace": namespace, "name": name, "value": value, "version": version, "ttl": (*int64)(nil)}
 	if ttl > 0 {
 		us := ttl.Microseconds()
 		args["ttl"] = &us
@@ -138,17 +138,17 @@ func kvArgs(kind, name, value string, version int64, ttl time.Duration) (dialect
 }
 
 // DeleteKV removes a record. A record that does not exist is not an error.
-func (s *Store) DeleteKV(ctx context.Context, kind, name string) error {
+func (s *Store) DeleteKV(ctx context.Context, namespace, name string) error {
 	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"kind": kind, "name": name})
+		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": namespace, "name": name})
 		return err
 	})
 }
 
-// DeleteExpiredKV removes the records of a kind that expired at least age ago.
-func (s *Store) DeleteExpiredKV(ctx context.Context, kind string, age time.Duration) error {
+// DeleteExpiredKV removes the records of a namespace that expired at least age ago.
+func (s *Store) DeleteExpiredKV(ctx context.Context, namespace string, age time.Duration) error {
 	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		args := dialect.Args{"kind": kind, "age": age.Microseconds()}
+		args := dialect.Args{"namespace": namespace, "age": age.Microseconds()}
 		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.ExpireKV, args)
 		return err
 	})

@@ -139,7 +139,7 @@ func (s *Store) Limits(ctx context.Context, queue string) (l Limits, limited boo
 	if err = limits.QueueName(queue); err != nil {
 		return l, false, err
 	}
-	r, limited, err := s.GetKV(ctx, dialect.LimitKind, queue)
+	r, limited, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
 	if limited && err == nil {
 		_, l, err = parseLimits(r)
 	}
@@ -153,7 +153,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 		return err
 	}
 	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		old, exists, err := s.lockKV(ctx, conn, dialect.LimitKind, queue)
+		old, exists, err := s.lockKV(ctx, conn, dialect.LimitNamespace, queue)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 			return err
 		}
 		if l == (Limits{}) {
-			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"kind": dialect.LimitKind, "name": queue})
+			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
 			return err
 		}
 		rec.set(l)
@@ -188,7 +188,7 @@ func (s *Store) putLimits(
 	if err != nil {
 		return err
 	}
-	args, err := kvArgs(dialect.LimitKind, queue, string(value), old.Version, 0)
+	args, err := kvArgs(dialect.LimitNamespace, queue, string(value), old.Version, 0)
 	if err != nil {
 		return err
 	}
@@ -204,8 +204,10 @@ func (s *Store) putLimits(
 }
 
 // lockKV locks a record until the transaction ends, and reads it.
-func (s *Store) lockKV(ctx context.Context, conn dialect.Conn, kind, name string) (r Record, exists bool, err error) {
-	args := dialect.Args{"kind": kind, "name": name}
+func (s *Store) lockKV(ctx context.Context, conn dialect.Conn, namespace, name string) (
+	r Record, exists bool, err error,
+) {
+	args := dialect.Args{"namespace": namespace, "name": name}
 	n, err := s.sql.Exec(ctx, conn, s.sql.Texts.LockKV, args)
 	if err != nil || n == 0 {
 		return r, false, err
@@ -248,7 +250,7 @@ func (s *Store) maybeLimited(ctx context.Context, queue string) (bool, error) {
 	if time.Since(time.Unix(0, st.checked.Load())) < limitsKnownFor {
 		return false, nil
 	}
-	_, limited, err := s.GetKV(ctx, dialect.LimitKind, queue)
+	_, limited, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
 	if err == nil {
 		st.set(limited)
 	}

@@ -54,7 +54,7 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 		}
 	}
 	err = s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		rec, exists, err := s.lockKV(ctx, conn, dialect.LimitKind, r.Queue)
+		rec, exists, err := s.lockKV(ctx, conn, dialect.LimitNamespace, r.Queue)
 		if limited = exists; err != nil || !exists {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *Store) refusedAgain(ctx context.Context, queue string) (idle bool, wait
 	if err != nil || !some || due > 0 {
 		return err == nil, 0, err
 	}
-	rec, exists, err := s.GetKV(ctx, dialect.LimitKind, queue)
+	rec, exists, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
 	if err != nil || !exists {
 		return false, 0, err
 	}
@@ -147,7 +147,7 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 
 func (c *checkoutWithin) paused(ctx context.Context) (bool, error) {
 	rows, err := sqlrun.QueryAs[Record](ctx, c.s.sql, c.conn, c.s.sql.Texts.GetKV,
-		dialect.Args{"kind": dialect.PauseKind, "name": c.r.Queue})
+		dialect.Args{"namespace": dialect.PauseNamespace, "name": c.r.Queue})
 	return len(rows) > 0, err
 }
 

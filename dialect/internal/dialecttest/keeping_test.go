@@ -71,7 +71,7 @@ func (e world) keyValues() {
 	e.t.Helper()
 	st := e.s.Texts
 	kv := func(name string, version int64, ttl *int64) dialect.Args {
-		return dialect.Args{"kind": "k", "name": name, "value": "v", "version": version, "ttl": ttl, "limit": 10}
+		return dialect.Args{"namespace": "k", "name": name, "value": "v", "version": version, "ttl": ttl, "limit": 10}
 	}
 	read := func(text string, args dialect.Args) []sqlrun.KVRow {
 		e.t.Helper()
@@ -102,12 +102,12 @@ func (e world) keyValues() {
 	one["limit"] = 1
 	e.want("ListKV within a limit", len(read(st.ListKV, one)), 1)
 	e.want("EarliestKV leaves out what stays", len(read(st.EarliestKV, kv("", 0, nil))), 1)
-	expire := func(kind string, age time.Duration) int {
+	expire := func(namespace string, age time.Duration) int {
 		e.t.Helper()
-		return e.exec(st.ExpireKV, dialect.Args{"kind": kind, "age": age.Microseconds()})
+		return e.exec(st.ExpireKV, dialect.Args{"namespace": namespace, "age": age.Microseconds()})
 	}
 	e.want("ExpireKV of an hour ago", expire("k", time.Hour), 0)
-	e.want("ExpireKV of another kind", expire("other", 0), 0)
+	e.want("ExpireKV of another namespace", expire("other", 0), 0)
 	e.want("ExpireKV", expire("k", 0), 1)
 	e.want("DropKV", e.exec(st.DropKV, kv("stays", 0, nil)), 1)
 	e.want("DropKV again", e.exec(st.DropKV, kv("stays", 0, nil)), 0)

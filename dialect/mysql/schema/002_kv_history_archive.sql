@@ -1,14 +1,14 @@
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE IF NOT EXISTS {kv} (
-  kind VARBINARY(20) NOT NULL,
+  namespace VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
   version BIGINT NOT NULL COMMENT 'checked by each write',
   value TEXT NOT NULL,
   updated BIGINT NOT NULL,
   expires BIGINT COMMENT 'when it becomes invalid or, for a schedule, its next time',
-  PRIMARY KEY (kind, name),
-  KEY {prefix}kv_expires (kind, expires, name)
+  PRIMARY KEY (namespace, name),
+  KEY {prefix}kv_expires (namespace, expires, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'Records that all clients share, such as pauses, settings, workers and schedules.';
 

@@ -1,13 +1,13 @@
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE {kv} (
-  kind VARCHAR2(20 BYTE) NOT NULL,
+  namespace VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
   version NUMBER(19) NOT NULL,
   value VARCHAR2(4000 BYTE) NOT NULL,
   updated NUMBER(19) NOT NULL,
   expires NUMBER(19),
-  CONSTRAINT {prefix}kv_pk PRIMARY KEY (kind, name)
+  CONSTRAINT {prefix}kv_pk PRIMARY KEY (namespace, name)
 );
 
 COMMENT ON TABLE {kv} IS 'Records that all clients share, such as pauses, settings, workers and schedules.';

@@ -1,19 +1,19 @@
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE {kv} (
-  kind varchar(20) COLLATE "C" NOT NULL,
+  namespace varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
   version bigint NOT NULL,
   value text NOT NULL,
   updated bigint NOT NULL,
   expires bigint,
-  PRIMARY KEY (kind, name));
+  PRIMARY KEY (namespace, name));
 
 COMMENT ON TABLE {kv} IS 'Records that all clients share, such as pauses, settings, workers and schedules.';
 COMMENT ON COLUMN {kv}.version IS 'checked by each write';
 COMMENT ON COLUMN {kv}.expires IS 'when it becomes invalid or, for a schedule, its next time';
 
-CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS NOT NULL;
+CREATE INDEX {prefix}kv_expires ON {kv} (namespace, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.

@@ -1,15 +1,15 @@
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE {kv} (
-  kind TEXT NOT NULL,
+  namespace TEXT NOT NULL,
   name TEXT NOT NULL,
   version INTEGER NOT NULL,
   value TEXT NOT NULL,
   updated INTEGER NOT NULL,
   expires INTEGER,
-  PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
+  PRIMARY KEY (namespace, name)) STRICT, WITHOUT ROWID;
 
-CREATE INDEX {prefix}kv_expires ON {kv} (kind, expires, name) WHERE expires IS NOT NULL;
+CREATE INDEX {prefix}kv_expires ON {kv} (namespace, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.

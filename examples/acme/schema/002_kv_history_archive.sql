@@ -1,5 +1,5 @@
-CREATE TABLE {kv} (kind TEXT, name TEXT, version INTEGER NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
-  expires INTEGER, PRIMARY KEY (kind, name)) STRICT;
+CREATE TABLE {kv} (namespace TEXT, name TEXT, version INTEGER NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
+  expires INTEGER, PRIMARY KEY (namespace, name)) STRICT;
 
 CREATE TABLE {unique_key} (id BLOB PRIMARY KEY, task BLOB NOT NULL, expires INTEGER NOT NULL, queue TEXT NOT NULL,
   scope TEXT NOT NULL, name TEXT NOT NULL) STRICT;
