@@ -25,8 +25,8 @@ func ExampleKind() {
 	}
 	defer c.Close()
 
-	_, err = remind.Enqueue(ctx, c, reminder{"Ann", "renew the licence"}, func(t *dbq.NewTask) {
-		t.Delay, t.Reference = 7*24*time.Hour, "licence-2026"
+	_, err = remind.Enqueue(ctx, c, reminder{"Ann", "renew the license"}, func(t *dbq.NewTask) {
+		t.Delay, t.Reference = 7*24*time.Hour, "license-2026"
 	})
 	if err != nil {
 		log.Fatal(err)

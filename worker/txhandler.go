@@ -116,7 +116,7 @@ func stillOpen(ctx context.Context, q *dbq.Queue, tx *sql.Tx, l dbq.Lease) error
 }
 
 // inTransaction is the result of a handler whose transaction has completed the task, so nothing is left to settle. It
-// is recognised by its address, so middleware gets a success without a result.
+// is recognized by its address, so middleware gets a success without a result.
 var inTransaction = make([]byte, 0, 1)
 
 func isInTransaction(result []byte) bool {

@@ -26,6 +26,13 @@ var banned = [][2]string{
 	{`as it were|so to speak`, "(leave it out)"},
 	{`an operator ordered`, "stopped by an operator"},
 	{`asks again`, "queries again"},
+	{`scan cursors?|scans? for expired|scans? from the start`, "search"},
+	// The project's spelling is American, except "cancelled", which is a name of the API.
+	{`(?:behaviour|colour|favour|honour|labour|neighbour)\w*`, "the American spelling: -or"},
+	{`(?:author|custom|initial|minim|normal|optim|organ|priorit|recogn|serial|summar|synchron)is(?:e[ds]?|ing|ation)`,
+		"the American spelling: -ize"},
+	{`analyse[dr]?|analysing|catalogues?|cent(?:re|res)|defence|grey|licence[ds]?|learnt|misspelt|spelt`,
+		"the American spelling: analyze, catalog, center, defense, gray, license, learned, spelled"},
 }
 
 // unplain are phrases that make a sentence hard to read, for pages and code that users read: neither tests nor SQL.

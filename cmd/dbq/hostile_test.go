@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// hostile is text as a task, a row written by SQL, or a server may bring it: it moves the cursor, colours, forges
+// hostile is text as a task, a row written by SQL, or a server may bring it: it moves the cursor, colors, forges
 // lines, and turns text around.
 const hostile = "x\x1b[31m\r\nfence       99\u202e\u200b\u2028\u009b\x7f\x07end"
 

@@ -124,7 +124,7 @@ type app struct {
 	schema   string
 	strategy string
 	json     bool
-	colour   bool // the output is a terminal that shows colours
+	color    bool // the output is a terminal that shows colors
 
 	began bool // a command's own code has started: later errors are not about the command line
 }
@@ -143,7 +143,7 @@ func (a *app) command(name string, args cobra.PositionalArgs, f runFunc) *cobra.
 func (a *app) runE(f runFunc) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
-		a.colour = wantsColour(a.out)
+		a.color = wantsColor(a.out)
 		if given := cmd.Flag("dsn"); given.Changed && given.Value.String() == "" {
 			return usagef("--dsn is empty: give it a DSN, or leave it out to use DBQ_DSN or %s", defaultDSN)
 		}

@@ -90,7 +90,7 @@ func (l listing[T]) print(ctx context.Context, a *app, c *dbq.Client, items []T)
 	if err != nil {
 		return err
 	}
-	t := table{colour: a.colour, rightFrom: l.rightFrom}
+	t := table{color: a.color, rightFrom: l.rightFrom}
 	t.add(l.columns...)
 	for _, item := range items {
 		t.add(l.row(item, now)...)
@@ -100,7 +100,7 @@ func (l listing[T]) print(ctx context.Context, a *app, c *dbq.Client, items []T)
 
 // table is rows of text in columns. text/tabwriter aligns all columns to one side; here numbers go to the right.
 type table struct {
-	colour    bool
+	color     bool
 	rightFrom int // columns from here on are aligned to the right
 	rows      [][]string
 }
@@ -161,15 +161,15 @@ func (t *table) styled(row int, cell string) string {
 	if row == 0 {
 		style = bold
 	}
-	if !t.colour || style == "" || cell == "" {
+	if !t.color || style == "" || cell == "" {
 		return cell
 	}
 	return "\x1b[" + style + "m" + cell + "\x1b[0m"
 }
 
-// wantsColour reports whether to use colours on a stream: on a terminal that has them, unless NO_COLOR is set
+// wantsColor reports whether to use colors on a stream: on a terminal that has them, unless NO_COLOR is set
 // (https://no-color.org).
-func wantsColour(stream any) bool {
+func wantsColor(stream any) bool {
 	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 

@@ -46,7 +46,7 @@ func check(s schema, text string, values int) []string {
 	c.balance()
 	c.declare()
 	c.selects()
-	c.neighbours()
+	c.neighbors()
 	c.writes()
 	c.create()
 	c.inner()
@@ -244,8 +244,8 @@ func (c *checker) isOperand(i int) bool {
 		t.kind == word && !sqlWords[t.text] && !(c.isBlock() && blockWords[t.text])
 }
 
-// neighbours: two operands have something between them; only a table is followed by its alias.
-func (c *checker) neighbours() {
+// neighbors: two operands have something between them; only a table is followed by its alias.
+func (c *checker) neighbors() {
 	if c.at(0) == "CREATE" || c.at(0) == "DROP" {
 		return
 	}

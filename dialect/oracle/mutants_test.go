@@ -176,7 +176,7 @@ func TestCheckerFindsBrokenStatements(t *testing.T) {
 // Each statement of the dialect itself, broken in one place, is found out.
 func TestCheckerFindsMutationsOfEachStatement(t *testing.T) {
 	t.Parallel()
-	s := catalogue()
+	s := catalog()
 	all := everything(t, namings[0])
 	for _, x := range all {
 		check(s, x.text, len(x.values))

@@ -169,8 +169,8 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	return out
 }
 
-// catalogue lists the server's own views that our statements read.
-func catalogue() schema {
+// catalog lists the server's own views that our statements read.
+func catalog() schema {
 	of := func(names ...string) (columns []column) {
 		for _, name := range names {
 			columns = append(columns, column{name: name})
@@ -196,7 +196,7 @@ var namings = []dialect.Names{
 func TestEveryStatementIsValidOracleSQL(t *testing.T) {
 	t.Parallel()
 	for _, names := range namings {
-		s := catalogue()
+		s := catalog()
 		all := everything(t, names)
 		for _, x := range all {
 			problems := check
@@ -232,7 +232,7 @@ func TestDocumentedEnqueueIsValidOracleSQL(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "\n## Oracle\n")
 	_, text, _ := strings.Cut(section, "```sql\n")
 	text, _, found := strings.Cut(text, "\n/\n```")
-	s := catalogue()
+	s := catalog()
 	for _, x := range everything(t, namings[0]) {
 		check(s, x.text, len(x.values)) // makes the tables
 	}

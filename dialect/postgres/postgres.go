@@ -75,7 +75,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	if shared {
 		s.Pooler = poolerName
 	}
-	// Other servers with the same protocol need not lock like PostgreSQL. They accept the syntax, so they are recognised
+	// Other servers with the same protocol need not lock like PostgreSQL. They accept the syntax, so they are recognized
 	// by name.
 	switch {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much

@@ -38,7 +38,7 @@ func place(ctx context.Context, c *dbq.Client, order string) error {
 	return tx.Commit()
 }
 
-// deliver posts an event to another system. The task's id lets the receiver recognise a second delivery.
+// deliver posts an event to another system. The task's id lets the receiver recognize a second delivery.
 func deliver(url string) func(ctx context.Context, t dbq.Task, e orderPlaced) error {
 	return func(ctx context.Context, t dbq.Task, e orderPlaced) error {
 		body, err := json.Marshal(e)
@@ -72,7 +72,7 @@ func deliver(url string) func(ctx context.Context, t dbq.Task, e orderPlaced) er
 	}
 }
 
-// The receiver fails once after it has stored the event. It recognises the second delivery by its key.
+// The receiver fails once after it has stored the event. It recognizes the second delivery by its key.
 func Example_outbox() {
 	ctx := context.Background()
 	c := open(ctx, "CREATE TABLE orders (name TEXT PRIMARY KEY, version INTEGER)")

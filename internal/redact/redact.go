@@ -109,7 +109,7 @@ func unescaped(s string) []string {
 // isDelimiter reports whether a parser of DSNs can end a part at r.
 func isDelimiter(r rune) bool { return strings.ContainsRune("@:/?#[]&=;,()'\" \t\n", r) }
 
-// Scrub hides the secrets of a DSN in the text of err. It is the second line of defence: dbq's dialects keep secrets
+// Scrub hides the secrets of a DSN in the text of err. It is the second line of defense: dbq's dialects keep secrets
 // out of their errors, but a driver or a server can repeat one. errors.Is, errors.As and errors.Unwrap do not reach
 // an error whose text contains a secret; they still reach the causes without one.
 func Scrub(err error, dsn string) error { return NewScrubber(dsn)(err) }

@@ -36,7 +36,7 @@ type compiled struct {
 }
 
 // errNoText is returned if a dialect runs a statement that Statements.Own does not have.
-var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Own misspelt?")
+var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Own misspelled?")
 
 // token matches the parts of a text that can have a colon: names, and quoted text, comments and casts, which do not
 // change.

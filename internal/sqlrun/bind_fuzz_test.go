@@ -18,7 +18,7 @@ func FuzzBind(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if text == "" { // the binder takes it for a misspelt name
+		if text == "" { // the binder takes it for a misspelled name
 			return
 		}
 		plain, question := withoutComment(text), binder{style: dialect.Question}

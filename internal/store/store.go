@@ -88,7 +88,7 @@ func (s *Store) Reserve(ctx context.Context) (reserved context.Context, conns in
 	return s.sql.Reserve(ctx)
 }
 
-// IsConflict reports whether err means that the database rolled a transaction back in favour of another.
+// IsConflict reports whether err means that the database rolled a transaction back in favor of another.
 func (s *Store) IsConflict(err error) bool {
 	return err != nil && (errors.Is(err, errs.ErrConflict) || s.sql.Class(err) == dialect.Conflict)
 }

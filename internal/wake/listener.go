@@ -148,7 +148,7 @@ func (l *listener) listenOnce(ctx context.Context) (received bool, err error) {
 	}
 }
 
-// A probe is a notification that a listening connection recognises as its own client's.
+// A probe is a notification that a listening connection recognizes as its own client's.
 type probe struct {
 	id       string
 	received chan string

@@ -10,7 +10,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A misspelt name would become visible when the statement is first run, which may be long after the client opened.
+// A misspelled name would become visible when the statement is first run, which may be long after the client opened.
 func TestOwnStatementsAreRunByTheirNames(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, e engine) {
 		literals := literalsOf(t, "../../"+e.dialect.Name(), "../batch")

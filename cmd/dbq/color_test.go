@@ -6,22 +6,22 @@ import (
 	"testing"
 )
 
-func TestColours(t *testing.T) {
+func TestColors(t *testing.T) {
 	t.Parallel()
-	for _, colour := range []bool{false, true} {
+	for _, color := range []bool{false, true} {
 		var out bytes.Buffer
-		tab := table{colour: colour, rightFrom: 9}
+		tab := table{color: color, rightFrom: 9}
 		tab.add("QUEUE", "STATE", "X")
 		tab.add("a", "POISON", "1")
 		tab.add("\x1b[32mb", "ERROR", "2")
 		if err := tab.write(&out); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(out.String(), "\x1b[31mPOISON\x1b[0m"); got != colour {
-			t.Errorf("colours %v: %q", colour, &out)
+		if got := strings.Contains(out.String(), "\x1b[31mPOISON\x1b[0m"); got != color {
+			t.Errorf("colors %v: %q", color, &out)
 		}
-		if strings.Contains(out.String(), "\x1b[32m") || !colour && strings.Contains(out.String(), "\x1b") {
-			t.Errorf("colours %v: %q", colour, &out)
+		if strings.Contains(out.String(), "\x1b[32m") || !color && strings.Contains(out.String(), "\x1b") {
+			t.Errorf("colors %v: %q", color, &out)
 		}
 		plain := out.String()
 		for _, code := range []string{"0", "1", "31", "33"} {
@@ -29,11 +29,11 @@ func TestColours(t *testing.T) {
 		}
 		for i, l := range strings.Split(strings.TrimSpace(plain), "\n") {
 			if !strings.HasSuffix(l, []string{"X", "1", "2"}[i]) || len(l) != len(strings.Split(plain, "\n")[0]) {
-				t.Errorf("colours %v: not aligned:\n%s", colour, plain)
+				t.Errorf("colors %v: not aligned:\n%s", color, plain)
 			}
 		}
 	}
-	if wantsColour(&bytes.Buffer{}) {
+	if wantsColor(&bytes.Buffer{}) {
 		t.Error("a buffer is no terminal")
 	}
 }
