@@ -122,7 +122,8 @@ func checkProduct(d dialect.Driver, dsn string, s dialect.Server) error {
 	return fmt.Errorf("%w: the server is %s %s, not %s: check the address", ErrDSN, s.Product, s.Version, want)
 }
 
-// noteOf is the Note of the driver that a DSN or, where that is "", a dialect goes by; "" is none.
+// noteOf returns the note of the driver for a DSN, or of the dialect's driver if no driver takes the DSN. It returns ""
+// if there is none.
 func noteOf(d dialect.Dialect, dsn string) string {
 	if drv, err := dialect.Lookup(dsn); err == nil {
 		return drv.Note

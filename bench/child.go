@@ -37,7 +37,7 @@ func spawn(ctx context.Context, s *servers, e *entry) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	attach := request{Op: "attach", Key: e.key(), DSNs: &s.dsns, Schema: s.schema, Folder: s.folder}
+	attach := request{Op: "attach", Key: e.key(), DSNs: &s.dsns, Schema: s.schema, Directory: s.directory}
 	if _, err := r.call(ctx, attach); err != nil {
 		_ = r.close() // the first error is the one to report
 		return nil, err
@@ -99,7 +99,7 @@ func (w *workplace) attach(ctx context.Context, q request) error {
 	if q.DSNs == nil {
 		return fmt.Errorf("attach without DSNs")
 	}
-	s := &servers{dsns: *q.DSNs, schema: q.Schema, folder: q.Folder}
+	s := &servers{dsns: *q.DSNs, schema: q.Schema, directory: q.Directory}
 	// Only the contender itself connects to its server.
 	if q.DSNs.Postgres != "" {
 		s.pg = &pgPlace{dsn: q.DSNs.Postgres, schema: q.Schema}

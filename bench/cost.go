@@ -38,7 +38,7 @@ func costs(ctx context.Context, on *servers, o options) (out []result, err error
 		defer p.close()
 		counters[d.group], *d.to = p, dsn
 	}
-	behind, err := openServers(ctx, proxied, on.schema, on.folder)
+	behind, err := openServers(ctx, proxied, on.schema, on.directory)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,8 @@ func (s *servers) grounds() []*ground {
 		grown.schema += "g"
 		all = append(all, &ground{group: m.group, empty: m, grown: &grown, holds: true})
 	}
-	empty := &sqlitePlace{folder: s.folder, synchronous: "full"}
-	grown := &sqlitePlace{folder: s.folder, synchronous: "full", name: "grown"}
+	empty := &sqlitePlace{directory: s.directory, synchronous: "full"}
+	grown := &sqlitePlace{directory: s.directory, synchronous: "full", name: "grown"}
 	return append(all, &ground{group: "SQLite, synchronous=full", empty: empty, grown: grown})
 }
 

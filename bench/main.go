@@ -74,7 +74,7 @@ func parse(args []string) (options, error) {
 	only := flags.String("only", "", "only contenders whose \"group: name\" matches this regular expression")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.StringVar(&o.save, "save", "",
-		"add the results to benchmarks.json in this folder, and make benchmarks.md and its plots from it")
+		"add the results to benchmarks.json in this directory, and make benchmarks.md and its plots from it")
 	flags.BoolVar(&o.render, "render", false, "measure nothing: only make the page from what is saved")
 	flags.StringVar(&o.guard, "guard", "", "a short run that fails when a ratio is far below the one in this file")
 	flags.BoolVar(&o.every, "every", false, "with -guard: a ratio that cannot be judged for want of a server is a failure")
@@ -142,12 +142,12 @@ func run(ctx context.Context, o options) (err error) {
 	if o.render {
 		return render(o.save)
 	}
-	folder, err := os.MkdirTemp("", "dbq-bench-*")
+	directory, err := os.MkdirTemp("", "dbq-bench-*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	s, err := openServers(ctx, o.servers, schemaName(), folder)
+	defer os.RemoveAll(directory)
+	s, err := openServers(ctx, o.servers, schemaName(), directory)
 	if err != nil {
 		return err
 	}

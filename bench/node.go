@@ -12,8 +12,8 @@ import (
 
 // nodeRuntime is Node.js with the contenders that run in it.
 type nodeRuntime struct {
-	program string
-	folder  string
+	program   string
+	directory string
 }
 
 const installTimeout = time.Minute
@@ -22,12 +22,12 @@ const installTimeout = time.Minute
 // it returns the reason.
 func findNode(ctx context.Context) (n *nodeRuntime, reason string) {
 	_, source, _, _ := runtime.Caller(0)
-	n = &nodeRuntime{folder: filepath.Join(filepath.Dir(source), "node")}
+	n = &nodeRuntime{directory: filepath.Join(filepath.Dir(source), "node")}
 	var err error
 	if n.program, err = exec.LookPath("node"); err != nil {
 		return nil, "there is no node"
 	}
-	if _, err := os.Stat(filepath.Join(n.folder, "node_modules", "graphile-worker")); err == nil {
+	if _, err := os.Stat(filepath.Join(n.directory, "node_modules", "graphile-worker")); err == nil {
 		return n, ""
 	}
 	npm, err := exec.LookPath("npm")
@@ -37,7 +37,7 @@ func findNode(ctx context.Context) (n *nodeRuntime, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	install := exec.CommandContext(ctx, npm, "ci", "--no-audit", "--no-fund")
-	install.Dir = n.folder
+	install.Dir = n.directory
 	if out, err := install.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
 		return nil, fmt.Sprintf("npm ci in bench/node: %v", err)
@@ -80,7 +80,7 @@ func nodeEntries(p *pgPlace, node *nodeRuntime) []*entry {
 
 func (n *nodeQueue) start(ctx context.Context, op string) (*remote, error) {
 	cmd := exec.Command(n.node.program, "peer.mjs", n.peer)
-	cmd.Dir = n.node.folder
+	cmd.Dir = n.node.directory
 	r, err := startRemote(cmd)
 	if err != nil {
 		return nil, err

@@ -38,16 +38,16 @@ says what else was tried.
 - A figure for deleted tasks is compared with the fastest peer, even if that peer keeps them.
 `
 
-// render writes the page of a folder and its plots from the results saved there.
-func render(folder string) error {
-	r, err := saved(folder)
+// render writes the page of a directory and its plots from the results saved there.
+func render(directory string) error {
+	r, err := saved(directory)
 	if err != nil {
 		return err
 	}
 	if len(r.Parts) == 0 {
-		return fmt.Errorf("%s holds nothing: measure with -save first", filepath.Join(folder, savedName))
+		return fmt.Errorf("%s holds nothing: measure with -save first", filepath.Join(directory, savedName))
 	}
-	plots := filepath.Join(folder, "benchmarks")
+	plots := filepath.Join(directory, "benchmarks")
 	if err := os.RemoveAll(plots); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func render(folder string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(b.String()), 0o644)
+	return os.WriteFile(filepath.Join(directory, "benchmarks.md"), []byte(b.String()), 0o644)
 }
 
 var partTitles = map[string]string{

@@ -29,17 +29,17 @@ type remote struct {
 
 // request asks a process to attach, prepare, enqueue, work or stop.
 type request struct {
-	ID     int         `json:"id"`
-	Op     string      `json:"op"`
-	From   int         `json:"from"`
-	To     int         `json:"to"`
-	Batch  int         `json:"batch"`
-	Key    string      `json:"key,omitempty"` // of the contender
-	DSNs   *serverDSNs `json:"dsns,omitempty"`
-	DSN    string      `json:"dsn,omitempty"`
-	Schema string      `json:"schema,omitempty"`
-	Folder string      `json:"folder,omitempty"`
-	Trace  bool        `json:"trace,omitempty"` // of work: tell when each task was started
+	ID        int         `json:"id"`
+	Op        string      `json:"op"`
+	From      int         `json:"from"`
+	To        int         `json:"to"`
+	Batch     int         `json:"batch"`
+	Key       string      `json:"key,omitempty"` // of the contender
+	DSNs      *serverDSNs `json:"dsns,omitempty"`
+	DSN       string      `json:"dsn,omitempty"`
+	Schema    string      `json:"schema,omitempty"`
+	Directory string      `json:"directory,omitempty"`
+	Trace     bool        `json:"trace,omitempty"` // of work: tell when each task was started
 }
 
 type reply struct {

@@ -47,9 +47,9 @@ type report struct {
 
 const savedName = "benchmarks.json"
 
-// save replaces a part in a folder's saved results, and renders the page.
-func save(folder string, p part) error {
-	r, err := saved(folder)
+// save replaces a part in a directory's saved results, and renders the page.
+func save(directory string, p part) error {
+	r, err := saved(directory)
 	if err != nil {
 		return err
 	}
@@ -61,15 +61,15 @@ func save(folder string, p part) error {
 	if err := r.writeJSON(&b); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, savedName), []byte(b.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, savedName), []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	return render(folder)
+	return render(directory)
 }
 
-// saved returns a folder's saved results; none is not an error.
-func saved(folder string) (r report, err error) {
-	text, err := os.ReadFile(filepath.Join(folder, savedName))
+// saved returns a directory's saved results; none is not an error.
+func saved(directory string) (r report, err error) {
+	text, err := os.ReadFile(filepath.Join(directory, savedName))
 	if os.IsNotExist(err) {
 		return r, nil
 	}

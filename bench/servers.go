@@ -45,17 +45,17 @@ func (d *serverDSNs) flags(set *flag.FlagSet) {
 
 // servers are the servers that a run measures.
 type servers struct {
-	dsns    serverDSNs
-	schema  string
-	folder  string // of SQLite's files
-	pg      *pgPlace
-	mysqls  []*mysqlPlace
-	node    *nodeRuntime
-	skipped []string
+	dsns      serverDSNs
+	schema    string
+	directory string // of SQLite's files
+	pg        *pgPlace
+	mysqls    []*mysqlPlace
+	node      *nodeRuntime
+	skipped   []string
 }
 
-func openServers(ctx context.Context, d serverDSNs, schema, folder string) (s *servers, err error) {
-	s = &servers{dsns: d, schema: schema, folder: folder}
+func openServers(ctx context.Context, d serverDSNs, schema, directory string) (s *servers, err error) {
+	s = &servers{dsns: d, schema: schema, directory: directory}
 	skip := func(what, flag string) {
 		s.skipped = append(s.skipped, fmt.Sprintf("%s: no -%s, and none of these is set: %s",
 			what, flag, strings.Join(dsnVariables[flag], ", ")))
@@ -102,7 +102,7 @@ func (s *servers) entries() []*entry {
 	for _, m := range s.mysqls {
 		all = append(all, mysqlEntries(m)...)
 	}
-	return append(all, sqliteEntries(s.folder)...)
+	return append(all, sqliteEntries(s.directory)...)
 }
 
 // settings returns one line for each server.

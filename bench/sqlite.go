@@ -11,14 +11,14 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// sqlitePlace is a database file in a folder of its own.
+// sqlitePlace is a database file in a directory of its own.
 type sqlitePlace struct {
-	folder      string
+	directory   string
 	synchronous string
 	name        string // of the file, bench if it is ""
 }
 
-func (p *sqlitePlace) file() string { return filepath.Join(p.folder, cmp.Or(p.name, "bench")+".db") }
+func (p *sqlitePlace) file() string { return filepath.Join(p.directory, cmp.Or(p.name, "bench")+".db") }
 
 func (p *sqlitePlace) Clear(context.Context) error {
 	for _, end := range []string{"", "-wal", "-shm"} {
@@ -53,13 +53,13 @@ func sqliteVersion(ctx context.Context) (string, error) {
 	defer db.Close()
 	var version string
 	err = db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)
-	return "SQLite " + version + " through modernc.org/sqlite, WAL, a file in the temporary folder", err
+	return "SQLite " + version + " through modernc.org/sqlite, WAL, a file in the temporary directory", err
 }
 
-func sqliteEntries(folder string) []*entry {
+func sqliteEntries(directory string) []*entry {
 	var all []*entry
 	for _, synchronous := range []string{"full", "normal"} {
-		p := &sqlitePlace{folder: folder, synchronous: synchronous}
+		p := &sqlitePlace{directory: directory, synchronous: synchronous}
 		group := "SQLite, synchronous=" + synchronous
 		all = append(all, ourEntries(group, p)...)
 		all = append(all,

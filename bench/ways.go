@@ -30,7 +30,7 @@ func (s *servers) ways() [][]*way {
 	mine := func(group, name string, p place, apart bool, opts ...dbq.Option) *way {
 		return &way{&entry{contender: &dbqTasks{place: p}, group: group, name: name, role: ours}, dbqPickup(p, apart, opts)}
 	}
-	full := &sqlitePlace{folder: s.folder, synchronous: "full"}
+	full := &sqlitePlace{directory: s.directory, synchronous: "full"}
 	all := [][]*way{{mine("SQLite, synchronous=full", "dbq in the process", full, false)}}
 	for _, m := range s.mysqls {
 		all = append(all, []*way{mine(m.group, "dbq in the process", m, false)})

@@ -30,7 +30,7 @@ func renewalStalled(t *test) {
 			}
 			ctx, cancel := context.WithTimeout(t.ctx, stoppedFor)
 			defer cancel()
-			for _, want := range []string{"the one that is due", "an answer"} { // the second one scans for expired leases
+			for _, want := range []string{"the one that is due", "an answer"} { // the second one searches for expired leases
 				tasks, err := q.Checkout(ctx, 5, long)
 				if err != nil {
 					t.Errorf("beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",

@@ -10,9 +10,9 @@ import (
 // timedLeast is the smallest insert that is worth a separate query for the database's time.
 const timedLeast = 50
 
-// NeedsTx reports whether rows need several statements. An insert that may skip rows needs a second one, to read which
-// rows were added: later nobody could tell if it failed, and a row that was completed and removed by then would look
-// like one that was not added. A renewal commits by itself: what it changed may be read later.
+// NeedsTx reports whether rows need several statements. An insert that may skip rows needs a second one in the
+// same transaction, which reads the added rows: if that ran later, a row that had been completed and removed by then
+// would look like one that was not added. A renewal commits by itself: the rows that it changed may be read later.
 func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
 	if op == dialect.Extend {
 		return n > maxRows
@@ -20,7 +20,7 @@ func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n i
 	return op != dialect.Insert || n > maxRows || n > 1 && !batch.New(args)
 }
 
-// RunBatch finds out which rows a statement changed, which neither server can return.
+// RunBatch runs a statement and determines which rows it changed, which neither server can return.
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -46,7 +46,7 @@ func (Dialect) RunBatch(
 	})
 }
 
-// insert counts what was added, and reads it when it was neither all nor nothing.
+// insert counts the added rows, and reads them if only some were added.
 func insert(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, n int,
 ) (dialect.Changed, error) {

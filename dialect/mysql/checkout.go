@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// tidb accepts SKIP LOCKED and takes no lock. NOWAIT it knows: an error that leaves the transaction as it was.
+	// tidb accepts SKIP LOCKED but takes no lock. It supports NOWAIT, whose error leaves the transaction as it was.
 	tidb = "TiDB"
-	// turnLeast is how many tasks make a checkout wait for its turn.
+	// turnLeast is the number of tasks from which a checkout waits for its turn.
 	turnLeast = 100
 )
 
-// Checkout takes tasks by one of three strategies. Each is one transaction, which counts only once it is committed.
+// Checkout leases tasks by one of three strategies, in one transaction.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := &checkout{s: s, r: r}
 	switch {
@@ -69,7 +69,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 
 // turn serializes large checkouts of one queue until each has written its rows; their commits still overlap. It is an
 // optimization: after one second a checkout proceeds without it, since SKIP LOCKED keeps checkouts apart. Several at
-// once write to the same few pages of the index and wait for each other's latches; docs/experiments.md has the figures.
+// once write to the same few pages of the index and wait for each other's latches; docs/performance.md has the figures.
 func (c *checkout) turn(found bool) dialect.Lock {
 	if !found || c.r.Limit < turnLeast {
 		return dialect.Lock{}
@@ -97,10 +97,10 @@ func (c *checkout) anyExpired(ctx context.Context) bool {
 	return err != nil || len(rows) > 0
 }
 
-// finder locks due tasks of one priority and returns them as they were.
+// finder locks due tasks of one priority and returns them as they were before.
 type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error)
 
-// parts takes expired leases and due tasks, in the order asked for.
+// parts leases expired and due tasks, in the requested order.
 func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder) error {
 	c.found, c.budget = nil, c.r.Budget()
 	ready := func() error {
@@ -139,7 +139,7 @@ func (c *checkout) readyArgs(priority, limit int) dialect.Args {
 }
 
 // skipLocked locks the next tasks that no other transaction has locked, and returns those that fit. While the queue's
-// payloads are small they come with what locks them; others are read when it is known which of them fit.
+// payloads are small, the locking query returns them; otherwise they are read once it is known which tasks fit.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
 	name, small, whole := "ready sizes", search.SmallOf(c.s, c.r.Queue), c.r.Budget()
 	if small.Were() {
@@ -154,8 +154,8 @@ func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, 
 	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.Own["payloads"], rows)
 }
 
-// seenReady reads candidates without locks and locks those whose fence is still the same: the first ones in the first
-// round, and then, when others took these, a random window.
+// seenReady reads candidates without locks, and locks those whose fence has not changed. The first round tries the
+// first candidates; if others took them, later rounds try a random range.
 func (c *checkout) seenReady(round int) finder {
 	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
 		args := c.readyArgs(priority, limit)
@@ -173,7 +173,7 @@ func (c *checkout) seenReady(round int) finder {
 	}
 }
 
-// lock reads seen rows again under lock, by primary key in order, and leaves out those that another transaction has
+// lock reads seen rows again with locks, in the order of the primary key, and omits those that another transaction has
 // locked.
 func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
@@ -222,7 +222,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	return c.budget.TakeOver(ctx, c.s, conn, nil, slices.Concat(exhausted, again))
 }
 
-// given takes the tasks that the request names.
+// given leases the tasks that are named in the request.
 func (c *checkout) given(ctx context.Context, conn dialect.Conn) error {
 	c.budget = c.r.Budget()
 	rows, err := c.lock(ctx, conn, "lock ready", c.budget.Fit(c.r.Given))
@@ -244,7 +244,7 @@ func (c *checkout) take(ctx context.Context, conn dialect.Conn, rows []dialect.R
 	return err
 }
 
-// lease leases locked rows by a statement, and shows them as they are then.
+// lease leases locked rows by a statement, and returns them as they are afterwards.
 func (c *checkout) lease(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
 	if err := c.write(ctx, conn, name, rows); err != nil || len(rows) == 0 {
 		return err
@@ -258,7 +258,7 @@ func (c *checkout) lease(ctx context.Context, conn dialect.Conn, name string, ro
 	return nil
 }
 
-// write changes locked rows by primary key, at the database's time when they were read.
+// write changes locked rows by primary key. Its time is the database's time at which they were read.
 func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
 	if len(rows) == 0 {
 		return nil

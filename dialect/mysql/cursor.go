@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// manyTaken is how many tasks a client has taken from a queue when their entries may be what makes a search slow. The
-	// servers do not report to every user how many entries wait to be purged.
+	// manyTaken is the number of tasks leased from a queue by this client from which their index entries may make a search
+	// slow. The servers do not report to every user how many entries wait to be purged.
 	manyTaken = 10_000
-	// cursorPart is the part of a slow search's time that one from the cursor on takes at most, when dead tuples before
-	// the cursor take the time.
+	// cursorPart: if dead tuples make a search slow, one that starts at the cursor takes less than this fraction of its
+	// time.
 	cursorPart = 4
 )
 
-// reads returns a query on the reading pool.
+// reads returns a Query on the pool for reading.
 func (c *checkout) reads(ctx context.Context) search.Query {
 	return func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Read(ctx, text, args) }
 }
 
-// begin finds the priorities that have a due task, without locks, from the cursor of the queue on, so that an idle poll
-// is one statement.
+// begin finds the priorities that have a due task, without locks, starting at the queue's cursor, so that an idle poll
+// costs one statement.
 func (c *checkout) begin(ctx context.Context) (due []int, err error) {
 	c.search.Since = search.FromStart()
 	if c.r.Strategy != dialect.CAS { // other nodes of a cluster may show their tasks late
@@ -47,7 +47,7 @@ func (c *checkout) due(ctx context.Context, since []int64) ([]dialect.Row, error
 	return c.s.Read(ctx, c.s.Statements.Own["due"].SQL, sinceArgs(c.r.Queue, since))
 }
 
-// sinceArgs are a queue and where to begin in each priority.
+// sinceArgs returns the queue and the starting point of each priority.
 func sinceArgs(queue string, since []int64) dialect.Args {
 	args := dialect.Args{"queue": queue}
 	for p, at := range since {
@@ -56,16 +56,17 @@ func sinceArgs(queue string, since []int64) dialect.Args {
 	return args
 }
 
-// end moves the cursor by what was found, once that is committed. Only speed depends on it, so no error of its queries
-// matters.
+// end moves the cursor after the commit, according to the found rows. Only speed depends on the cursor, so errors of
+// its queries are ignored.
 func (c *checkout) end(ctx context.Context) {
 	if c.r.Strategy != dialect.CAS && len(c.budget.Leased().Rows) == len(c.found) {
-		// A checkout that took leases over did not look for all that is due.
+		// A checkout that took over leases did not search for all due tasks.
 		_ = c.search.Found(c.budget.Leased(), c.searched, c.deadTuples(ctx), search.Now(c.s, c.reads(ctx)))
 	}
 }
 
-// deadTuples searches a second time, from what was found on: the time that this saves was spent on dead tuples.
+// deadTuples returns a function that repeats the search from the first found task. The time that this saves was spent
+// on dead tuples.
 func (c *checkout) deadTuples(ctx context.Context) search.DeadTuples {
 	return func() (bool, error) {
 		if many, _ := c.manyTaken(); !many {

@@ -16,11 +16,11 @@ import (
 )
 
 // nodeLifetime bounds how long a connection is kept when a DSN names several nodes: a node that was expelled from its
-// cluster still answers queries, so that a worker that finds nothing due would not notice.
+// cluster still answers queries, so that an idle worker would not notice.
 const nodeLifetime = time.Minute
 
-// nodes connects to the first node of a list that serves. What prints a pool shows the address of each, not the
-// configuration in it.
+// nodes connects to the first available node of a list. Printing a pool shows the address of each node, not its
+// configuration.
 type nodes []driver.Connector
 
 func newNodes(cfg *mysql.Config, addresses []string) (nodes, error) {
@@ -56,7 +56,7 @@ func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 func (n nodes) Driver() driver.Driver { return n[0].Driver() }
 
 // Connect tries the nodes in order. When there are several, those that are read-only or not part of their cluster are
-// passed over.
+// skipped.
 func (n nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	var failed []error
 	for _, node := range n {
@@ -118,11 +118,11 @@ func (c *nodeConn) look(err error) {
 // IsValid reports whether the pool may keep the connection.
 func (c *nodeConn) IsValid() bool { return !c.refused && c.conn.IsValid() }
 
-// notServing are the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. The
+// notServing has the errors of a node that is shutting down, cut off from its cluster, or not yet part of it. The
 // statement was not executed. For a read-only node the driver returns driver.ErrBadConn; see RejectReadOnly.
 var notServing = []uint16{1047, 1053, 3100, 3796, 3797, 3798, 3799}
 
-// clusterSettings reads how a node is part of a cluster. The result lacks the variables that a product does not have.
+// clusterSettings reads the node's state in its cluster. The result lacks the variables that a product does not have.
 const clusterSettings = `
 SHOW VARIABLES
  WHERE Variable_name IN (
@@ -161,8 +161,8 @@ func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 }
 
 // causal returns the variable to set, and its value, for a session to see what was committed on any node before its
-// query; name is "" if none is needed. Without it, a worker whose connection moved to another node could take a lease
-// for lost that has not arrived there yet.
+// query; name is "" if none is needed. Without it, a worker whose connection moved to another node could consider
+// a lease lost that has not been replicated there yet.
 func causal(v map[string]string) (name, value string) {
 	const consistency = "group_replication_consistency"
 	switch {
@@ -181,7 +181,7 @@ func causal(v map[string]string) (name, value string) {
 	return "", ""
 }
 
-// ask runs a query for names and values.
+// ask runs a query that returns names and values.
 func (c *nodeConn) ask(ctx context.Context, query string) (map[string]string, error) {
 	rows, err := c.conn.QueryContext(ctx, query, nil)
 	if err != nil {

@@ -24,15 +24,15 @@ const (
 	dialTimeout  = 10 * time.Second
 )
 
-// passed are the parameters that go to the driver unchanged.
+// passed has the parameters that are passed to the driver unchanged.
 var passed = []string{
 	"tls", "timeout", "readTimeout", "writeTimeout", "allowCleartextPasswords", "allowNativePasswords", "serverPubKey",
 	"compress", "connectionAttributes",
 }
 
 // Open returns the pool for a DSN such as mysql://user:password@host:3306/database. Its parameters are pool_max_conns
-// (16 by default) and the driver's for TLS, timeouts and authentication. Parameters that would change what statements
-// mean are refused, since dbq sets them.
+// (16 by default) and the driver's for TLS, timeouts and authentication. Parameters that would change the meaning
+// of statements are refused, because dbq sets them.
 //
 // A DSN may list the nodes of a cluster, as in mysql://user:password@one:3306,two:3306/database. Each connection goes
 // to the first node that can be reached, is not read-only, and is part of its cluster. It is replaced after a minute.
@@ -78,7 +78,7 @@ func caution(tls string) string {
 	return ""
 }
 
-// config parses a DSN and adds the settings that dbq needs. addresses are those of its nodes.
+// config parses a DSN and adds the settings that dbq needs. addresses has one for each node.
 func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-// Migrations returns the steps of the schema: the tables, their indexes, and views for people. DDL commits by itself on
+// Migrations returns the steps of the schema: the tables, their indexes, and readable views. DDL commits by itself on
 // MySQL, so each statement can run again.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	return dialect.ReadSchema(schemaFiles, n, n.Filler())

@@ -11,22 +11,22 @@ import (
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// What begins a transaction. Sessions of Open's pool have the isolation level already.
+// The statements that begin a transaction. Sessions of Open's pool have the isolation level already.
 const (
 	isolation = "TRANSACTION ISOLATION LEVEL READ COMMITTED"
 	begin     = "START TRANSACTION"
 )
 
-// maxRows in one statement; a list of this many rows is still read fast.
+// maxRows is the maximum number of rows in one statement; a list of this size is still parsed quickly.
 const maxRows = 500
 
-// lockName is the name of a lock of the session, which :name names within the tables' database. It is hashed,
-// since MySQL accepts at most 64 characters; every supported version has SHA2. {home} is the database, so that clients
-// that name it and clients whose DSN does have the same locks. It is in lower case, because some servers report names
-// of databases in either case.
+// lockName is the name of a session lock: :name within the tables' database. It is hashed, because MySQL accepts at
+// most 64 characters; every supported version has SHA2. {home} is the database, so that clients that name it in an
+// option and clients that name it in the DSN have the same locks. It is in lower case, because some servers do not
+// preserve the case of database names.
 const lockName = "LEFT(SHA2(CONCAT(LOWER({home}), ' ', :name), 256), 60)"
 
-// filler writes names, and what is computed in Go, into a text.
+// filler writes names and computed values into a text.
 func filler(n dialect.Names) func(text string) string {
 	home := "DATABASE()"
 	if n.Schema != "" {
@@ -35,11 +35,11 @@ func filler(n dialect.Names) func(text string) string {
 	return n.Filler("{lock_name}", strings.ReplaceAll(lockName, "{home}", home), "{home}", home)
 }
 
-// Statements are MySQL's and MariaDB's texts, which are in the directory sql with comments on each. What a batch
-// changes is found by primary key alone, so that nothing else is locked: by a list of ids, or, where more than ids
-// matters, by a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is forced, since both products scan a
-// table that seems small. A list of pairs, (id, fence) IN (...), is not an option: MariaDB scans the whole table for
-// a single pair, and chooses its own join order for many.
+// Statements returns the texts for MySQL and MariaDB, which are in the directory sql with a comment on each. A batch
+// finds its rows by primary key only, so that no other row is locked: by a list of ids or, if more than ids are
+// needed, by a list of SELECTs that drives a join (STRAIGHT_JOIN). The index is forced, because both products scan a
+// table that seems small. A list of pairs, (id, fence) IN (...), is not an option: for a single pair MariaDB scans
+// the whole table, and for many it chooses its own join order.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := filler(n)
 	st := dialect.ReadStatements(sqlFiles, maxRows, fill)

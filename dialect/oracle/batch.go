@@ -7,10 +7,10 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 )
 
-// NeedsTx is always true: what changes rows does not return them.
+// NeedsTx always returns true: a statement that changes rows does not return them, so a second one reads them.
 func (Dialect) NeedsTx(*dialect.Session, dialect.Op, dialect.Args, int) bool { return true }
 
-// RunBatch reads before or after a change which rows it changes.
+// RunBatch changes rows, and determines which ones by a query before or after the change.
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -54,12 +54,13 @@ func insert(
 	return out, nil
 }
 
-// blockSizes are how many rows a block may have. Each text and each list of bound types is a cursor of its own in the
-// shared pool. SQL Tuning Guide, "Cursor Sharing": bind variables of other types or maximum lengths prevent it.
+// blockSizes are the possible numbers of rows in a block. There are few, because each text and each list of bound types
+// has its own cursor in the shared pool. SQL Tuning Guide, "Cursor Sharing": bind variables of different types or
+// maximum lengths prevent sharing.
 var blockSizes = []int{maxTasks, 50, 20, 10, 5, 2, 1}
 
-// block returns the indexes of the rows of the block that begins with row from. Payloads that are bound as RAW and as
-// BLOB are in blocks of their own, so that a text has two shapes, and not one for each order of the two.
+// block returns the indexes of the rows of the block that begins with row from. A block has either payloads bound as
+// RAW or payloads bound as BLOB, so that a text has two lists of types, not one for each order of the two.
 func block(payloads [][]byte, from int) (rows []int) {
 	long := func(i int) bool { return len(payloads[i]) > inlineBytes }
 	to := from + 1

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Checkout takes tasks by one of four strategies. Each is one transaction, which counts only once it is committed.
+// Checkout leases tasks by one of four strategies, in one transaction.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := &checkout{s: s, r: r}
 	if r.Given != nil || r.Only == dialect.OnlyExpired {
@@ -65,7 +65,7 @@ type checkout struct {
 // part leases due tasks within the budget, under the checkout's token.
 type part func(ctx context.Context, conn dialect.Conn) error
 
-// due returns the priorities that have a due task, without locks, so that an idle poll is one statement, or two.
+// due returns the priorities that have a due task, without locks, so that an idle poll costs one or two statements.
 func (c *checkout) due(ctx context.Context) ([]int, error) {
 	rows, err := c.s.Read(ctx, c.s.Statements.Own["due"].SQL, dialect.Args{"queue": c.r.Queue})
 	out := make([]int, len(rows))
@@ -76,7 +76,7 @@ func (c *checkout) due(ctx context.Context) ([]int, error) {
 	return out, err
 }
 
-// args are the values of statements that lease, or look for something to lease.
+// args returns the values of the statements that search for tasks and lease them.
 func (c *checkout) args(priority, limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "holder": c.r.Holder,
 		"lease": c.r.Lease.Microseconds(), "known_started": c.r.KnownStarted()}
@@ -87,7 +87,7 @@ func (c *checkout) anyExpired(ctx context.Context) bool {
 	return err != nil || len(rows) > 0
 }
 
-// untilSome tries again while others took all that was tried.
+// untilSome repeats a search while other checkouts lease all its candidates.
 func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) error {
 	for round := range search.Rounds {
 		if err := c.s.Tx(ctx, c.within(ready(round))); err != nil || !c.missed {
@@ -97,7 +97,7 @@ func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) er
 	return nil
 }
 
-// within makes a transaction of expired leases and due tasks, in the order asked for, and reads what it leased.
+// within leases expired and due tasks in one transaction, in the requested order, and reads the leased rows.
 func (c *checkout) within(ready part) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.rows, c.claimed, c.before, c.budget = nil, 0, nil, c.r.Budget()
@@ -135,8 +135,8 @@ func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
 	return err
 }
 
-// seenReady reads candidates without locks and leases those whose fence is still the same and that no transaction has
-// locked: the first ones in the first round, and then, when others took these, a random window.
+// seenReady reads candidates without locks. It leases those whose fence has not changed and that no transaction has
+// locked. The first round tries the first candidates; if others took them, later rounds try a random range.
 func (c *checkout) seenReady(due []int, round int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		for _, p := range due {
@@ -160,12 +160,12 @@ func (c *checkout) seenReady(due []int, round int) part {
 	}
 }
 
-// given leases the tasks that the request names.
+// given leases the tasks that are named in the request.
 func (c *checkout) given(ctx context.Context, conn dialect.Conn) error {
 	return c.takeSeen(ctx, conn, c.budget.Fit(c.r.Given))
 }
 
-// takeSeen leases those of seen whose fence is still the same and that no transaction has locked.
+// takeSeen leases the rows of seen whose fence has not changed and that no transaction has locked.
 func (c *checkout) takeSeen(ctx context.Context, conn dialect.Conn, seen []dialect.Row) error {
 	c.claimed += len(seen)
 	rows, err := c.lock(ctx, conn, "lock ready", seen)
@@ -179,8 +179,8 @@ func (c *checkout) takeSeen(ctx context.Context, conn dialect.Conn, seen []diale
 	return nil
 }
 
-// update leases by one UPDATE for each priority. It may wait for another's rows, and then finds that they are no longer
-// due.
+// update leases by one UPDATE for each priority. It may wait for rows that another checkout has locked, and skips
+// them if they are no longer due.
 func (c *checkout) update(due []int) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
 		c.claimed = len(due)
@@ -233,7 +233,8 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 	return c.budget.TakeOver(ctx, c.s, conn, nil, slices.Concat(exhausted, again))
 }
 
-// exhausted is the result of a task whose attempts are exhausted: who held it, and the checkout that found it.
+// exhausted returns the result stored with a task whose attempts are exhausted: its last holder, and the checkout that
+// found it.
 func (c *checkout) exhausted(row dialect.Row) []byte {
 	result := "the lease of the last attempt expired"
 	if row.Holder != nil {
@@ -242,7 +243,7 @@ func (c *checkout) exhausted(row dialect.Row) []byte {
 	return []byte(result + ", found by " + c.r.Holder)
 }
 
-// lock reads seen rows again under lock, and leaves out those that another transaction has locked.
+// lock reads seen rows again with locks, and omits those that another transaction has locked.
 func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
 ) ([]dialect.Row, error) {
@@ -252,7 +253,7 @@ func (c *checkout) lock(
 	return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], batch.Keys(seen), len(seen))
 }
 
-// write changes rows by primary key, if their fences are still the same.
+// write changes rows by primary key, if their fences have not changed.
 func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, rows []dialect.Row) error {
 	n := len(rows)
 	if n == 0 {
@@ -266,7 +267,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 		}
 	}
 	args["result"], args["result_size"] = result, size
-	// The driver wants each value as an array.
+	// The driver requires each value as an array.
 	args["lease"] = slices.Repeat(dialect.Col[int64]{c.r.Lease.Microseconds()}, n)
 	args["holder"] = slices.Repeat(dialect.Col[string]{c.r.Holder}, n)
 	args["known_started"] = slices.Repeat(dialect.Col[int64]{c.r.KnownStarted()}, n)

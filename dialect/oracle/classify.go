@@ -9,13 +9,13 @@ import (
 	"github.com/sijms/go-ora/v2/network"
 )
 
-// lockNotHad is the error that our own blocks raise after a lock wait timeout.
-const lockNotHad = 20001
+// lockTimeout is the error that dbq's own blocks raise after a lock wait timeout.
+const lockTimeout = 20001
 
-// notCompiled is the error of a block that does not compile, which says why in its text.
+// notCompiled is the error of a block that does not compile. Its text has the reason.
 const notCompiled = 6550
 
-// classes are the classes of the server's error numbers. Database Error Messages,
+// classes maps the server's error numbers to classes. Database Error Messages,
 // https://docs.oracle.com/en/error-help/db/
 var classes = map[dialect.Class][]int{
 	dialect.Duplicate: {1},
@@ -24,7 +24,7 @@ var classes = map[dialect.Class][]int{
 		4020, 4021, 4061, 4065, 4068, // changed code
 		2049, 8103, 8176, 1410, // a lock of a distributed transaction, a table or a row's place that is not what it was
 		63300, 63302, // rolled back for a transaction of higher priority (23ai)
-		lockNotHad,
+		lockTimeout,
 	},
 	dialect.Unavailable: {
 		18, 20, 28, 1012, 1033, 1034, 1035, 1041, 1089, 1090, 1109, // full, killed, starting, stopping
@@ -33,7 +33,7 @@ var classes = map[dialect.Class][]int{
 		257, 1000, // out of archive, cursors
 		1650, 1651, 1652, 1653, 1654, 1655, 1656, 1658, 1659, 1688, 1691, 30036, // out of space or undo
 		4031, 4036, // out of memory
-		// the listener's, or the way to it
+		// of the listener, or of the network
 		12154, 12170, 12500, 12502, 12504, 12505, 12506, 12511, 12513, 12514, 12515, 12516, 12517, 12518, 12519, 12520,
 		12521, 12523, 12524, 12525, 12526, 12527, 12528, 12529, 12540, 12541, 12542, 12543, 12545, 12546, 12549, 12560,
 		12564,
@@ -51,7 +51,7 @@ var classes = map[dialect.Class][]int{
 	dialect.Invalid: {12899, 1400, 1438, 1426, 1461, 1465, 1722, 2290, 932, 6502, 22835, 24816},
 }
 
-// Classify reads the server's error numbers.
+// Classify returns the class of an error by the server's error number.
 func (Dialect) Classify(err error) dialect.Class {
 	var e *network.OracleError
 	if !errors.As(err, &e) {
@@ -68,7 +68,7 @@ func (Dialect) Classify(err error) dialect.Class {
 	return dialect.Unknown
 }
 
-// whyNotCompiled is the class of a block that does not compile.
+// whyNotCompiled returns the class of the reason for which a block does not compile.
 func whyNotCompiled(text string) dialect.Class {
 	says := func(why string) bool { return strings.Contains(text, why) }
 	switch {

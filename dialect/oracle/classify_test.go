@@ -14,7 +14,7 @@ func TestClassify(t *testing.T) {
 	t.Parallel()
 	for want, codes := range map[dialect.Class][]int{
 		dialect.Duplicate: {1},
-		dialect.Conflict:  {60, 54, 8177, lockNotHad, 2049, 8176, 8103, 1410, 63300, 63302},
+		dialect.Conflict:  {60, 54, 8177, lockTimeout, 2049, 8176, 8103, 1410, 63300, 63302},
 		dialect.Unavailable: {
 			12514, 1033, 16000, 28, 257, 1000, 1653, 1688, 1691, 30036, 4031, 4036, 12521, 12560,
 		},

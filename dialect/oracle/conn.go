@@ -21,17 +21,17 @@ const (
 	closeTimeout = 5 * time.Second // for logging off, a rollback, or closing rows
 )
 
-// errLost is the error of a connection that died after something was sent. The driver's own ErrBadConn would mean that
-// nothing was.
+// errLost is the error of a connection that was lost after something was sent. driver.ErrBadConn would mean that
+// nothing was sent.
 var errLost = fmt.Errorf("the connection to Oracle was lost: %w", io.ErrUnexpectedEOF)
 
 // NewConnector returns a connector for a pool that a program shares with dbq: pass sql.OpenDB(connector) to dbq.New.
 // The DSN is that of Open, without pool_max_conns.
 //
-// Its connections end a statement in another way than go-ora's. When a context ends, go-ora sends a break, which the
-// server may read so late that the next statement fails; and it keeps a connection whose answer did not come, so that
-// the next statement reads that answer. Here a statement that does not end in time, or whose answer cannot be read,
-// closes its connection, and the server rolls back what was not committed.
+// Its connections end a statement differently from go-ora's. When a context ends, go-ora sends a break, which the
+// server may read so late that the next statement fails. go-ora also keeps a connection whose answer is missing, so
+// the next statement may read that answer. Here, a statement that does not end in time, or whose answer cannot be
+// read, closes its connection, and the server rolls back what was not committed.
 func NewConnector(dsn string) (driver.Connector, error) {
 	text, _, err := config(dsn)
 	if err != nil {
@@ -40,13 +40,13 @@ func NewConnector(dsn string) (driver.Connector, error) {
 	return &connector{dsn: text}, nil
 }
 
-// connector is used by its address, so that what prints a pool does not print the DSN in it.
+// connector is used as a pointer, so that printing a pool does not print the DSN in it.
 type connector struct{ dsn string }
 
 // Driver returns go-ora's driver. Connections come from Connect.
 func (*connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
 
-// Connect makes a connection. Each has a connector of go-ora's to itself, so that its socket is known.
+// Connect makes a connection. Each has its own go-ora connector, so that its socket is known.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, ok := ora.NewConnector(c.dsn).(*ora.OracleConnector)
 	if !ok {
@@ -72,7 +72,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, err
 }
 
-// wire dials for go-ora, and remembers the socket to close it.
+// wire dials for go-ora, and keeps the socket so that it can be closed.
 type wire struct {
 	ctx context.Context // of Connect
 
@@ -104,7 +104,7 @@ func (w *wire) close() {
 	}
 }
 
-// conn is a connection of go-ora's that closes when it is no longer reliable. Like every connection of a pool, it has
+// conn is a go-ora connection that is closed when it is no longer reliable. Like every connection of a pool, it has
 // one user at a time.
 type conn struct {
 	*ora.Connection
@@ -112,8 +112,8 @@ type conn struct {
 	broken bool
 }
 
-// watch closes the socket when ctx ends before done is called. done turns the driver's error into what it means, and
-// is called once.
+// watch closes the socket when ctx ends before done is called. done translates the driver's error. It is
+// called once.
 func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 	if c.broken {
 		return nil, driver.ErrBadConn
@@ -145,11 +145,11 @@ func (c *conn) watch(ctx context.Context) (done func(error) error, err error) {
 	}, nil
 }
 
-// ending are errors after which a connection is not reliable, beside those that go-ora calls bad: the session was ended
-// (603), the server did not understand a message (3120, 3137, 3146), or the network failed (12592, 1260x).
+// ending are errors after which a connection is not reliable, besides those that go-ora reports as bad: the session
+// ended (603), the server did not understand a message (3120, 3137, 3146), or the network failed (12592, 1260x).
 var ending = []int{603, 3120, 3137, 3146, 12592, 12606, 12608, 12609}
 
-// lost reports whether an error of go-ora's means a dead socket, other than one that was never connected.
+// lost reports whether a go-ora error means that a connected socket was lost.
 func lost(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -159,7 +159,7 @@ func lost(err error) bool {
 		dialect.ClassifyConn(err) == dialect.Ambiguous
 }
 
-// ExecContext runs a statement. go-ora gets it without the end of the context, which is watched here.
+// ExecContext runs a statement. go-ora gets a context without an end, because conn watches for that itself.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	done, err := c.watch(ctx)
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 // IsValid keeps a broken connection out of the pool.
 func (c *conn) IsValid() bool { return !c.broken }
 
-// Close logs off, if the server still answers.
+// Close logs off if the server still answers.
 func (c *conn) Close() error {
 	if c.broken {
 		c.wire.close()
@@ -257,7 +257,7 @@ func (t *transaction) Rollback() error {
 	return err
 }
 
-// rows come from the server as they are read, within the context of their query.
+// rows are fetched from the server as they are read, within the context of their query.
 type rows struct {
 	*ora.DataSet
 	c   *conn

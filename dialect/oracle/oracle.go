@@ -2,12 +2,11 @@
 //
 //	import _ "github.com/dbq-go/dbq/dialect/oracle"
 //
-// It has not yet been run against a server. Its statements are read by a checker, and its use of the driver follows the
+// It has not yet been run against a server. A checker reads its statements, and its use of the driver follows the
 // driver's source; neither is a proof. See docs/oracle.md.
 //
-// On Oracle the empty text is null. What may be empty and must not be lost stands beside its size: payload and
-// payload_size, result and result_size. An empty kind is null in the table, and reads as the empty text; no other text
-// may be empty.
+// On Oracle, empty text is null. A value that may be empty is stored with its size: payload with payload_size, result
+// with result_size. An empty kind is null in the table and is read as empty text; no other text may be empty.
 package oracle
 
 import (
@@ -29,16 +28,17 @@ type Dialect struct{}
 // Name is "oracle".
 func (Dialect) Name() string { return "oracle" }
 
-// Update checks out by one UPDATE whose WHERE chooses the rows in a sub-select, and a SELECT of what it marked. Workers
-// wait for each other's rows, so it is the slowest; it needs neither PL/SQL nor a grant.
+// Update checks out by one UPDATE whose WHERE clause selects the rows in a subquery, and a SELECT of the marked rows.
+// Workers wait for each other's rows, so it is the slowest strategy. It needs neither PL/SQL nor a grant.
 const Update dialect.Strategy = "update"
 
-// inlineBytes of a payload are bound as RAW, which each Oracle takes in SQL; a longer one goes as a temporary LOB, of
-// any size.
+// inlineBytes is the size up to which a payload is bound as RAW, which every version of Oracle accepts in SQL. A longer
+// payload is sent as a temporary LOB.
 const inlineBytes = 2000
 
-// BindValue gives the driver what it binds as the column's type, also when it is null: ids as RAW(16), long payloads as
-// BLOB. Columns become batches, for which the driver runs a statement once for each row. No time is ever bound.
+// BindValue returns a value that the driver binds as the column's type, even if it is null: ids as RAW(16), long
+// payloads as BLOB. Columns become batches, for which the driver runs a statement once for each row. Times are never
+// bound.
 func (Dialect) BindValue(v any) any {
 	switch x := v.(type) {
 	case uuid.UUID:

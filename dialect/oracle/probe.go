@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// probe reads only what every user may read.
+// probe reads only views that every user may read.
 const probe = `SELECT
   (SELECT MAX(version_full) FROM product_component_version WHERE product LIKE 'Oracle%'),
   (SELECT value FROM nls_database_parameters WHERE parameter = 'NLS_CHARACTERSET'),
@@ -29,8 +29,8 @@ type found struct {
 	locks                              bool   // DBMS_LOCK may be used
 }
 
-// Probe finds out what the server is. A server that is too old, a standby, or one whose texts would be changed or
-// compared other than byte by byte is refused.
+// Probe determines the server's version and features. It refuses a server that is too old, a standby, and one that
+// would change texts or would not compare them byte by byte.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	var version, charset, comparison, role, collation sql.NullString
 	var locks int
@@ -43,11 +43,11 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	})
 }
 
-// binary are default collations by which texts are compared byte by byte, as NLS_COMP is checked to be BINARY. A server
-// that is not compatible with 12.2 has none. Globalization Support Guide, "Data-Bound Collation".
+// binary are the default collations that compare texts byte by byte, given that NLS_COMP is BINARY, which Probe
+// checks. A server with a compatibility below 12.2 has none. Globalization Support Guide, "Data-Bound Collation".
 var binary = []string{"", "USING_NLS_COMP", "BINARY"}
 
-// inspect makes a Server of what was found.
+// inspect returns the Server that the found values describe.
 func inspect(f found) (dialect.Server, error) {
 	refuse := func(format, value string) (dialect.Server, error) {
 		return dialect.Server{}, fmt.Errorf("%w: "+format, dialect.ErrServer, value)

@@ -11,8 +11,8 @@ import (
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-// unless wraps DDL so that it can run again: it ignores the error of this code, for an object that exists already or is
-// gone already. DDL commits by itself on Oracle.
+// unless wraps DDL so that it can run again: it ignores the error with this code, which reports that the object already
+// exists or was already dropped. On Oracle, DDL commits by itself.
 func unless(code int, ddl string) string {
 	const block = `BEGIN EXECUTE IMMEDIATE '%s';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> %d THEN RAISE; END IF;
@@ -26,7 +26,7 @@ const (
 	gone   = -942
 )
 
-// Migrations returns the steps of the schema: the tables, their indexes, and views for people.
+// Migrations returns the steps of the schema: the tables, their indexes, and readable views.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	steps := dialect.ReadSchema(schemaFiles, n, n.Filler())
 	for _, m := range steps {

@@ -17,12 +17,11 @@ const (
 	maxTasks = 100 // in one block, with a dozen values each, and in a condition that names each
 )
 
-// Statements are Oracle's texts, which are in the directory sql with comments on each. A list of rows goes by ids or by
-// pairs of id and fence; an update or a delete goes as a batch that the driver binds as arrays, one statement for each
-// row by its primary key. What an update changed cannot be returned of a batch, so its rows are locked and read first.
+// Statements returns Oracle's texts, which are in the directory sql with a comment on each. A list of rows is given
+// by ids or by pairs of id and fence. An update or a delete is a batch that the driver binds as arrays, and changes
+// each row by its primary key. A batch cannot return the rows that it changed, so they are locked and read first.
 //
-// A value is bound where its type is plain from the column beside it, and no text of a literal is compared with a
-// number or the other way round.
+// A value is bound only where the column beside it determines its type. No text is compared with a number.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	home := "SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')"
 	if n.Schema != "" {
