@@ -38,7 +38,7 @@ var exitCodes = []struct {
 	{exitFailed, "a task failed, a check failed, or an unexpected error occurred", nil},
 	{exitUsage, "the command line or an input is invalid; nothing was changed",
 		[]error{dbq.ErrInvalid, dbq.ErrUnknownScheme, dbq.ErrDSN}},
-	{exitNotFound, "the task or queue does not exist, or the worker is not running", []error{dbq.ErrNotFound}},
+	{exitNotFound, "the task, queue or schedule does not exist, or the worker does not run", []error{dbq.ErrNotFound}},
 	{exitState, "the task's state does not allow the operation, its lease was lost, or its reference or key is taken",
 		[]error{dbq.ErrWrongState, dbq.ErrLeaseLost, dbq.ErrDuplicate}},
 	{exitUnavailable, "the database does not exist, cannot be reached, or refuses access",

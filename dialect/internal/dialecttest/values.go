@@ -12,10 +12,11 @@ import (
 // its dialect binds in a checkout.
 func One() dialect.Args {
 	return dialect.Args{
-		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "known_started": int64(0),
+		"namespace": "k",
+		"queue":     "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "known_started": int64(0),
 		"id": uuid.UUID{1}, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
 		"name": "n", "version": 99, "title": "t", "compatible": 98,
-		"kind": "k", "namespace": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
+		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
 		"bytes": int64(1000), "used": int64(0), "share": int64(100),
 	}
 }

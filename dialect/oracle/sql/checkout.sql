@@ -136,7 +136,7 @@ DECLARE
 BEGIN
   {lock_id};
   IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
-    RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
+    RAISE_APPLICATION_ERROR(-20001, 'dbq: the lock could not be acquired in time');
   END IF;
 END;
 /
@@ -149,7 +149,7 @@ DECLARE
 BEGIN
   {lock_id};
   IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
-    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
+    RAISE_APPLICATION_ERROR(-20001, 'dbq: the lock could not be released');
   END IF;
 END;
 /

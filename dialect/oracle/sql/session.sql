@@ -46,7 +46,7 @@ BEGIN
   {lock_id};
   EXECUTE IMMEDIATE 'BEGIN
     IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN
-      RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time'');
+      RAISE_APPLICATION_ERROR(-20001, ''dbq: the lock could not be acquired in time'');
     END IF;
   END;';
 EXCEPTION WHEN OTHERS THEN
@@ -63,7 +63,7 @@ BEGIN
   {lock_id};
   EXECUTE IMMEDIATE 'BEGIN
     IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN
-      RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back'');
+      RAISE_APPLICATION_ERROR(-20001, ''dbq: the lock could not be released'');
     END IF;
   END;';
 EXCEPTION WHEN OTHERS THEN
