@@ -131,7 +131,7 @@ SELECT d.priority
                 WHERE queue = 'work' AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= 0 AND fence >= 0
                 ORDER BY due_at LIMIT 1)
            END <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AS d
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work');
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work');
 
 -- ==== ready ====
 -- Finds due tasks in order, and locks them.
@@ -182,7 +182,7 @@ SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence
    FOR UPDATE SKIP LOCKED;
 
 -- ==== take ====
--- Leases the tasks that were found.
+-- Leases the tasks found.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 UPDATE dbq_task FORCE INDEX (PRIMARY)
@@ -217,7 +217,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end) <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
    AND t.holder <> 'host#1'
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work')
  LIMIT 10;
 
 -- ==== lock expired ====
@@ -235,7 +235,7 @@ SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence
    FOR UPDATE SKIP LOCKED;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired.
+-- Leases again the tasks whose lease expired.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 UPDATE dbq_task FORCE INDEX (PRIMARY)
@@ -296,7 +296,7 @@ SELECT CAST(x'019a0000000070008000000000000002' AS BINARY(16)) AS id, 1 AS fence
    FOR UPDATE;
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 UPDATE (SELECT CAST(x'019a0000000070008000000000000001' AS BINARY(16)) AS id, 1 AS fence, 2 AS state,
@@ -339,7 +339,7 @@ x'019a0000000070008000000000000002')
    AND state = 1 /* PROCESSING */;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Index: PRIMARY
 EXPLAIN FORMAT=TRADITIONAL
 DELETE t
@@ -464,4 +464,4 @@ SELECT min(x.due) AS due, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP
          AND t.lane = 9 /* PROCESSING */
          AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
          AND t.due_at >= 0 - 4611686018427387904)) AS x
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = 'work');

@@ -173,14 +173,14 @@ SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE IF NOT EXISTS dbq_kv (
-  kind VARBINARY(20) NOT NULL,
+  namespace VARBINARY(20) NOT NULL,
   name VARBINARY(800) NOT NULL,
   version BIGINT NOT NULL COMMENT 'checked by each write',
   value TEXT NOT NULL,
   updated BIGINT NOT NULL,
   expires BIGINT COMMENT 'when it becomes invalid or, for a schedule, its next time',
-  PRIMARY KEY (kind, name),
-  KEY dbq_kv_expires (kind, expires, name)
+  PRIMARY KEY (namespace, name),
+  KEY dbq_kv_expires (namespace, expires, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'Records that all clients share, such as pauses, settings, workers and schedules.';
 
@@ -311,7 +311,7 @@ DROP TABLE IF EXISTS dbq_migration;
 -- ======== Enqueueing ========
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is skipped without an error.
 -- Runs for an enqueue, and for each part of a bulk enqueue. Indexes: the primary key and task_reference find
 -- duplicates. IGNORE also truncates values that are too long, without an error, so the client checks their lengths
 -- first. The server assigns from left to right: fence uses created.
@@ -324,7 +324,7 @@ INSERT IGNORE INTO dbq_task (
 VALUES {rows};
 
 -- ==== insert uniform ====
--- Insert for rows without a reference, whose ids are new, that share all but their ids and payloads.
+-- Insert for rows without a reference, whose ids are new, that differ only in ids and payloads.
 -- Runs for a bulk enqueue of tasks that are alike, after a query for the time. Indexes: none is searched. :now saves
 -- the server 8 microseconds for each row, the time to parse the text of the clock three times.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -335,7 +335,7 @@ INSERT INTO dbq_task (
 VALUES {rows};
 
 -- ==== inserted ====
--- Reads which rows of Insert exist afterwards.
+-- Reads which rows exist after Insert.
 -- Runs after an insert that added some of its tasks but not all. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -356,8 +356,8 @@ SELECT k.id, k.task, k.expires, t.state, t.due
  WHERE k.id IN ({rows});
 
 -- ==== LockWaiting ====
--- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
--- PROCESSING, too, if a key is held until its task ends.
+-- Locks waiting tasks whose keys are used again, so that they do not start before the outcome is decided. Also locks
+-- tasks in PROCESSING if a task keeps its key until it ends.
 -- Runs after FindKeys, for tasks that it has found: for others, InnoDB would lock a gap at REPEATABLE READ. It runs
 -- before LockKeys: a transaction that has completed a task and enqueues its successor locks in this order, too.
 -- Index: the primary key.
@@ -392,7 +392,7 @@ SELECT id, task, expires
    FOR UPDATE;
 
 -- ==== SetKeys ====
--- Gives keys to the tasks that were added.
+-- Assigns keys to the added tasks.
 -- Runs after Insert, for keys that name another task then. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, CAST(:task AS BINARY(16)) AS task, :expires AS expires
@@ -403,7 +403,7 @@ UPDATE ({rows}) AS d
        k.expires = d.expires;
 
 -- ==== Replace ====
--- Replaces what a waiting task has to do.
+-- Replaces the kind, payload, headers, priority and due time of a waiting task.
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
 -- At most 1 rows.
 UPDATE dbq_task FORCE INDEX (PRIMARY)
@@ -492,10 +492,10 @@ SELECT d.priority
                 WHERE queue = :queue AND lane = 0 /* waiting */ AND priority = 9 AND due_at >= :since9 AND fence >= 0
                 ORDER BY due_at LIMIT 1)
            END <= {now}) AS d
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue);
 
 -- ==== queue lock ====
--- Strategy advisory: waits for the queue's lock, in a statement of its own.
+-- Strategy advisory: waits for the queue's lock, in a separate statement.
 -- Runs before the transaction of a checkout, and waits at most 30 seconds. The lock belongs to the session.
 -- GET_LOCK returns 0 if it cannot take the lock. The subquery of two rows makes that an error, 1242.
 SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60), 30)
@@ -509,7 +509,7 @@ SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60),
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 
 -- ==== turn lock ====
--- Strategy skip-locked: a large checkout waits for others of its queue, for a second at most.
+-- Strategy skip-locked: a large checkout waits for other checkouts of its queue, for one second at most.
 -- Runs before the transaction of a checkout of 100 tasks or more, if a task is due. Without it, such checkouts write
 -- to the same few pages of the index and wait for each other's latches. It is an optimization: SKIP LOCKED keeps
 -- checkouts apart, so a checkout that gets no turn within a second proceeds.
@@ -614,7 +614,7 @@ SELECT id, payload
  WHERE id IN ({rows});
 
 -- ==== take ====
--- Leases the tasks that were found.
+-- Leases the tasks found.
 -- Runs for locked tasks that were due. Index: the primary key.
 -- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
 -- times.
@@ -655,7 +655,7 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
            WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_end) <= {now}
    AND t.holder <> :holder
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
  LIMIT :limit;
 
 -- ==== lock expired ====
@@ -689,7 +689,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
    FOR UPDATE NOWAIT;
 
 -- ==== claim ====
--- Keeps renewals off the tasks that are being taken over.
+-- Prevents renewals of tasks that are being taken over.
 -- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
 -- the same row, so one of them sees the other, even on different nodes of a cluster. The takeover writes the next
 -- fence if no renewal under the task's fence is valid. A renewal gives up if it finds a higher fence.
@@ -709,7 +709,7 @@ SELECT d.id, d.fence + 1, :now + :lease, :now + :lease
          :now + :lease, dbq_lease.keep_until);
 
 -- ==== claimed ====
--- Reads which tasks can be taken over, because no renewal came first.
+-- Reads which tasks can be taken over, because they were not renewed first.
 -- Runs after claim. Index: the primary key of lease.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
@@ -719,7 +719,7 @@ SELECT l.id, l.progress
        ON l.id = d.id AND l.fence = d.fence + 1;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired.
+-- Leases again the tasks whose lease expired.
 -- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The server assigns
 -- from left to right, so each column is set after those that are computed from it. An attempt counts if it is known
 -- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
@@ -778,7 +778,7 @@ SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
+-- Marks attempts as started. An attempt that is not marked does not count if its lease expires.
 -- Runs before a handler, if the checkout has not marked the attempt. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
@@ -843,7 +843,7 @@ DELETE l
        ON l.id = d.id AND l.fence = d.fence;
 
 -- ==== ExpireLeases ====
--- Removes renewals that ended long ago, some at a time.
+-- Removes renewals that ended long ago, in batches.
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers, whose rows a scan would
@@ -865,7 +865,7 @@ DELETE l
 -- ======== Settling ========
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Runs for each batch of settlements, after "lock settle". Index: the primary key. The server assigns from left to
 -- right, and later expressions see the new values: state is set after what is computed from it.
 -- A value that may be null in every row is cast, or the server would take it for a floating-point number. Bytes are
@@ -929,7 +929,7 @@ SELECT t.id, t.fence,
    FOR UPDATE;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Runs for tasks that are not kept. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
@@ -939,7 +939,7 @@ DELETE t
        ON t.id = d.id AND t.fence = d.fence AND t.state = 1 /* PROCESSING */;
 
 -- ==== lock remove ====
--- Locks and returns the rows of Remove, after it found fewer than it was given and was rolled back.
+-- Locks and returns the rows of Remove, after it found fewer rows than requested and was rolled back.
 -- Runs if Remove removed fewer tasks than it was given. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
@@ -950,7 +950,7 @@ SELECT t.id, t.fence
    FOR UPDATE;
 
 -- ==== lock uniform ====
--- Locks and returns the rows of a statement for tasks under one fence, after that found fewer than it was given and
+-- Locks and returns the rows of a statement for tasks under one fence, after it found fewer rows than requested and
 -- was rolled back.
 -- Runs if "complete uniform" changed fewer tasks than it was given. Index: the primary key. It locks in the order of
 -- ids, so that no two batches deadlock.
@@ -965,7 +965,7 @@ SELECT id
    FOR UPDATE;
 
 -- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
+-- Locks the tasks of a batch that no other transaction has locked; only these are then settled.
 -- Runs if a batch of settlements met a locked task. Index: the primary key. fence >= 0 is always true. It makes MySQL
 -- read rows: for the primary key alone it may scan all of a table that seems small.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -1115,8 +1115,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
    FOR UPDATE;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
--- running, its handler's context ends.
+-- Applies an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is running,
+-- its handler's context ends.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1132,7 +1132,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
 -- ==== Move purge ====
--- Carries out an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. A finished or parked task is removed.
 -- Runs after Purgeable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1142,7 +1142,7 @@ DELETE t
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
 -- ==== Move quarantine ====
--- Carries out an operator's event. A failed task will not be retried.
+-- Applies an operator's event. A failed task will not be retried.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1157,7 +1157,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
+-- Applies an operator's event. A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1174,7 +1174,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- Carries out an operator's event. A task is parked before it runs.
+-- Applies an operator's event. A task is parked before it runs.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1189,7 +1189,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- Carries out an operator's event. A poisoned task is parked for inspection.
+-- Applies an operator's event. A poisoned task is parked for inspection.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1204,7 +1204,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
    AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
+-- Applies an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1230,7 +1230,7 @@ UPDATE ({rows}) AS d
    SET t.result = d.result;
 
 -- ==== SetProgress ====
--- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Stores the progress of ended attempts in the tasks' rows, for the next attempts.
 -- Runs after Settle, Move or a takeover in the same transaction, for tasks whose holders have reported progress. Index:
 -- the primary key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
@@ -1287,14 +1287,14 @@ END AS progress,
  WHERE t.id IN ({rows});
 
 -- ==== FindReference ====
--- Finds a task by its reference. Index: the unique one of references.
+-- Finds a task by its reference. Index: the unique index of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or the one that the filter allows.
+-- id, or one that fits the filter.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE
@@ -1325,11 +1325,11 @@ SELECT t.id
  LIMIT :limit;
 
 -- ==== InState POISON ====
--- A condition, not a statement: added to a filter for this state alone, so that an index finds its tasks.
+-- A condition, not a statement: added to a filter for a single state, so that an index finds its tasks.
 lane = 4 /* POISON */;
 
 -- ==== InState PROCESSING ====
--- A condition, not a statement: added to a filter for this state alone, so that an index finds its tasks.
+-- A condition, not a statement: added to a filter for a single state, so that an index finds its tasks.
 lane = 9 /* PROCESSING */;
 
 -- ==== Next ====
@@ -1384,10 +1384,10 @@ SELECT min(x.due) AS due, {now} AS now
          AND t.lane = 9 /* PROCESSING */
          AND t.priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
          AND t.due_at >= :oldest - 4611686018427387904)) AS x
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = :queue);
 
 -- ==== Count ====
--- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Counts all tasks of each queue by state, for exact statistics.
 SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
        count(CASE WHEN due <= {now} THEN 1 END) AS due,
        {now} - min(CASE WHEN due <= {now} THEN due END) AS oldest, sum(cancelled) AS cancelled
@@ -1452,7 +1452,7 @@ SELECT queue
  LIMIT 1;
 
 -- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: by id.
 -- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
 SELECT t.id
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
@@ -1462,7 +1462,7 @@ SELECT t.id
  LIMIT 1 OFFSET :offset;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- Runs after a lost connection. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1471,7 +1471,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
  WHERE t.id IN ({rows});
 
 -- ==== Held ====
--- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
@@ -1497,7 +1497,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
    AND t.holder = :holder;
 
 -- ==== Exhausted ====
--- Reads what a checkout moved to POISON whose connection was lost before the answer.
+-- Reads the tasks moved to POISON by a checkout whose connection was lost before the answer.
 -- Runs after a lost connection. Index: task_lane.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
@@ -1557,7 +1557,7 @@ SELECT t.id, t.fence, t.queue,
    FOR UPDATE;
 
 -- ==== Attempts ====
--- Reads the attempts of a task that the history has. Index: the primary key.
+-- Reads the recorded attempts of a task. Index: the primary key.
 SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
@@ -1573,7 +1573,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_archive WHERE id = :id;
 
 -- ==== ExpireAttempts ====
--- Removes old attempts, some at a time.
+-- Removes old attempts, in batches.
 -- Runs for retention. Index: attempt_ended.
 DELETE FROM dbq_attempt
  WHERE queue = :queue
@@ -1582,7 +1582,7 @@ DELETE FROM dbq_attempt
  LIMIT :limit;
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Copies finished tasks into the archive, before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction. Index: the primary key.
 -- The columns are those that the server does not compute.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -1626,53 +1626,53 @@ END AS progress,
 
 -- ==== GetKV ====
 -- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+-- Reads the key/value records of a namespace. Index: the primary key.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
  ORDER BY name
  LIMIT :limit;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- Reads the key/value records of a namespace that expire first, such as the schedules that are due next. Index:
 -- kv_expires, or else the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
    AND expires IS NOT NULL
  ORDER BY expires, name
  LIMIT :limit;
 
 -- ==== AddKV ====
 -- Adds a key/value record if there is none. Index: the primary key.
-INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
-SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
+INSERT INTO dbq_kv (namespace, name, version, value, updated, expires)
+SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
  FROM DUAL
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE namespace = :namespace AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read. Index: the primary key.
+-- Changes a key/value record, unless it has changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
        updated = {now},
        expires = {now} + :ttl
- WHERE kind = :kind AND name = :name AND version = :version;
+ WHERE namespace = :namespace AND name = :name AND version = :version;
 
 -- ==== DropKV ====
 -- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ExpireKV ====
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND expires <= {now} - :age;
+ WHERE namespace = :namespace AND expires <= {now} - :age;
 
 -- ======== Limits of queues ========
 
@@ -1680,10 +1680,10 @@ DELETE FROM dbq_kv
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
 UPDATE dbq_kv
    SET version = version + 1
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
 -- Runs in a checkout of a queue with limits. Index: task_lane, the tasks in PROCESSING.
 SELECT count(*) AS tasks
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -1691,7 +1691,7 @@ SELECT count(*) AS tasks
    AND t.lane = 9 /* PROCESSING */;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
 -- Runs in a checkout of a queue with limits per key. Index: task_lane, the tasks in PROCESSING.
 SELECT t.task_key, count(*) AS tasks
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -1700,7 +1700,7 @@ SELECT t.task_key, count(*) AS tasks
  GROUP BY t.task_key;
 
 -- ==== DueFirst ====
--- Finds the first due tasks of a queue with limits per key.
+-- Finds the first due tasks of a queue that has limits per key.
 -- Runs in a checkout of a queue with limits per key. Index: task_lane, one ordered range for each priority.
 SELECT x.*
   FROM (

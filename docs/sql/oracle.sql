@@ -241,13 +241,13 @@ SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) -
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_kv (
-  kind VARCHAR2(20 BYTE) NOT NULL,
+  namespace VARCHAR2(20 BYTE) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
   version NUMBER(19) NOT NULL,
   value VARCHAR2(4000 BYTE) NOT NULL,
   updated NUMBER(19) NOT NULL,
   expires NUMBER(19),
-  CONSTRAINT dbq_kv_pk PRIMARY KEY (kind, name)
+  CONSTRAINT dbq_kv_pk PRIMARY KEY (namespace, name)
 )';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -375,7 +375,7 @@ BEGIN
     FROM dual;
   EXECUTE IMMEDIATE 'BEGIN
     IF DBMS_LOCK.REQUEST(' || l_id || ', 6, 300, FALSE) NOT IN (0, 4) THEN
-      RAISE_APPLICATION_ERROR(-20001, ''dbq did not get a lock in time'');
+      RAISE_APPLICATION_ERROR(-20001, ''dbq: the lock could not be acquired in time'');
     END IF;
   END;';
 EXCEPTION WHEN OTHERS THEN
@@ -397,7 +397,7 @@ BEGIN
     FROM dual;
   EXECUTE IMMEDIATE 'BEGIN
     IF DBMS_LOCK.RELEASE(' || l_id || ') <> 0 THEN
-      RAISE_APPLICATION_ERROR(-20001, ''dbq could not give a lock back'');
+      RAISE_APPLICATION_ERROR(-20001, ''dbq: the lock could not be released'');
     END IF;
   END;';
 EXCEPTION WHEN OTHERS THEN
@@ -459,7 +459,7 @@ END;
 -- ======== Enqueueing ========
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is skipped without an error.
 -- Runs for an enqueue, and for each part of a bulk enqueue, in blocks of a few sizes. Indexes: the primary key and
 -- task_ref find duplicates. Only PL/SQL can leave out a row whose key exists, wait for another transaction that is
 -- about to insert it, and keep the surrounding transaction usable.
@@ -484,7 +484,7 @@ END;
 /
 
 -- ==== inserted ====
--- Reads which rows of Insert exist afterwards.
+-- Reads which rows exist after Insert.
 -- Runs after each block of an enqueue. Index: the primary key.
 -- At most 100 rows.
 SELECT id
@@ -506,8 +506,8 @@ SELECT k.id, k.task, k.expires,
  WHERE k.id IN ({rows});
 
 -- ==== LockWaiting ====
--- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
--- PROCESSING, too, if a key is held until its task ends.
+-- Locks waiting tasks whose keys are used again, so that they do not start before the outcome is decided. Also locks
+-- tasks in PROCESSING if a task keeps its key until it ends.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, state, due, created
@@ -542,7 +542,7 @@ SELECT id, task, expires
    FOR UPDATE;
 
 -- ==== SetKeys ====
--- Gives keys to the tasks that were added.
+-- Assigns keys to the added tasks.
 -- Runs after Insert, with arrays, for keys that name another task then. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_unique_key
@@ -551,7 +551,7 @@ UPDATE dbq_unique_key
  WHERE id = :id;
 
 -- ==== Replace ====
--- Replaces what a waiting task has to do.
+-- Replaces the kind, payload, headers, priority and due time of a waiting task.
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
 -- At most 1 rows.
 UPDATE dbq_task
@@ -604,7 +604,7 @@ SELECT 0 AS priority
           WHERE t.ready_queue = :queue
             AND t.ready_priority = 0
             AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
 UNION ALL SELECT 1 AS priority
   FROM dual
  WHERE EXISTS (
@@ -613,7 +613,7 @@ UNION ALL SELECT 1 AS priority
           WHERE t.ready_queue = :queue
             AND t.ready_priority = 1
             AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
 -- and so on for the priorities 2 to 8
 UNION ALL SELECT 9 AS priority
   FROM dual
@@ -623,10 +623,10 @@ UNION ALL SELECT 9 AS priority
           WHERE t.ready_queue = :queue
             AND t.ready_priority = 9
             AND t.due <= {now})
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue);
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue);
 
 -- ==== queue lock ====
--- Strategy advisory: waits for the queue's lock, in a statement of its own.
+-- Strategy advisory: waits for the queue's lock, in a separate statement.
 -- Runs before the transaction of a checkout, and waits at most 30 seconds. The lock belongs to the session and
 -- outlives a commit. REQUEST returns 0 for success and 4 if the session has the lock already.
 -- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
@@ -639,7 +639,7 @@ BEGIN
     INTO l_id
     FROM dual;
   IF DBMS_LOCK.REQUEST(l_id, 6, 30, FALSE) NOT IN (0, 4) THEN
-    RAISE_APPLICATION_ERROR(-20001, 'dbq did not get a lock in time');
+    RAISE_APPLICATION_ERROR(-20001, 'dbq: the lock could not be acquired in time');
   END IF;
 END;
 /
@@ -657,7 +657,7 @@ BEGIN
     INTO l_id
     FROM dual;
   IF DBMS_LOCK.RELEASE(l_id) <> 0 THEN
-    RAISE_APPLICATION_ERROR(-20001, 'dbq could not give a lock back');
+    RAISE_APPLICATION_ERROR(-20001, 'dbq: the lock could not be released');
   END IF;
 END;
 /
@@ -770,7 +770,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
    FOR UPDATE SKIP LOCKED;
 
 -- ==== take ====
--- Leases the tasks that were found.
+-- Leases the tasks found.
 -- Runs for locked tasks that were due, with arrays. Index: the primary key.
 -- Each expression of a SET clause sees the row as it was.
 -- At most 500 rows.
@@ -803,7 +803,7 @@ SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
          t.lease_until) <= {now}
    AND t.holder <> :holder
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== lock expired ====
@@ -823,7 +823,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */
    FOR UPDATE SKIP LOCKED;
 
 -- ==== claim ====
--- Keeps renewals off the tasks that are being taken over.
+-- Prevents renewals of tasks that are being taken over.
 -- Runs for locked tasks that are to be taken over. Index: the primary key of lease. A renewal and a takeover write
 -- the same row, so one of them sees the other. The takeover writes the next fence if no renewal under the task's
 -- fence is valid. A renewal gives up if it finds a higher fence. Each writes the row as it is now, whatever its
@@ -853,7 +853,7 @@ END;
 /
 
 -- ==== claimed ====
--- Reads which tasks can be taken over, because no renewal came first.
+-- Reads which tasks can be taken over, because they were not renewed first.
 -- Runs after claim. Index: the primary key of lease.
 -- At most 100 rows.
 SELECT l.id, l.progress
@@ -863,7 +863,7 @@ SELECT l.id, l.progress
     OR l.id = :id AND l.fence = :fence + 1;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired.
+-- Leases again the tasks whose lease expired.
 -- Runs for locked tasks whose lease expired and that have attempts left, with arrays. Index: the primary key. was_due
 -- marks a task that was taken over: it has no due time by which it could be sorted. An attempt counts if it is known
 -- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
@@ -915,7 +915,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
+-- Marks attempts as started. An attempt that is not marked does not count if its lease expires.
 -- Runs before a handler, if the checkout has not marked the attempt, with arrays, after "lock". Index: the primary
 -- key.
 -- At most 500 rows.
@@ -980,7 +980,7 @@ DELETE FROM dbq_lease
    AND fence = :fence;
 
 -- ==== ExpireLeases ====
--- Removes renewals that ended long ago, some at a time.
+-- Removes renewals that ended long ago, in batches.
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. A DELETE would wait for rows that heartbeats and takeovers have locked. The cursor skips
@@ -1013,7 +1013,7 @@ END;
 -- ======== Settling ========
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Runs for each batch of settlements, with arrays, after "lock". Index: the primary key. Each expression of the SET
 -- clause sees the row as it was.
 -- At most 500 rows.
@@ -1069,7 +1069,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.state
  WHERE (t.id, t.fence) IN ({rows});
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Runs for tasks that are not kept, with arrays, after "lock". Index: the primary key.
 -- At most 500 rows.
 DELETE FROM dbq_task
@@ -1078,7 +1078,7 @@ DELETE FROM dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
+-- Locks the tasks of a batch that no other transaction has locked; only these are then settled.
 -- Runs if a batch of settlements met a locked task. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1230,8 +1230,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
    FOR UPDATE;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
--- running, its handler's context ends.
+-- Applies an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is running,
+-- its handler's context ends.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -1246,7 +1246,7 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
 -- ==== Move purge ====
--- Carries out an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. A finished or parked task is removed.
 -- Runs after Purgeable, with arrays. Index: the primary key.
 -- At most 500 rows.
 DELETE FROM dbq_task
@@ -1254,7 +1254,7 @@ DELETE FROM dbq_task
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL));
 
 -- ==== Move quarantine ====
--- Carries out an operator's event. A failed task will not be retried.
+-- Applies an operator's event. A failed task will not be retried.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -1268,7 +1268,7 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
+-- Applies an operator's event. A failed task becomes due again, and its attempts start over.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -1284,7 +1284,7 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- Carries out an operator's event. A task is parked before it runs.
+-- Applies an operator's event. A task is parked before it runs.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -1298,7 +1298,7 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- Carries out an operator's event. A poisoned task is parked for inspection.
+-- Applies an operator's event. A poisoned task is parked for inspection.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -1312,7 +1312,7 @@ UPDATE dbq_task
    AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
+-- Applies an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable, with arrays. Index: the primary key.
 -- At most 500 rows.
 UPDATE dbq_task
@@ -1336,7 +1336,7 @@ UPDATE dbq_task
  WHERE id = :id;
 
 -- ==== SetProgress ====
--- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Stores the progress of ended attempts in the tasks' rows, for the next attempts.
 -- Runs after Settle, Move or a takeover in the same transaction, for tasks whose holders have reported progress, with
 -- arrays. Index: the primary key.
 -- At most 500 rows.
@@ -1389,14 +1389,14 @@ END AS progress,
  WHERE t.id IN ({rows});
 
 -- ==== FindReference ====
--- Finds a task by its reference. Index: the unique one of references.
+-- Finds a task by its reference. Index: the unique index of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or the one that the filter allows.
+-- id, or one that fits the filter.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
@@ -1441,10 +1441,10 @@ SELECT MIN(due) AS due, {now} AS now
                  t.lease_until)) AS due
       FROM dbq_task t
      WHERE t.busy_queue = :queue)
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = :queue);
 
 -- ==== Count ====
--- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Counts all tasks of each queue by state, for exact statistics.
 -- Runs if exact statistics are requested. Index: none; it scans the table.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,
        COUNT(CASE WHEN due <= {now} THEN 1 END) AS due,
@@ -1492,7 +1492,7 @@ SELECT 1 /* PROCESSING */, COUNT(*), NULL, 0,
     SELECT state FROM dbq_task WHERE busy_queue = :queue FETCH FIRST :limit ROWS ONLY);
 
 -- ==== CountNewest ====
--- Counts the newest tasks in the states that no index finds by queue.
+-- Counts the newest tasks in the states that have no index by queue.
 -- Runs for statistics and metrics, once for all queues. Index: the primary key, from its end.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS parked,
        COUNT(CASE WHEN cancelled = 1 THEN 1 END) AS cancelled,
@@ -1520,7 +1520,7 @@ SELECT queue
  ORDER BY queue;
 
 -- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: by id.
 -- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
 SELECT t.id
   FROM dbq_task t
@@ -1530,7 +1530,7 @@ SELECT t.id
  OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.state, t.fence, t.updated
@@ -1538,7 +1538,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
  WHERE t.id IN ({rows});
 
 -- ==== Held ====
--- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
 -- Runs after a lost connection. Index: task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
@@ -1601,7 +1601,7 @@ SELECT t.id, t.fence, t.queue,
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt a WHERE a.task = t.id AND a.fence = t.fence);
 
 -- ==== Attempts ====
--- Reads the attempts of a task that the history has. Index: the primary key.
+-- Reads the recorded attempts of a task. Index: the primary key.
 SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
@@ -1617,7 +1617,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_archive WHERE id = :id;
 
 -- ==== ExpireAttempts ====
--- Removes old attempts, some at a time.
+-- Removes old attempts, in batches.
 -- Runs for retention. Index: att_ended.
 DELETE FROM dbq_attempt
  WHERE queue = :queue
@@ -1625,7 +1625,7 @@ DELETE FROM dbq_attempt
    AND ROWNUM <= :limit;
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Copies finished tasks into the archive, before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction, which has locked them. Indexes: the primary keys
 -- of task and archive.
 -- The columns are those that Oracle does not compute.
@@ -1669,53 +1669,53 @@ END AS progress,
 
 -- ==== GetKV ====
 -- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+-- Reads the key/value records of a namespace. Index: the primary key.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
  ORDER BY name
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- Reads the key/value records of a namespace that expire first, such as the schedules that are due next. Index:
 -- kv_expires, or else the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
    AND expires IS NOT NULL
  ORDER BY expires, name
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== AddKV ====
 -- Adds a key/value record if there is none. Index: the primary key.
-INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
-SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
+INSERT INTO dbq_kv (namespace, name, version, value, updated, expires)
+SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
  FROM dual
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE namespace = :namespace AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read. Index: the primary key.
+-- Changes a key/value record, unless it has changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
        updated = {now},
        expires = {now} + :ttl
- WHERE kind = :kind AND name = :name AND version = :version;
+ WHERE namespace = :namespace AND name = :name AND version = :version;
 
 -- ==== DropKV ====
 -- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ExpireKV ====
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND expires <= {now} - :age;
+ WHERE namespace = :namespace AND expires <= {now} - :age;
 
 -- ======== Limits of queues ========
 
@@ -1723,17 +1723,17 @@ DELETE FROM dbq_kv
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
 UPDATE dbq_kv
    SET version = version + 1
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
 -- Runs in a checkout of a queue with limits. Index: task_busy.
 SELECT COUNT(*) AS tasks
   FROM dbq_task t
  WHERE t.busy_queue = :queue;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
 -- Runs in a checkout of a queue with limits per key. Index: task_busy.
 SELECT t.task_key, COUNT(*) AS tasks
   FROM dbq_task t
@@ -1741,7 +1741,7 @@ SELECT t.task_key, COUNT(*) AS tasks
  GROUP BY t.task_key;
 
 -- ==== DueFirst ====
--- Finds the first due tasks of a queue with limits per key.
+-- Finds the first due tasks of a queue that has limits per key.
 -- Runs in a checkout of a queue with limits per key. Index: task_ready, one ordered range for each priority.
 SELECT *
   FROM (

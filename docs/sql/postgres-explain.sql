@@ -20,7 +20,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST('{0,0,0,0,0,0,0,0,0,0}' AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work')
       ORDER BY t.due, t.id
       LIMIT 10
       FOR UPDATE SKIP LOCKED) AS x
@@ -60,7 +60,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST('{0,0,0,0,0,0,0,0,0,0}' AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work')
       ORDER BY t.due, t.id
       LIMIT 10
       FOR UPDATE SKIP LOCKED) AS x
@@ -88,7 +88,7 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
              FROM pick) AS cut;
 
 -- ==== expired ====
--- Leases tasks again whose lease expired, or moves them to POISON if their attempts are exhausted.
+-- Leases again the tasks whose lease expired, or moves them to POISON if their attempts are exhausted.
 -- Index: dbq_task_busy
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now),
@@ -111,7 +111,7 @@ ended AS MATERIALIZED (
                SELECT l.id, l.fence
                  FROM dbq_lease l
                 WHERE l.lease_until <= (SELECT now FROM clock)))
-     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
+     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work')
    LIMIT 10
    FOR UPDATE SKIP LOCKED),
 pick AS MATERIALIZED (
@@ -199,7 +199,7 @@ SELECT x.id, x.fence, x.size AS payload_size
       AND t.priority = p.priority
       AND t.due <= (SELECT now FROM clock)
       AND t.due >= (CAST('{0,0,0,0,0,0,0,0,0,0}' AS bigint[]))[p.priority + 1]
-      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
+      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work')
     ORDER BY t.due, t.id
     LIMIT 10
     ) AS x
@@ -260,7 +260,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
              SELECT l.id, l.fence
                FROM dbq_lease l
               WHERE l.lease_until <= (SELECT now FROM clock)))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work')
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work')
  LIMIT 10;
 
 -- ==== take expired ====
@@ -375,7 +375,7 @@ ON CONFLICT (id) DO UPDATE
 RETURNING l.id, l.fence;
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Index: dbq_task_pkey
 EXPLAIN
 WITH clock AS MATERIALIZED (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now)
@@ -431,7 +431,7 @@ UPDATE dbq_task t
 RETURNING t.id;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Index: dbq_task_pkey
 EXPLAIN
 DELETE FROM dbq_task t
@@ -460,7 +460,7 @@ renewed AS MATERIALIZED (
   SELECT l.id, l.fence, l.lease_until
     FROM dbq_lease l
    WHERE EXISTS (SELECT 1 FROM busy))
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work') THEN least(
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = 'work') THEN least(
          (SELECT min(x.due)
             FROM generate_series(0, 9) AS p (priority)
            CROSS JOIN LATERAL (

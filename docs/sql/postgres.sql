@@ -233,13 +233,13 @@ SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 A
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE dbq_kv (
-  kind varchar(20) COLLATE "C" NOT NULL,
+  namespace varchar(20) COLLATE "C" NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
   version bigint NOT NULL,
   value text NOT NULL,
   updated bigint NOT NULL,
   expires bigint,
-  PRIMARY KEY (kind, name));
+  PRIMARY KEY (namespace, name));
 
 COMMENT ON TABLE dbq_kv IS 'Records that all clients share, such as pauses, settings, workers and schedules.';
 
@@ -247,7 +247,7 @@ COMMENT ON COLUMN dbq_kv.version IS 'checked by each write';
 
 COMMENT ON COLUMN dbq_kv.expires IS 'when it becomes invalid or, for a schedule, its next time';
 
-CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT NULL;
+CREATE INDEX dbq_kv_expires ON dbq_kv (namespace, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
@@ -354,7 +354,7 @@ DROP TABLE IF EXISTS dbq_migration;
 -- ======== Enqueueing ========
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is skipped without an error.
 -- Runs for each enqueue. Indexes: the primary key and task_reference find duplicates, which ON CONFLICT DO NOTHING
 -- leaves out. The arrays have one element for each task. The fence of a reused id starts at the clock, above every
 -- fence that the id has had.
@@ -374,7 +374,7 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- ==== insert uniform ====
--- Insert for rows without a reference, whose ids are new, that share all but their ids and payloads.
+-- Insert for rows without a reference, whose ids are new, that differ only in ids and payloads.
 -- Runs instead of Insert if the tasks are alike. Indexes: none is searched. ON CONFLICT is left out because it would
 -- insert each row speculatively and confirm it in the log. SELECT unnest(...) needs no tuplestore, unlike FROM
 -- unnest(...).
@@ -401,8 +401,8 @@ SELECT k.id, k.task, k.expires, t.state, t.due
  WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
 
 -- ==== LockWaiting ====
--- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
--- PROCESSING, too, if a key is held until its task ends.
+-- Locks waiting tasks whose keys are used again, so that they do not start before the outcome is decided. Also locks
+-- tasks in PROCESSING if a task keeps its key until it ends.
 -- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
 -- this order, too. Index: the primary key. state + 0 keeps the planner from using a partial index.
 -- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
@@ -438,7 +438,7 @@ SELECT k.id, k.task, k.expires
    FOR UPDATE;
 
 -- ==== SetKeys ====
--- Gives keys to the tasks that were added.
+-- Assigns keys to the added tasks.
 -- Runs after Insert, for keys that name another task then. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_unique_key k
@@ -450,7 +450,7 @@ UPDATE dbq_unique_key k
  WHERE k.id = d.id;
 
 -- ==== Replace ====
--- Replaces what a waiting task has to do.
+-- Replaces the kind, payload, headers, priority and due time of a waiting task.
 -- At most 1 rows.
 UPDATE dbq_task
    SET kind = :kind,
@@ -493,7 +493,7 @@ DELETE FROM dbq_unique_key k
 -- ======== Checking out ========
 
 -- ==== queue lock ====
--- Strategy advisory: waits for the queue's lock, in a statement of its own.
+-- Strategy advisory: waits for the queue's lock, in a separate statement.
 -- Runs first in the transaction of a checkout, whose end releases the lock. The lock's name contains the table's oid,
 -- so clients that name the schema and clients that use the search path take the same lock.
 SELECT pg_advisory_xact_lock(hashtextextended(
@@ -525,7 +525,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
       ORDER BY t.due, t.id
       LIMIT :limit
       FOR UPDATE SKIP LOCKED) AS x
@@ -573,7 +573,7 @@ pick AS MATERIALIZED (
         AND t.priority = p.priority
         AND t.due <= (SELECT now FROM clock)
         AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+        AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
       ORDER BY t.due, t.id
       LIMIT :limit
       FOR UPDATE SKIP LOCKED) AS x
@@ -617,7 +617,7 @@ SELECT x.id, x.fence, x.size AS payload_size
       AND t.priority = p.priority
       AND t.due <= (SELECT now FROM clock)
       AND t.due >= (CAST(:since AS bigint[]))[p.priority + 1]
-      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+      AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
     ORDER BY t.due, t.id
     LIMIT :limit
     ) AS x
@@ -660,7 +660,7 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
           t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
 -- ==== expired ====
--- Leases tasks again whose lease expired, or moves them to POISON if their attempts are exhausted.
+-- Leases again the tasks whose lease expired, or moves them to POISON if their attempts are exhausted.
 -- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
 -- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
 -- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
@@ -700,7 +700,7 @@ ended AS MATERIALIZED (
                SELECT l.id, l.fence
                  FROM dbq_lease l
                 WHERE l.lease_until <= (SELECT now FROM clock)))
-     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
    LIMIT :limit
    FOR UPDATE SKIP LOCKED),
 pick AS MATERIALIZED (
@@ -804,7 +804,7 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
              SELECT l.id, l.fence
                FROM dbq_lease l
               WHERE l.lease_until <= (SELECT now FROM clock)))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue)
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
  LIMIT :limit;
 
 -- ==== take expired ====
@@ -926,7 +926,7 @@ SELECT {now} AS now
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
+-- Marks attempts as started. An attempt that is not marked does not count if its lease expires.
 -- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 hides the condition
 -- from the planner, which would otherwise start the join from the index task_busy.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
@@ -984,7 +984,7 @@ DELETE FROM dbq_lease l
    AND l.fence = d.fence;
 
 -- ==== ExpireLeases ====
--- Removes renewals that ended long ago, some at a time.
+-- Removes renewals that ended long ago, in batches.
 -- Runs in clients that renew leases or take tasks over, every 10 seconds at most, for renewals that DropLeases has
 -- not removed. Index: none for the search, since the table has few rows, one for each long-running task; the primary
 -- key for the rows found. SKIP LOCKED keeps it from waiting for heartbeats and takeovers. The progress of a task that
@@ -1004,7 +1004,7 @@ DELETE FROM dbq_lease
 -- ======== Settling ========
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Runs for attempts that ended in different ways or under different fences. Index: the primary key, once for each
 -- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
 -- array than look up each row. state + 0 hides the condition from it: it would otherwise start the join from
@@ -1070,7 +1070,7 @@ UPDATE dbq_task t
 RETURNING t.id;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Runs instead of Settle for tasks that are not kept. Index: the primary key. OFFSET 0 and state + 0: see Settle.
 -- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
 -- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
@@ -1107,7 +1107,7 @@ DELETE FROM dbq_task t
 RETURNING t.id;
 
 -- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are settled then.
+-- Locks the tasks of a batch that no other transaction has locked; only these are then settled.
 -- Runs if a batch waited too long for a locked row. Index: the primary key.
 -- At most 5000 rows.
 SELECT t.id
@@ -1217,8 +1217,8 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
    FOR UPDATE;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
--- running, its handler's context ends.
+-- Applies an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is running,
+-- its handler's context ends.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1233,7 +1233,7 @@ UPDATE dbq_task t
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
 -- ==== Move purge ====
--- Carries out an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. A finished or parked task is removed.
 -- Runs after Archive and RecordLast, if they run. Index: the primary key.
 -- At most 5000 rows.
 DELETE FROM dbq_task t
@@ -1242,7 +1242,7 @@ DELETE FROM dbq_task t
 RETURNING t.id;
 
 -- ==== Move quarantine ====
--- Carries out an operator's event. A failed task will not be retried.
+-- Applies an operator's event. A failed task will not be retried.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1256,7 +1256,7 @@ UPDATE dbq_task t
    AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
+-- Applies an operator's event. A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1272,7 +1272,7 @@ UPDATE dbq_task t
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- Carries out an operator's event. A task is parked before it runs.
+-- Applies an operator's event. A task is parked before it runs.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1286,7 +1286,7 @@ UPDATE dbq_task t
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- Carries out an operator's event. A poisoned task is parked for inspection.
+-- Applies an operator's event. A poisoned task is parked for inspection.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1300,7 +1300,7 @@ UPDATE dbq_task t
    AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
+-- Applies an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: the primary key.
 -- At most 5000 rows.
 UPDATE dbq_task t
@@ -1325,7 +1325,7 @@ UPDATE dbq_task t
  WHERE t.id = d.id;
 
 -- ==== SetProgress ====
--- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Stores the progress of ended attempts in the tasks' rows, for the next attempts.
 -- Runs after Settle or Move in the same transaction, for tasks whose holders have reported progress. Index: the primary
 -- key.
 -- At most 5000 rows.
@@ -1370,14 +1370,14 @@ CASE WHEN t.state = 1 /* PROCESSING */
  WHERE t.id IN ({rows});
 
 -- ==== FindReference ====
--- Finds a task by its reference. Index: the unique one of references.
+-- Finds a task by its reference. Index: the unique index of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or the one that the filter allows.
+-- id, or one that fits the filter.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
@@ -1417,7 +1417,7 @@ renewed AS MATERIALIZED (
   SELECT l.id, l.fence, l.lease_until
     FROM dbq_lease l
    WHERE EXISTS (SELECT 1 FROM busy))
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue) THEN least(
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = :queue) THEN least(
          (SELECT min(x.due)
             FROM generate_series(0, 9) AS p (priority)
            CROSS JOIN LATERAL (
@@ -1434,7 +1434,7 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n
        {now} AS now;
 
 -- ==== Count ====
--- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Counts all tasks of each queue by state, for exact statistics.
 -- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, one search in each. The
 -- COMPLETED tasks take a scan of the table, which is slow if there are many.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
@@ -1513,7 +1513,7 @@ SELECT f.state, x.tasks, CASE f.state WHEN 3 /* ERROR */ THEN x.tasks - x.due EL
             LIMIT CAST(:limit AS bigint)) AS x) AS x;
 
 -- ==== CountNewest ====
--- Counts the newest tasks in the states that no index finds by queue.
+-- Counts the newest tasks in the states that have no index by queue.
 -- Runs for statistics, once for all queues. Index: the primary key, from its end.
 SELECT x.queue, 2 /* COMPLETED */ AS state, count(*) FILTER (WHERE x.state = 2 /* COMPLETED */) AS tasks,
        CASE WHEN sum(count(*)) OVER () >= CAST(:limit AS bigint) THEN 1 ELSE 0 END AS cut
@@ -1551,7 +1551,7 @@ SELECT x.queue
  LIMIT 1;
 
 -- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: by id.
 -- Runs for each part of the old tasks that retention passes over. Index: the primary key. With both bounds in one
 -- search, the planner would read all ids between them and sort them if it believes that they are few.
 SELECT x.id
@@ -1563,7 +1563,7 @@ SELECT x.id
  WHERE x.id < :before;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- Runs after a lost connection. Index: the primary key.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.fence, t.updated
@@ -1571,7 +1571,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
  WHERE t.id = ANY (CAST(:id AS uuid[]));
 
 -- ==== Held ====
--- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
@@ -1588,7 +1588,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
    AND t.holder = :holder;
 
 -- ==== Exhausted ====
--- Reads what a checkout moved to POISON whose connection was lost before the answer.
+-- Reads the tasks moved to POISON by a checkout whose connection was lost before the answer.
 -- Runs after Held. Index: task_failed.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
@@ -1650,7 +1650,7 @@ SELECT t.id, t.fence, t.queue,
 ON CONFLICT DO NOTHING;
 
 -- ==== Attempts ====
--- Reads the attempts of a task that the history has. Index: the primary key.
+-- Reads the recorded attempts of a task. Index: the primary key.
 SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
@@ -1666,7 +1666,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_archive WHERE id = :id;
 
 -- ==== ExpireAttempts ====
--- Removes old attempts, some at a time.
+-- Removes old attempts, in batches.
 -- Runs for retention. Index: attempt_ended.
 DELETE FROM dbq_attempt
  WHERE ctid = ANY (ARRAY(
@@ -1678,7 +1678,7 @@ DELETE FROM dbq_attempt
           LIMIT :limit));
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Copies finished tasks into the archive, before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction, if tasks are archived. Index: the primary key.
 -- The columns are named because a later version may add some.
 -- At most 5000 rows.
@@ -1717,52 +1717,52 @@ CASE WHEN t.state = 1 /* PROCESSING */
 
 -- ==== GetKV ====
 -- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+-- Reads the key/value records of a namespace. Index: the primary key.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
  ORDER BY name
  LIMIT :limit;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- Reads the key/value records of a namespace that expire first, such as the schedules that are due next. Index:
 -- kv_expires, or else the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
    AND expires IS NOT NULL
  ORDER BY expires, name
  LIMIT :limit;
 
 -- ==== AddKV ====
 -- Adds a key/value record if there is none. Index: the primary key.
-INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
-SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
+INSERT INTO dbq_kv (namespace, name, version, value, updated, expires)
+SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE namespace = :namespace AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read. Index: the primary key.
+-- Changes a key/value record, unless it has changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
        updated = {now},
        expires = {now} + :ttl
- WHERE kind = :kind AND name = :name AND version = :version;
+ WHERE namespace = :namespace AND name = :name AND version = :version;
 
 -- ==== DropKV ====
 -- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ExpireKV ====
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND expires <= {now} - :age;
+ WHERE namespace = :namespace AND expires <= {now} - :age;
 
 -- ======== Limits of queues ========
 
@@ -1770,17 +1770,17 @@ DELETE FROM dbq_kv
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
 UPDATE dbq_kv
    SET version = version + 1
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
 SELECT count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
    AND t.state = 1 /* PROCESSING */;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
 SELECT t.task_key, count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -1788,7 +1788,7 @@ SELECT t.task_key, count(*) AS tasks
  GROUP BY t.task_key;
 
 -- ==== DueFirst ====
--- Finds the first due tasks of a queue with limits per key.
+-- Finds the first due tasks of a queue that has limits per key.
 SELECT * FROM (
 SELECT * FROM (
   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size

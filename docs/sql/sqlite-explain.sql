@@ -34,7 +34,7 @@ SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
      OR EXISTS (
          SELECT 1 FROM dbq_task WHERE queue = 'work' AND state = 1 /* PROCESSING */
            AND lease_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = 'work');
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = 'work');
 
 -- ==== ready ====
 -- Finds due tasks in order.
@@ -80,7 +80,7 @@ SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attem
  CROSS JOIN dbq_task AS t ON t.rowid = d.rowid;
 
 -- ==== take ====
--- Leases the tasks that were found.
+-- Leases the tasks found.
 -- Index: dbq_task_ready
 EXPLAIN QUERY PLAN
 UPDATE OR FAIL dbq_task
@@ -112,7 +112,7 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
  LIMIT 10;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired.
+-- Leases again the tasks whose lease expired.
 -- Index: dbq_task_id
 EXPLAIN QUERY PLAN
 UPDATE dbq_task
@@ -170,7 +170,7 @@ UPDATE dbq_task
 RETURNING id, fence;
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Index: dbq_task_id
 EXPLAIN QUERY PLAN
 UPDATE dbq_task
@@ -213,7 +213,7 @@ x'019a0000000070008000000000000002')
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Index: dbq_task_id
 EXPLAIN QUERY PLAN
 DELETE FROM dbq_task
@@ -251,4 +251,4 @@ SELECT min(due) AS due, CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS now
     UNION ALL SELECT * FROM (
       SELECT due FROM dbq_task WHERE queue = 'work' AND priority = 9 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
     UNION ALL SELECT min(lease_until) FROM dbq_task WHERE queue = 'work' AND state = 1 /* PROCESSING */)
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = 'work');
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = 'work');

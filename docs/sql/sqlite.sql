@@ -187,15 +187,15 @@ SELECT 1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
 CREATE TABLE dbq_kv (
-  kind TEXT NOT NULL,
+  namespace TEXT NOT NULL,
   name TEXT NOT NULL,
   version INTEGER NOT NULL,
   value TEXT NOT NULL,
   updated INTEGER NOT NULL,
   expires INTEGER,
-  PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID;
+  PRIMARY KEY (namespace, name)) STRICT, WITHOUT ROWID;
 
-CREATE INDEX dbq_kv_expires ON dbq_kv (kind, expires, name) WHERE expires IS NOT NULL;
+CREATE INDEX dbq_kv_expires ON dbq_kv (namespace, expires, name) WHERE expires IS NOT NULL;
 
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
@@ -301,7 +301,7 @@ DROP TABLE IF EXISTS dbq_migration;
 -- ======== Enqueueing ========
 
 -- ==== Insert ====
--- Adds tasks. A task whose id, or whose reference and queue, exists is left out without an error.
+-- Adds tasks. A task whose id, or whose reference and queue, exists is skipped without an error.
 -- Runs for each part of a bulk enqueue. Indexes: task_id and task_reference find duplicates.
 -- SQLite's clock has milliseconds, within which a task may be removed and added again. So the fence of a reused id
 -- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
@@ -341,7 +341,7 @@ VALUES (
   coalesce(:at, {now} + :delay), {now}, {now}, :headers, :payload);
 
 -- ==== insert uniform ====
--- Insert for rows without a reference, whose ids are new, that share all but their ids and payloads.
+-- Insert for rows without a reference, whose ids are new, that differ only in ids and payloads.
 -- Runs for a bulk enqueue of tasks that are alike, whose common values are bound once. Indexes: none is searched.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :payload)
@@ -364,8 +364,8 @@ SELECT k.id, k.task, k.expires,
  WHERE k.id IN ({rows});
 
 -- ==== LockWaiting ====
--- Locks waiting tasks whose keys are given again, so that they do not start before that is decided. It locks tasks in
--- PROCESSING, too, if a key is held until its task ends.
+-- Locks waiting tasks whose keys are used again, so that they do not start before the outcome is decided. Also locks
+-- tasks in PROCESSING if a task keeps its key until it ends.
 -- Runs after FindKeys. There is no other writer, so it need not lock. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -395,7 +395,7 @@ SELECT id, task, expires
  ORDER BY id;
 
 -- ==== SetKeys ====
--- Gives keys to the tasks that were added.
+-- Assigns keys to the added tasks.
 -- At most 1 rows.
 UPDATE dbq_unique_key
    SET task = :task,
@@ -403,7 +403,7 @@ UPDATE dbq_unique_key
  WHERE id = :id;
 
 -- ==== Replace ====
--- Replaces what a waiting task has to do.
+-- Replaces the kind, payload, headers, priority and due time of a waiting task.
 -- At most 1 rows.
 UPDATE dbq_task
    SET kind = :kind,
@@ -452,7 +452,7 @@ SELECT {now} AS now
          UNION ALL SELECT 1 FROM dbq_task WHERE queue = :queue AND priority = 9 AND due <= {now})
      OR EXISTS (
          SELECT 1 FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */ AND lease_until <= {now}))
-   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind IN ('limit', 'pause') AND n.name = :queue);
+   AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue);
 
 -- ==== ready ====
 -- Finds due tasks in order.
@@ -485,7 +485,7 @@ SELECT t.id, t.payload
   JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- ==== take ====
--- Leases the tasks that were found.
+-- Leases the tasks found.
 -- Runs once for each priority of which "ready" returned tasks, in the same transaction. Index: task_ready, up to the
 -- last of these tasks. No others come in between, because there is no other writer. RETURNING would copy each row
 -- once more, and a list of ids would be bound and looked up. OR FAIL needs no journal for the statement alone: if it
@@ -547,7 +547,7 @@ RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_at
           payload, length(payload) AS payload_size, {now} AS now;
 
 -- ==== take over ====
--- Leases tasks again whose lease expired.
+-- Leases again the tasks whose lease expired.
 -- Runs for the tasks that "expired" returned, and moves those to POISON whose attempts are exhausted. Index: task_id.
 -- An attempt counts if it is known to have started.
 -- Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
@@ -600,7 +600,7 @@ RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_at
 -- ======== Leases ========
 
 -- ==== Start ====
--- Marks attempts as started. If the lease of another one expires, the attempt does not count at once.
+-- Marks attempts as started. An attempt that is not marked does not count if its lease expires.
 -- Runs before a handler, if the checkout has not marked the attempt. Index: task_id.
 -- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
 -- tasks, and looks up each one in the list.
@@ -633,7 +633,7 @@ RETURNING id, fence;
 -- ======== Settling ========
 
 -- ==== Settle ====
--- Ends attempts (complete, fail, poison, release) whose fences are still valid.
+-- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Runs for each batch of settlements. Index: task_id.
 -- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
 -- tasks, and looks up each one in the list.
@@ -700,7 +700,7 @@ UPDATE dbq_task
    AND +state = 1 /* PROCESSING */;
 
 -- ==== Remove ====
--- Ends attempts and removes the tasks (complete and delete), if their fences are still valid.
+-- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Runs for tasks that are not kept. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
@@ -733,7 +733,7 @@ DELETE FROM dbq_task
    AND +state = 1 /* PROCESSING */;
 
 -- ==== lock uniform ====
--- Locks and returns the rows of a statement for tasks under one fence, after that found fewer than it was given and
+-- Locks and returns the rows of a statement for tasks under one fence, after it found fewer rows than requested and
 -- was rolled back.
 -- Runs before "complete uniform" or "remove uniform" runs again, if it found fewer tasks than it was given. Index:
 -- task_id.
@@ -842,8 +842,8 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
  ORDER BY id;
 
 -- ==== Move cancel ====
--- Carries out an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is
--- running, its handler's context ends.
+-- Applies an operator's event. A task that is no longer needed goes to POISON, marked as cancelled. If it is running,
+-- its handler's context ends.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -862,7 +862,7 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
 -- ==== Move purge ====
--- Carries out an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. A finished or parked task is removed.
 -- Runs after Archive and RecordLast, if they run. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -875,7 +875,7 @@ DELETE FROM dbq_task
 RETURNING id;
 
 -- ==== Move quarantine ====
--- Carries out an operator's event. A failed task will not be retried.
+-- Applies an operator's event. A failed task will not be retried.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -893,7 +893,7 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */);
 
 -- ==== Move reenqueue ====
--- Carries out an operator's event. A failed task becomes due again, and its attempts start over.
+-- Applies an operator's event. A failed task becomes due again, and its attempts start over.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -913,7 +913,7 @@ UPDATE dbq_task
    AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
 
 -- ==== Move reject ====
--- Carries out an operator's event. A task is parked before it runs.
+-- Applies an operator's event. A task is parked before it runs.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -931,7 +931,7 @@ UPDATE dbq_task
    AND (state = 0 /* CREATED */);
 
 -- ==== Move restore ====
--- Carries out an operator's event. A poisoned task is parked for inspection.
+-- Applies an operator's event. A poisoned task is parked for inspection.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -949,7 +949,7 @@ UPDATE dbq_task
    AND (state = 4 /* POISON */);
 
 -- ==== Move revoke ====
--- Carries out an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
+-- Applies an operator's event. The lease is taken away, the handler's context ends, and the task is parked.
 -- Runs after Movable. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -978,7 +978,7 @@ UPDATE dbq_task
  WHERE dbq_task.id = +d.column1;
 
 -- ==== SetProgress ====
--- Stores the progress of attempts that have ended in the tasks' rows, for the next attempts.
+-- Stores the progress of ended attempts in the tasks' rows, for the next attempts.
 -- Runs after Settle in the same transaction, for tasks whose holders have reported progress. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :progress)
@@ -1008,14 +1008,14 @@ lease_until, holder, created, updated, headers, result, length(result) AS result
  WHERE t.id IN ({rows});
 
 -- ==== FindReference ====
--- Finds a task by its reference. Index: the unique one of references.
+-- Finds a task by its reference. Index: the unique index of references.
 SELECT id
   FROM dbq_task
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
 -- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or the one that the filter allows.
+-- id, or one that fits the filter.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
 lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
@@ -1045,10 +1045,10 @@ SELECT min(due) AS due, {now} AS now
     UNION ALL SELECT * FROM (
       SELECT due FROM dbq_task WHERE queue = :queue AND priority = 9 AND due IS NOT NULL ORDER BY due, id LIMIT 1)
     UNION ALL SELECT min(lease_until) FROM dbq_task WHERE queue = :queue AND state = 1 /* PROCESSING */)
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.kind = 'pause' AND n.name = :queue);
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace = 'pause' AND n.name = :queue);
 
 -- ==== Count ====
--- Counts all tasks of each queue by state, for statistics that are to be exact.
+-- Counts all tasks of each queue by state, for exact statistics.
 -- Runs if exact statistics are requested. Indexes: task_ready, task_busy and task_failed, each read once. The
 -- COMPLETED tasks take a scan of the table.
 SELECT queue, state, count(*) AS tasks, 0 AS parked, count(*) FILTER (WHERE due <= {now}) AS due,
@@ -1105,7 +1105,7 @@ SELECT 4 /* POISON */, count(*), 0, 0, NULL, CASE WHEN count(*) >= :limit THEN 1
     SELECT cancelled FROM dbq_task WHERE queue = :queue AND state = 4 /* POISON */ LIMIT +:limit);
 
 -- ==== CountNewest ====
--- Counts the newest tasks in the states that no index finds by queue.
+-- Counts the newest tasks in the states that have no index by queue.
 -- Runs for statistics and metrics, once for all queues. Index: task_id, from its end, up to the limit.
 SELECT x.queue, 2 /* COMPLETED */ AS state, count(*) FILTER (WHERE x.state = 2 /* COMPLETED */) AS tasks,
        CASE WHEN sum(count(*)) OVER () >= +:limit THEN 1 ELSE 0 END AS cut
@@ -1133,7 +1133,7 @@ SELECT min(queue) AS queue
 HAVING min(queue) IS NOT NULL;
 
 -- ==== IDBehind ====
--- Finds where the next part of the old tasks ends, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: by id.
 SELECT t.id
   FROM dbq_task t
  WHERE t.id > :after
@@ -1142,7 +1142,7 @@ SELECT t.id
  LIMIT 1 OFFSET :offset;
 
 -- ==== Peek ====
--- Reads the states of tasks, to find out whether a call whose connection was lost took effect.
+-- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- Runs after a lost connection. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
@@ -1151,7 +1151,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
   JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- ==== Held ====
--- Reads what a checkout holds whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
        lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
@@ -1161,7 +1161,7 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
    AND t.holder = :holder;
 
 -- ==== Exhausted ====
--- Reads what a checkout moved to POISON whose connection was lost before the answer.
+-- Reads the tasks moved to POISON by a checkout whose connection was lost before the answer.
 -- Runs after a lost connection. Index: task_failed.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
@@ -1207,7 +1207,7 @@ SELECT t.id, t.fence, t.queue, t.attempt + (t.state = 0 /* CREATED */),
 ON CONFLICT DO NOTHING;
 
 -- ==== Attempts ====
--- Reads the attempts of a task that the history has. Index: the primary key.
+-- Reads the recorded attempts of a task. Index: the primary key.
 SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM dbq_attempt
  WHERE task = :id
@@ -1223,7 +1223,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_archive WHERE id = :id;
 
 -- ==== ExpireAttempts ====
--- Removes old attempts, some at a time.
+-- Removes old attempts, in batches.
 -- Runs for retention. Index: attempt_ended.
 DELETE FROM dbq_attempt
  WHERE rowid IN (
@@ -1235,7 +1235,7 @@ DELETE FROM dbq_attempt
     LIMIT :limit);
 
 -- ==== Archive ====
--- Copies finished tasks into the archive, just before the same transaction removes them.
+-- Copies finished tasks into the archive, before the same transaction removes them.
 -- Runs just before the purge of the same tasks, in its transaction. Index: task_id.
 -- The columns are those that SQLite does not compute.
 -- {rows} is a list of at most 500 of these, separated by ", ":
@@ -1264,52 +1264,52 @@ lease_until, holder, created, updated, headers, result, length(result) AS result
 
 -- ==== GetKV ====
 -- Reads a key/value record, which all clients of these tables share, such as a queue's pause. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ListKV ====
--- Reads the key/value records of a kind. Index: the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+-- Reads the key/value records of a namespace. Index: the primary key.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
  ORDER BY name
  LIMIT :limit;
 
 -- ==== EarliestKV ====
--- Reads the key/value records of a kind that expire first, such as the schedules that are due next. Index:
+-- Reads the key/value records of a namespace that expire first, such as the schedules that are due next. Index:
 -- kv_expires, or else the primary key.
-SELECT kind, name, version, value, updated, expires, {now} AS now
+SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM dbq_kv
- WHERE kind = :kind
+ WHERE namespace = :namespace
    AND expires IS NOT NULL
  ORDER BY expires, name
  LIMIT :limit;
 
 -- ==== AddKV ====
 -- Adds a key/value record if there is none. Index: the primary key.
-INSERT INTO dbq_kv (kind, name, version, value, updated, expires)
-SELECT :kind, :name, {now}, :value, {now}, {now} + :ttl
- WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE kind = :kind AND name = :name);
+INSERT INTO dbq_kv (namespace, name, version, value, updated, expires)
+SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_kv WHERE namespace = :namespace AND name = :name);
 
 -- ==== SetKV ====
--- Changes a key/value record unless it was changed since it was read. Index: the primary key.
+-- Changes a key/value record, unless it has changed since it was read. Index: the primary key.
 UPDATE dbq_kv
    SET version = version + 1,
        value = :value,
        updated = {now},
        expires = {now} + :ttl
- WHERE kind = :kind AND name = :name AND version = :version;
+ WHERE namespace = :namespace AND name = :name AND version = :version;
 
 -- ==== DropKV ====
 -- Removes a key/value record. Index: the primary key.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== ExpireKV ====
 -- Removes key/value records that have expired. Index: as for EarliestKV.
 DELETE FROM dbq_kv
- WHERE kind = :kind AND expires <= {now} - :age;
+ WHERE namespace = :namespace AND expires <= {now} - :age;
 
 -- ======== Limits of queues ========
 
@@ -1317,17 +1317,17 @@ DELETE FROM dbq_kv
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
 UPDATE dbq_kv
    SET version = version + 1
- WHERE kind = :kind AND name = :name;
+ WHERE namespace = :namespace AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue that are PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
 SELECT count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
    AND t.state = 1 /* PROCESSING */;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue that are PROCESSING by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
 SELECT t.task_key, count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -1335,7 +1335,7 @@ SELECT t.task_key, count(*) AS tasks
  GROUP BY t.task_key;
 
 -- ==== DueFirst ====
--- Finds the first due tasks of a queue with limits per key.
+-- Finds the first due tasks of a queue that has limits per key.
 SELECT * FROM (
 SELECT * FROM (
   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
