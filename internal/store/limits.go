@@ -64,8 +64,8 @@ func (r Rate) check() error {
 	return nil
 }
 
-// interval is the time of one start in nanoseconds.
-func (r Rate) interval() int64 { return max(int64(r.Per)/int64(r.Starts), 1) }
+// interval is the time of one start in nanoseconds, rounded up so that the rate is never exceeded.
+func (r Rate) interval() int64 { return (int64(r.Per) + int64(r.Starts) - 1) / int64(r.Starts) }
 
 // allowed returns how many starts the rate allows at now, and, if it is none, how long it is until the next. full is
 // when all of the burst is free again; all times are in nanoseconds. This is the generic cell rate algorithm.
