@@ -58,8 +58,8 @@ type UniqueConflict string
 const (
 	// UniqueKeep adds nothing and changes nothing: the task is a duplicate.
 	UniqueKeep UniqueConflict = "keep"
-	// UniqueReplace replaces the kind, payload, headers, priority and due time of the task that waits. Its id,
-	// reference, attempts and NewTask.Key stay, and so does the due time of a task that waits for a retry. It needs a
+	// UniqueReplace replaces the kind, key, payload, headers, priority and due time of the task that waits. Its id,
+	// reference and attempts stay, and so does the due time of a task that waits for a retry. It needs a
 	// Key. A task that does not wait stays as it is, as with UniqueKeep. Its progress is cleared.
 	UniqueReplace UniqueConflict = "replace"
 	// UniqueDebounce moves the due time of the task that waits to NewTask.Delay from now, unless it is later already, and

@@ -75,7 +75,7 @@ func (a *Admin) OperateTx(
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
-	if op.Transition.To == dbq.StateCreated {
+	if mayStart(op.Transition, moved[0]) {
 		var now wake.Due
 		now.Add(0)
 		a.core.Wake.WakeAfterCommit(moved[0].Queue, now)
@@ -129,14 +129,21 @@ func operation(event state.Event, n note, err error) (store.Operation, error) {
 	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
 }
 
-// wake wakes the workers of queues whose tasks are due now, and those whose leases were taken away.
+// mayStart reports whether a task may start because of an event: the moved task is due, or it leaves a slot of a queue
+// with limits, or its place before others of its key. Whether the queue has limits is not known here: a wake-up for
+// nothing does no harm.
+func mayStart(t state.Transition, moved dialect.Row) bool {
+	return t.To == dbq.StateCreated || moved.State != dbq.StateCompleted
+}
+
+// wake wakes the workers of queues whose tasks may start now, and those whose leases were taken away.
 func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
 	due, revoked := map[string]int{}, map[string]bool{}
 	for _, r := range moved {
-		switch {
-		case t.To == dbq.StateCreated:
+		if mayStart(t, r) {
 			due[r.Queue]++
-		case t.GrowsFence(r.State):
+		}
+		if t.To != dbq.StateCreated && t.GrowsFence(r.State) {
 			revoked[r.Queue] = true
 		}
 	}

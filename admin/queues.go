@@ -24,10 +24,11 @@ type QueueSettings struct {
 	DeadLetter string
 }
 
-// QueueInfo describes a queue that is paused or has settings.
+// QueueInfo describes a queue that is paused, or has settings or limits.
 type QueueInfo struct {
 	Queue    string
 	Settings QueueSettings
+	Limits   QueueLimits
 	Paused   bool
 	// Since, Reason and By describe the pause.
 	Since  time.Time
@@ -35,12 +36,13 @@ type QueueInfo struct {
 	By     string
 }
 
-// Queues lists the queues that are paused or have settings, ordered by name. Stats lists those that have tasks.
+// Queues lists the queues that are paused, or have settings or limits, ordered by name. Stats lists those that have
+// tasks.
 func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 	queues, err := a.core.Control.Queues(ctx)
 	var out []QueueInfo
 	for _, q := range queues {
-		out = append(out, QueueInfo{q.Name, settingsOf(q.Settings), q.Paused, q.Since, q.Reason, q.By})
+		out = append(out, QueueInfo{q.Name, settingsOf(q.Settings), limitsOf(q.Limits), q.Paused, q.Since, q.Reason, q.By})
 	}
 	return out, err
 }

@@ -85,9 +85,9 @@ type Statements struct {
 	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
 	// order of ids. It returns id, state, due and created as last committed.
 	LockWaiting Batch `columns:"id" args:"running" empty:"default"`
-	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :priority :at :headers
-	// :payload :payload_size. :at is the new due time; the progress is cleared.
-	Replace Batch `columns:"id kind priority at headers payload" empty:"default"`
+	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
+	// :headers :payload :payload_size. :at is the new due time; the progress is cleared.
+	Replace Batch `columns:"id kind task_key priority at headers payload" empty:"default"`
 	// Postpone changes only the due time of such tasks: :id :at.
 	Postpone Batch `columns:"id at" empty:"default"`
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -9,22 +10,25 @@ import (
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // limitFlags are the flags of dbq limit as they are given.
 type limitFlags struct {
 	leased, rate, burst, keyLeased string
-	perKey, off, create            bool
+	perKey, noPerKey, off, create  bool
 }
 
 func newLimit(a *app) *cobra.Command {
 	var f limitFlags
+	var flags *pflag.FlagSet
 	cmd := a.queueCommand("dbq limit", func(ctx context.Context, ops *admin.Admin, queue string) error {
 		if !f.create {
 			if err := mustBeKnown(ctx, ops, queue); err != nil {
 				return err
 			}
 		}
+		f.noPerKey = flags.Changed("per-key") && !f.perKey
 		if f.given() {
 			var mistake error
 			err := ops.ConfigureLimits(ctx, queue, func(l *admin.QueueLimits) {
@@ -41,15 +45,19 @@ func newLimit(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.result(viewLimits(queue, l), "%s: %s", queue, limitsText(l))
+		view := struct {
+			Queue string `json:"queue"`
+			limitsView
+		}{queue, viewLimits(l)}
+		return a.result(view, "%s: %s", queue, cmp.Or(limitsText(l), "no limits"))
 	})
 	l := cmd.Flags()
-	l.SortFlags = false
+	flags, l.SortFlags = l, false
 	l.StringVar(&f.leased, "leased", "", "at most `N` leased tasks over all workers (none: no limit)")
 	l.StringVar(&f.rate, "rate", "",
 		"start at most this many tasks: a `RATE` such as 10/s, 100/m or 5/30s (none: no limit)")
 	l.StringVar(&f.burst, "burst", "", "of the rate, up to `N` tasks may start at once (default 1)")
-	l.BoolVar(&f.perKey, "per-key", false, "serve the keys of the tasks in turn (--per-key=false: in the usual order)")
+	l.BoolVar(&f.perKey, "per-key", false, "serve the keys of the tasks in turn (--per-key=false: no limits per key)")
 	l.StringVar(&f.keyLeased, "per-key-leased", "", "at most `N` leased tasks of each key (none: no limit)")
 	l.BoolVar(&f.off, "off", false, "remove all limits")
 	l.BoolVar(&f.create, "create", false, "allow a queue that has no tasks, workers or settings yet")
@@ -67,13 +75,16 @@ func firstOf(errs ...error) error {
 
 // given reports whether a flag changes something.
 func (f *limitFlags) given() bool {
-	return f.off || f.perKey || f.leased != "" || f.rate != "" || f.burst != "" || f.keyLeased != ""
+	return f.off || f.perKey || f.noPerKey || f.leased != "" || f.rate != "" || f.burst != "" || f.keyLeased != ""
 }
 
 // apply changes limits as the flags say.
 func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
 	if f.off {
 		*l = admin.QueueLimits{}
+	}
+	if f.noPerKey {
+		l.PerKey, l.KeyLeased = false, 0
 	}
 	number := func(text, flag string, to *int) {
 		if text != "" && err == nil {
@@ -132,7 +143,7 @@ func parseRate(text string) (r admin.Rate, err error) {
 	return r, nil
 }
 
-// limitsText returns limits as flags of dbq limit.
+// limitsText returns limits as flags of dbq limit, or nothing.
 func limitsText(l admin.QueueLimits) string {
 	var parts []string
 	add := func(set bool, format string, args ...any) {
@@ -144,9 +155,6 @@ func limitsText(l admin.QueueLimits) string {
 	add(l.Rate.Starts > 0, "--rate %d/%s --burst %d", l.Rate.Starts, limitTime(l.Rate.Per), l.Rate.Burst)
 	add(l.KeyLeased > 0, "--per-key-leased %d", l.KeyLeased)
 	add(l.KeyLeased == 0 && l.PerKey, "--per-key")
-	if len(parts) == 0 {
-		return "no limits"
-	}
 	return strings.Join(parts, " ")
 }
 
@@ -165,7 +173,6 @@ func limitTime(d time.Duration) string {
 
 // limitsView is what --json shows.
 type limitsView struct {
-	Queue      string  `json:"queue"`
 	Leased     int     `json:"leased,omitempty"`
 	RateStarts int     `json:"rate_starts,omitempty"`
 	RateTime   float64 `json:"rate_seconds,omitempty"`
@@ -174,6 +181,6 @@ type limitsView struct {
 	KeyLeased  int     `json:"per_key_leased,omitempty"`
 }
 
-func viewLimits(queue string, l admin.QueueLimits) limitsView {
-	return limitsView{queue, l.Leased, l.Rate.Starts, l.Rate.Per.Seconds(), l.Rate.Burst, l.PerKey, l.KeyLeased}
+func viewLimits(l admin.QueueLimits) limitsView {
+	return limitsView{l.Leased, l.Rate.Starts, l.Rate.Per.Seconds(), l.Rate.Burst, l.PerKey, l.KeyLeased}
 }

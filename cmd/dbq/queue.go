@@ -113,7 +113,8 @@ func newQueueList(a *app) *cobra.Command {
 }
 
 var queueListing = listing[admin.QueueInfo]{
-	none: "no queue is paused or has settings", columns: []string{"QUEUE", "PAUSED", "SETTINGS"}, rightFrom: 3,
+	none:    "no queue is paused, or has settings or limits",
+	columns: []string{"QUEUE", "PAUSED", "SETTINGS", "LIMITS"}, rightFrom: 4,
 	row: func(q admin.QueueInfo, now time.Time) []string {
 		paused := "-"
 		if q.Paused {
@@ -122,10 +123,10 @@ var queueListing = listing[admin.QueueInfo]{
 		if q.Reason != "" {
 			paused += ": " + q.Reason
 		}
-		return []string{q.Queue, paused, cmp.Or(settingsText(q.Settings), "-")}
+		return []string{q.Queue, paused, cmp.Or(settingsText(q.Settings), "-"), cmp.Or(limitsText(q.Limits), "-")}
 	},
 	json: func(q admin.QueueInfo) any {
-		return queueView{q.Queue, q.Paused, q.Since, q.Reason, q.By, settingsView(q.Settings)}
+		return queueView{q.Queue, q.Paused, q.Since, q.Reason, q.By, settingsView(q.Settings), viewLimits(q.Limits)}
 	},
 }
 
@@ -137,6 +138,7 @@ type queueView struct {
 	Reason   string         `json:"reason,omitempty"`
 	By       string         `json:"by,omitempty"`
 	Settings map[string]any `json:"settings"`
+	Limits   limitsView     `json:"limits"`
 }
 
 // queueNames lists the queues that have tasks or settings.
@@ -170,7 +172,7 @@ func mustBeKnown(ctx context.Context, ops *admin.Admin, queue string) error {
 		return err
 	}
 	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers or settings "+
-		"(`dbq stats` lists queues; pause and set take --create)", queue)}
+		"(`dbq stats` lists queues; limit, queue pause and queue set take --create)", queue)}
 }
 
 // settingFlags are flags that set the fields of s. Without a flag a field stays as it is.

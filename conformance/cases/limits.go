@@ -42,6 +42,12 @@ func limitCases() []Case {
 			Law: "A retry and a takeover count as starts for the rate of a queue."},
 		Case{Name: "RateGoesOn", SharedTables: true, run: limitRateGoesOn,
 			Law: "A waiting consumer gets the tasks of a queue with a rate as fast as the rate allows."},
+		Case{Name: "FreedSlotWakesAWorker", SharedTables: true, run: limitWakes,
+			Law: "A settlement and an operator's cancellation of a leased task free a slot, and wake a worker for it, which " +
+				"does not wait for its next poll."},
+		Case{Name: "KilledProcesses", Once: true, run: limitKilled,
+			Law: "Processes that are killed while they hold tasks never cause more leased tasks than the limits allow, and " +
+				"all of their tasks are done in the end."},
 		Case{Name: "BadLimits", Once: true, SharedTables: true, run: limitBad,
 			Law: "A limit that is out of range is refused with ErrOption, and changes nothing."},
 		Case{Name: "KeyRoundTrip", Once: true, SharedTables: true, run: keyRoundTrip,

@@ -22,8 +22,8 @@ func uniqueCases() []Case {
 			Law: "Of the unique tasks that are due in one period, in UTC, the first is added, even if that task is removed; " +
 				"in the next period another one is."},
 		Case{Name: "ReplacesTheWaitingTask", Once: true, run: uniqueReplace,
-			Law: "UniqueReplace replaces the kind, payload, headers, priority and due time of a waiting task and clears its " +
-				"progress, but keeps its identity, its attempts, and the time of its retry."},
+			Law: "UniqueReplace replaces the kind, key, payload, headers, priority and due time of a waiting task and clears " +
+				"its progress, but keeps its identity, its attempts, and the time of its retry."},
 		Case{Name: "DebouncePostponesTheDueTime", Once: true, run: uniqueDebounce,
 			Law: "UniqueDebounce postpones a waiting task to the delay from now, never makes it due earlier, and leaves its " +
 				"payload."},
@@ -181,28 +181,29 @@ func uniqueByPeriod(t *test) {
 func uniqueReplace(t *test) {
 	c := t.open()
 	q := c.Queue("q")
-	first := t.enqueue(q, dbq.NewTask{Kind: "old", Payload: []byte("old"), Reference: "r", Priority: 7, Delay: long,
+	first := t.enqueue(q, dbq.NewTask{Kind: "old", Key: "old", Payload: []byte("old"), Reference: "r",
+		Priority: 7, Delay: long,
 		MaxAttempts: 3, Headers: map[string]string{"h": "old"}, Unique: replacing("k")})
 	was := t.get(c, first)
-	nt := dbq.NewTask{Kind: "new", Payload: []byte("new\x00\xff"), Priority: 2, MaxAttempts: 9,
+	nt := dbq.NewTask{Kind: "new", Key: "new", Payload: []byte("new\x00\xff"), Priority: 2, MaxAttempts: 9,
 		Headers: map[string]string{"h": "new"}, Unique: replacing("k")}
 	if out := t.enqueueOne(q, nt); out != (dbq.Enqueued{ID: first, Replaced: true}) {
 		t.Errorf("the outcome is %+v, want %s to be replaced", out, first)
 	}
 	task := t.take(q, long)
-	if task.ID != first || string(task.Payload) != string(nt.Payload) || task.Kind != "new" || task.Priority != 2 ||
-		task.Headers["h"] != "new" || task.Reference != "r" || task.MaxAttempts != 3 || task.Attempt != 1 ||
-		!task.Created.Equal(was.Created) {
+	if task.ID != first || string(task.Payload) != string(nt.Payload) || task.Kind != "new" || task.Key != "new" ||
+		task.Priority != 2 || task.Headers["h"] != "new" || task.Reference != "r" || task.MaxAttempts != 3 ||
+		task.Attempt != 1 || !task.Created.Equal(was.Created) {
 		t.Errorf("got %s, want the new payload, and the rest of %s", show(task), show(was))
 	}
 	task.Lease = t.report(q, task.Lease, "half of it")
 	t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errBoom)))
 	retry := t.get(c, first)
-	nt.Payload, nt.Headers = nil, nil
+	nt.Payload, nt.Headers, nt.Key = nil, nil, ""
 	if id, err := q.Enqueue(t.ctx, nt); err != nil || id != first {
 		t.Errorf("replace what waits for a retry: got %s, %v, want %s", id, err, first)
 	}
-	retry.Payload, retry.Headers, retry.Progress = nil, nil, nil
+	retry.Payload, retry.Headers, retry.Progress, retry.Key = nil, nil, nil, ""
 	t.wantUnchanged("the replacement", c, retry)
 	if n := t.count(c, "q"); n != 1 {
 		t.Errorf("there are %d tasks, want 1", n)

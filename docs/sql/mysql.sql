@@ -408,6 +408,7 @@ UPDATE ({rows}) AS d
 -- At most 1 rows.
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET kind = :kind,
+       task_key = :task_key,
        priority = :priority,
        due_at = :at,
        headers = :headers,

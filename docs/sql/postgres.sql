@@ -454,6 +454,7 @@ UPDATE dbq_unique_key k
 -- At most 1 rows.
 UPDATE dbq_task
    SET kind = :kind,
+       task_key = :task_key,
        priority = :priority,
        due = :at,
        headers = :headers,

@@ -407,6 +407,7 @@ UPDATE dbq_unique_key
 -- At most 1 rows.
 UPDATE dbq_task
    SET kind = :kind,
+       task_key = :task_key,
        priority = :priority,
        due = :at,
        headers = :headers,

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Queue is a queue that is paused or has settings.
+// Queue is a queue that is paused, or has settings or limits.
 type Queue struct {
 	Name     string
 	Settings Settings
+	Limits   store.Limits
 	Paused   bool
 	// Since, Reason and By describe the pause.
 	Since  time.Time
@@ -56,7 +58,7 @@ func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) err
 	return c.wrap("resume", queue, err)
 }
 
-// Queues returns the queues that are paused or have settings, ordered by name.
+// Queues returns the queues that are paused, or have settings or limits, ordered by name.
 func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
 	settings, err := c.store.ListKV(ctx, namespaceSettings)
 	if err != nil {
@@ -80,6 +82,15 @@ func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
 		q := byName[r.Name]
 		q.Name, q.Paused, q.Since, q.Reason, q.By = r.Name, true, time.UnixMicro(r.Updated).UTC(), p.Reason, p.By
 		byName[r.Name] = q
+	}
+	limited, err := c.store.ListLimits(ctx)
+	if err != nil {
+		return nil, c.wrap("queues", "", err)
+	}
+	for name, l := range limited {
+		q := byName[name]
+		q.Name, q.Limits = name, l
+		byName[name] = q
 	}
 	out := make([]Queue, 0, len(byName))
 	for _, q := range byName {

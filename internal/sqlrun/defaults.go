@@ -193,6 +193,7 @@ SELECT {stored}, {now}
  WHERE id = :id`)
 	byRow(&st.Replace, `UPDATE {task}
    SET kind = :kind,
+       task_key = :task_key,
        priority = :priority,
        due = :at,
        headers = :headers,

@@ -146,6 +146,18 @@ func (s *Store) Limits(ctx context.Context, queue string) (l Limits, limited boo
 	return l, limited, err
 }
 
+// ListLimits returns the limits of all queues that have any, by queue.
+func (s *Store) ListLimits(ctx context.Context) (map[string]Limits, error) {
+	records, err := s.ListKV(ctx, dialect.LimitNamespace)
+	out := make(map[string]Limits, len(records))
+	for _, r := range records {
+		if _, out[r.Name], err = parseLimits(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, err
+}
+
 // SetLimits changes the limits of a queue to those that change returns, or removes them if it returns the zero value.
 // It waits for a checkout under the earlier limits. It can call change several times.
 func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits) (Limits, error)) error {

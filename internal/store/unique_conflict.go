@@ -55,7 +55,7 @@ func (b *uniqueBatch) giveWay(k *uniqueKey, task uuid.UUID, r *InsertRow) Insert
 	if k.winner >= 0 {
 		w := &b.rows[k.winner]
 		if how == Replace {
-			w.Kind, w.Payload, w.Headers, w.Priority = r.Kind, r.Payload, r.Headers, r.Priority
+			w.Kind, w.Key, w.Payload, w.Headers, w.Priority = r.Kind, r.Key, r.Payload, r.Headers, r.Priority
 		} else {
 			due = max(due, b.due(w))
 		}
@@ -120,13 +120,16 @@ func (t *changedTasks) args() dialect.Args {
 	n := len(t.by)
 	kind, priority := make(dialect.Col[string], n), make(dialect.Col[int64], n)
 	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
-	size := make(dialect.Col[*int64], n)
+	size, key := make(dialect.Col[*int64], n), make(dialect.Col[*string], n)
 	for i, r := range t.by {
 		kind[i], priority[i], headers[i] = r.Kind, int64(r.Priority), r.Headers
 		payload[i], size[i] = r.Payload, sizeOf(r.Payload)
+		if r.Key != "" {
+			key[i] = &r.Key
+		}
 	}
 	return dialect.Args{
-		"id": t.id, "at": t.at, "kind": kind, "priority": priority, "headers": headers,
+		"id": t.id, "at": t.at, "kind": kind, "task_key": key, "priority": priority, "headers": headers,
 		"payload": payload, "payload_size": size,
 	}
 }

@@ -58,6 +58,7 @@ SELECT CAST(:id AS BINARY(16)) AS id, CAST(:task AS BINARY(16)) AS task, :expire
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
 UPDATE {task} FORCE INDEX (PRIMARY)
    SET kind = :kind,
+       task_key = :task_key,
        priority = :priority,
        due_at = :at,
        headers = :headers,

@@ -24,6 +24,7 @@ UPDATE {unique_key}
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
 UPDATE {task}
    SET kind = :kind,
+       task_key = :task_key,
        priority = :priority,
        due = :at,
        headers = :headers,
