@@ -3,6 +3,7 @@ package dbq
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,11 +62,14 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	if err != nil {
 		return nil, nil, false, err
 	}
-	q.c.wakeFor(got.Added)
+	q.c.core.FollowUp(store.FollowUp{Notices: got.Added})
 	if got.Wait > 0 {
 		q.c.wake.Expect(q.name, got.Wait)
 	}
 	tasks, exhausted = q.tasks(got.Rows, got.Until)
+	if slices.ContainsFunc(exhausted, func(t Task) bool { return store.InGraph(t.ID) }) {
+		q.c.core.AdvanceGraphs()
+	}
 	return tasks, exhausted, got.More, nil
 }
 

@@ -35,10 +35,3 @@ type PoisonNotice struct {
 }
 
 var _ = PoisonNotice(store.PoisonNotice{}) // the fields are the same
-
-// wakeFor wakes the workers of a dead-letter queue.
-func (c *Client) wakeFor(n store.Notices) {
-	if n.Count > 0 && n.Queue != "" {
-		c.wake.WakeTasks(n.Queue, n.Count)
-	}
-}

@@ -26,6 +26,11 @@ func (internals) Task(r dialect.Row) Task { return taskOf(r) }
 // Attempt returns a row of the history as an attempt.
 func (internals) Attempt(r sqlrun.AttemptRow) Attempt { return attemptOf(r) }
 
+// NewRows checks tasks to enqueue, and gives them ids.
+func (internals) NewRows(ctx context.Context, q *Queue, ts []NewTask) ([]store.InsertRow, error) {
+	return q.newRows(ctx, ts)
+}
+
 // Bounded returns an outcome with its delay or time within the limits.
 func (internals) Bounded(o Outcome) Outcome { return o.bounded() }
 

@@ -54,7 +54,7 @@ func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settle
 	if err != nil {
 		return nil, err
 	}
-	outcomes, notices, err := q.c.store.SettleTx(ctx, tx, q.name, ss)
+	outcomes, left, err := q.c.store.SettleTx(ctx, tx, q.name, ss)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +63,7 @@ func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settle
 		now.Add(0)
 		q.c.wake.WakeAfterCommit(q.name, now)
 	}
-	if notices.Count > 0 {
-		var now wake.Due
-		now.Add(0)
-		q.c.wake.WakeAfterCommit(notices.Queue, now)
-	}
+	q.c.core.FollowUpTx(left)
 	return []Settled{Settled(outcomes[0])}, nil
 }
 
@@ -103,7 +99,7 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 	if err != nil || len(ss) == 0 {
 		return nil, err
 	}
-	outcomes, notices, err := q.c.store.Settle(ctx, q.name, settlements, wait)
+	outcomes, left, err := q.c.store.Settle(ctx, q.name, settlements, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +116,7 @@ func (q *Queue) settle(ctx context.Context, ss []Settlement, wait bool) (out []S
 		}
 	}
 	q.c.wake.Wake(q.name, due)
-	q.c.wakeFor(notices)
+	q.c.core.FollowUp(left)
 	return out, nil
 }
 

@@ -79,8 +79,10 @@ type Task struct {
 	Result []byte `json:"result,omitempty"`
 	// Progress is the last progress that the task's attempts have stored; see Lease.Progress. A completion removes it.
 	Progress []byte `json:"progress,omitempty"`
-	// Due is when the task is due. It is zero while the task is leased, ended or parked.
-	Due        time.Time `json:"due,omitzero"`
+	// Due is when the task is due. It is zero while the task is leased, ended, parked or Waiting.
+	Due time.Time `json:"due,omitzero"`
+	// Waiting says that the task waits for others of its workflow. It is in CREATED then; see package workflow.
+	Waiting    bool      `json:"waiting,omitempty"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"` // when the lease expires; zero unless PROCESSING
 	Holder     string    `json:"holder,omitempty"`     // the holder of the lease, or its last holder
 	Created    time.Time `json:"created"`
@@ -166,6 +168,9 @@ func taskOf(r dialect.Row) Task {
 		Payload: r.Payload, Result: r.Result, Progress: r.Progress,
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
+	}
+	if t.Waiting = store.Waits(r); t.Waiting {
+		t.Due = time.Time{}
 	}
 	if len(r.Headers) > 0 {
 		// Only dbq writes the column. If a row was edited by hand and is not JSON, it is shown without headers.

@@ -19,6 +19,8 @@ type Filter struct {
 	Kind      string      // "" is every kind
 	Key       string      // "" is every key
 	Reference string      // "" is every reference; with Queue it is at most one task
+	// Workflow selects only the tasks of one workflow, by its id; see package workflow.
+	Workflow uuid.UUID
 	// ParkedOnly selects only parked tasks: in ERROR, and not retried by themselves.
 	ParkedOnly bool
 	// CancelledOnly selects only cancelled tasks, which are in POISON.

@@ -109,7 +109,11 @@ func (a *Admin) OperateMany(
 	if n.dryRun {
 		return len(ids), nil
 	}
-	for batch := range slices.Chunk(ids, a.store.OperateLimit(event)) {
+	batches := slices.Collect(slices.Chunk(ids, a.store.OperateLimit(event)))
+	if f.Workflow != uuid.Nil && op.Transition.Cancels {
+		slices.Reverse(batches) // what needs a task comes after it, and must not go on without it
+	}
+	for _, batch := range batches {
 		moved, err := a.store.Operate(ctx, op, batch)
 		if err != nil {
 			return changed, a.wrap(string(event), f.Queue, err)
@@ -138,8 +142,9 @@ func mayStart(t state.Transition, moved dialect.Row) bool {
 
 // wake wakes the workers of queues whose tasks may start now, and those whose leases were taken away.
 func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
-	due, revoked := map[string]int{}, map[string]bool{}
+	due, revoked, graphs := map[string]int{}, map[string]bool{}, false
 	for _, r := range moved {
+		graphs = graphs || store.InGraph(r.ID)
 		if mayStart(t, r) {
 			due[r.Queue]++
 		}
@@ -152,5 +157,8 @@ func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
 	}
 	for queue := range revoked {
 		a.core.Wake.WakeRevoked(queue)
+	}
+	if graphs {
+		a.core.AdvanceGraphs()
 	}
 }

@@ -90,6 +90,11 @@ type Statements struct {
 	Replace Batch `columns:"id kind task_key priority at headers payload" empty:"default"`
 	// Postpone changes only the due time of such tasks: :id :at.
 	Postpone Batch `columns:"id at" empty:"default"`
+	// AddGraphTasks adds the tasks of a graph: :id :graph_id :name :queue_name :needs :dependents :at :delay. It returns
+	// nothing.
+	AddGraphTasks Batch `columns:"id graph_id name queue_name needs dependents at delay" empty:"default"`
+	// AddGraphNeeds adds what the tasks of a graph need: :parent :child :on_failure. It returns nothing.
+	AddGraphNeeds Batch `columns:"parent child on_failure" empty:"default"`
 
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It changes rows that are
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from

@@ -19,6 +19,7 @@ type fetcher struct {
 	settler *settler
 	results *results
 	pause   *pause
+	advance *advancer
 
 	lastCheckout atomic.Int64 // its duration; 0 once pace has read it
 
@@ -154,6 +155,8 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 
 // accept processes the result of a checkout.
 func (f *fetcher) accept(out access.CheckoutResult) []leased {
+	f.advance.notice(out.Tasks)
+	f.advance.notice(out.Exhausted)
 	f.results.takenOver(out.Tasks)
 	f.results.exhausted(out.Exhausted)
 	return f.leases.add(out.Tasks)

@@ -23,6 +23,7 @@ const (
 	opRevoked  operation = "find revoked tasks"
 	opRegistry operation = "report to the registry"
 	opClean    operation = "clean"
+	opAdvance  operation = "advance workflows"
 )
 
 // health is the worker's view of the database: whether it answers, and which operations it refuses. The log has one

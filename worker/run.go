@@ -48,7 +48,7 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 // refers to all of them:
 //
 //	fetcher -> buffer -> executors -> attempts -> settler -> results -> poisonHook
-//	beside them: leaseKeeper, controller, cleaner
+//	beside them: leaseKeeper, controller, cleaner, advancer
 type run struct {
 	*env
 	began     time.Time
@@ -67,6 +67,7 @@ type run struct {
 	fetcher   *fetcher
 	control   *controller
 	cleaner   *cleaner
+	advancer  *advancer
 }
 
 // runs numbers the runs of a process.
@@ -123,8 +124,9 @@ func (r *run) join(member string) {
 	if r.cfg.Paused {
 		r.pause.operator.Pause()
 	}
+	r.advancer = newAdvancer(e)
 	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
-		results: r.results, pause: r.pause}
+		results: r.results, pause: r.pause, advance: r.advancer}
 	shared := access.Of(r.cfg.Queue.Client()).Control
 	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
 		results: r.results, pause: r.pause}
@@ -228,6 +230,7 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	var all sync.WaitGroup
 	all.Go(func() { r.control.run(ctx) })
 	all.Go(func() { r.cleaner.run(clean) })
+	all.Go(func() { r.advancer.run(clean) })
 	return func() {
 		cancel()
 		all.Wait()

@@ -33,6 +33,7 @@ var layers = []string{
 	".",
 	"internal/access",
 	"admin schedule worker",
+	"workflow",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",
 	"conformance",
@@ -52,7 +53,8 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/sijms/go-ora/v2", "dialect/oracle"},
 
 	{"dialect/internal/dialecttest", "(tests)"},
-	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker conformance/... cmd/dbq examples/..."},
+	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow conformance/... cmd/dbq " +
+		"examples/..."},
 	{"github.com/jmoiron/sqlx", ". internal/... conformance/cases"},
 	{"github.com/robfig/cron/v3", "schedule"},
 	{"github.com/spf13/cobra github.com/spf13/pflag", "cmd/dbq"},

@@ -145,6 +145,10 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 		l.BoolVar(&f.CancelledOnly, "cancelled", false, "only cancelled tasks, which are in POISON")
 		l.BoolVar(&f.NotCancelled, "not-cancelled", false, "leave out cancelled tasks")
 	}
+	l.Func("workflow", "only tasks of the workflow with this `ID`", func(text string) (err error) {
+		f.Workflow, err = parseID(text)
+		return err
+	})
 	l.StringVar(&f.Kind, "kind", "", "only tasks of this `KIND`")
 	l.StringVar(&f.Reference, "reference", "", "only tasks with this `REFERENCE`")
 	l.StringVar(&f.Key, "key", "", "only tasks with this `KEY`")
@@ -155,7 +159,8 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 
 // narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
-	return f.Queue != "" || f.Kind != "" || f.Reference != "" || f.Key != "" || len(f.states) > 0 ||
+	return f.Queue != "" || f.Kind != "" || f.Reference != "" || f.Key != "" || f.Workflow != uuid.Nil ||
+		len(f.states) > 0 ||
 		f.ParkedOnly || f.CancelledOnly || f.NotCancelled || f.InStateFor != 0 || f.EnteredWithin != 0
 }
 

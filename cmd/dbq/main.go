@@ -93,7 +93,7 @@ func newRoot(a *app) *cobra.Command {
 		root.AddCommand(cmds...)
 	}
 	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a))
-	group("inspect", "Inspecting:", newStats(a), newList(a), newShow(a), newWait(a))
+	group("inspect", "Inspecting:", newStats(a), newList(a), newShow(a), newWait(a), newWorkflow(a))
 	operate := []*cobra.Command{newQueue(a), newLimit(a), newWorker(a), newSchedule(a)}
 	for _, t := range state.ByOperator() {
 		operate = append(operate, newOperate(a, t))

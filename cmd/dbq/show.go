@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
@@ -57,15 +58,19 @@ func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(a.out, describe(t, attempts, now))
+	of := ""
+	if id, name, err := workflow.Of(ctx, c, t.ID); err == nil {
+		of = fmt.Sprintf("%s, step %q", id, name)
+	}
+	_, err = io.WriteString(a.out, describe(t, of, attempts, now))
 	return err
 }
 
 // timeFormat is how a point in time is shown.
 const timeFormat = "2006-01-02 15:04:05.000 MST"
 
-// describe formats a task with its attempts for people: a line for each field that is set.
-func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
+// describe formats a task with its attempts for people: a line for each field that is set. of is its workflow.
+func describe(t dbq.Task, of string, attempts []dbq.Attempt, now time.Time) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, visible(fmt.Sprintf(format, args...)))
@@ -83,6 +88,7 @@ func describe(t dbq.Task, attempts []dbq.Attempt, now time.Time) string {
 	text("id", t.ID.String())
 	text("queue", t.Queue)
 	line("state", "%v, %s", t.State, when(t, now))
+	text("workflow", of)
 	text("kind", t.Kind)
 	text("reference", t.Reference)
 	text("key", t.Key)

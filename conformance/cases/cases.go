@@ -43,7 +43,7 @@ func groups() [][]Case {
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), slices.Concat(uniqueCases(), uniqueRaces()),
 		slices.Concat(checkoutCases(), bytesCases()),
 		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
-		deadLetterCases(), slices.Concat(progressCases(), progressWorkerCases()),
+		deadLetterCases(), workflowCases(), slices.Concat(progressCases(), progressWorkerCases()),
 		fleetCases(), keepingCases(), limitCases(), scheduleCases(), roundTripCases(), errorCases(), clockCases(),
 		wakeCases(), contentionCases(), faultCases(),
 		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),

@@ -253,6 +253,32 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   CONSTRAINT dbq_archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';
 
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+CREATE TABLE IF NOT EXISTS dbq_graph_task (
+  task BINARY(16) NOT NULL PRIMARY KEY,
+  graph BINARY(16) NOT NULL,
+  name VARBINARY(800) NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  needs INT NOT NULL,
+  dependents INT NOT NULL,
+  run_at BIGINT,
+  delay BIGINT NOT NULL,
+  KEY dbq_graph_task_graph (graph, task)
+) ENGINE = InnoDB;
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+CREATE TABLE IF NOT EXISTS dbq_graph_need (
+  parent BINARY(16) NOT NULL,
+  child BINARY(16) NOT NULL,
+  on_failure TINYINT NOT NULL,
+  met TINYINT NOT NULL,
+  PRIMARY KEY (parent, child),
+  KEY dbq_graph_need_child (child, parent)
+) ENGINE = InnoDB;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
@@ -300,6 +326,8 @@ SELECT :version, :title, :compatible, {now}
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
+DROP TABLE IF EXISTS dbq_graph_need;
+DROP TABLE IF EXISTS dbq_graph_task;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
@@ -445,6 +473,138 @@ SELECT id
 DELETE k
   FROM dbq_unique_key AS k FORCE INDEX (PRIMARY)
  WHERE k.id IN ({rows});
+
+-- ======== Workflows ========
+
+-- ==== AddGraphTasks ====
+-- Adds the tasks of a workflow, after Insert in one transaction.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)
+INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
+VALUES {rows};
+
+-- ==== AddGraphNeeds ====
+-- Adds which task of a workflow needs which.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:parent, :child, :on_failure, 0)
+INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+VALUES {rows};
+
+-- ==== AddGraphChange ====
+-- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
+INSERT INTO dbq_kv (kind, name, version, value, updated)
+SELECT :kind, :name, {now}, :value, {now}
+ FROM DUAL;
+
+-- ==== GraphTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
+  FROM dbq_graph_task g
+ WHERE g.task IN ({rows});
+
+-- ==== LockGraphTasks ====
+-- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
+-- done. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_task
+   SET needs = needs
+ WHERE task IN ({rows});
+
+-- ==== GraphNeeds ====
+-- Reads what needs the tasks that have ended. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT n.parent, n.child, n.on_failure, n.met
+  FROM dbq_graph_need n
+ WHERE n.parent IN ({rows})
+   AND n.child > :above
+   AND n.met <= :met
+ ORDER BY n.child, n.parent
+ LIMIT :limit;
+
+-- ==== MeetNeeds ====
+-- Marks what no longer has to be waited for. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_need
+   SET met = 1
+ WHERE parent IN ({rows})
+   AND child > :above
+   AND child <= :last
+   AND met = 0
+   AND on_failure >= :least;
+
+-- ==== CountNeeds ====
+-- Counts down what tasks still need. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_task
+   SET needs = needs - :met
+ WHERE task IN ({rows});
+
+-- ==== NeededGraphTasks ====
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT g.task
+  FROM dbq_graph_task g
+ WHERE g.task IN ({rows})
+   AND EXISTS (
+     SELECT 1
+       FROM dbq_graph_need n, dbq_task c
+      WHERE c.id = n.child
+        AND n.parent = g.task
+        AND c.state NOT IN (2, 4));
+
+-- ==== DropGraphNeeds ====
+-- Removes what needed the tasks that are removed. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_graph_need
+ WHERE parent IN ({rows});
+
+-- ==== DropGraphTasks ====
+-- Removes tasks from their workflows. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_graph_task
+ WHERE task IN ({rows});
+
+-- ==== GraphParents ====
+-- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
+       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
+  FROM dbq_graph_need n, dbq_graph_task g
+ WHERE g.task = n.parent
+   AND n.child = :child
+   AND n.parent > :after
+ ORDER BY n.parent
+ LIMIT :limit;
+
+-- ==== GraphList ====
+-- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
+  FROM dbq_graph_task g
+ WHERE g.graph = :graph
+   AND g.task > :after
+ ORDER BY g.task
+ LIMIT :limit;
+
+-- ==== OfGraph ====
+-- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
+id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
 
 -- ======== Checking out ========
 

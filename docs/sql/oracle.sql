@@ -346,6 +346,47 @@ COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table
 
 COMMENT ON COLUMN dbq_archive.archived IS 'when it was moved here';
 
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_graph_task (
+  task RAW(16) NOT NULL,
+  graph RAW(16) NOT NULL,
+  name VARCHAR2(800 BYTE) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  needs NUMBER(10) NOT NULL,
+  dependents NUMBER(10) NOT NULL,
+  run_at NUMBER(19),
+  delay NUMBER(19) NOT NULL,
+  CONSTRAINT dbq_grtask_pk PRIMARY KEY (task)
+) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_grtask_gr ON dbq_graph_task (graph, task)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_graph_need (
+  parent RAW(16) NOT NULL,
+  child RAW(16) NOT NULL,
+  on_failure NUMBER(1) NOT NULL,
+  met NUMBER(1) NOT NULL,
+  CONSTRAINT dbq_grneed_pk PRIMARY KEY (parent, child)
+) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_grneed_ch ON dbq_graph_need (child, parent)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
@@ -424,6 +465,14 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
 BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_graph_need PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_graph_task PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
@@ -589,6 +638,138 @@ SELECT id
 --   :id
 DELETE FROM dbq_unique_key
  WHERE id IN ({rows});
+
+-- ======== Workflows ========
+
+-- ==== AddGraphTasks ====
+-- Adds the tasks of a workflow, after Insert in one transaction.
+-- Runs after Insert in the transaction of a graph, with arrays.
+-- At most 500 rows.
+INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
+VALUES (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay);
+
+-- ==== AddGraphNeeds ====
+-- Adds which task of a workflow needs which.
+-- Runs after AddGraphTasks, with arrays.
+-- At most 500 rows.
+INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+VALUES (:parent, :child, :on_failure, 0);
+
+-- ==== AddGraphChange ====
+-- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
+INSERT INTO dbq_kv (kind, name, version, value, updated)
+SELECT :kind, :name, {now}, :value, {now}
+ FROM dual;
+
+-- ==== GraphTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
+  FROM dbq_graph_task g
+ WHERE g.task IN ({rows});
+
+-- ==== LockGraphTasks ====
+-- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
+-- done. Index: the primary key.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_task
+   SET needs = needs
+ WHERE task IN ({rows});
+
+-- ==== GraphNeeds ====
+-- Reads what needs the tasks that have ended. Index: the primary key.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+SELECT n.parent, n.child, n.on_failure, n.met
+  FROM dbq_graph_need n
+ WHERE n.parent IN ({rows})
+   AND n.child > :above
+   AND n.met <= :met
+ ORDER BY n.child, n.parent
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== MeetNeeds ====
+-- Marks what no longer has to be waited for. Index: the primary key.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_need
+   SET met = 1
+ WHERE parent IN ({rows})
+   AND child > :above
+   AND child <= :last
+   AND met = 0
+   AND on_failure >= :least;
+
+-- ==== CountNeeds ====
+-- Counts down what tasks still need. Index: the primary key.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_task
+   SET needs = needs - :met
+ WHERE task IN ({rows});
+
+-- ==== NeededGraphTasks ====
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+SELECT g.task
+  FROM dbq_graph_task g
+ WHERE g.task IN ({rows})
+   AND EXISTS (
+     SELECT 1
+       FROM dbq_graph_need n, dbq_task c
+      WHERE c.id = n.child
+        AND n.parent = g.task
+        AND c.state NOT IN (2, 4));
+
+-- ==== DropGraphNeeds ====
+-- Removes what needed the tasks that are removed. Index: the primary key.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_graph_need
+ WHERE parent IN ({rows});
+
+-- ==== DropGraphTasks ====
+-- Removes tasks from their workflows. Index: the primary key.
+-- {rows} is a list of at most 100 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_graph_task
+ WHERE task IN ({rows});
+
+-- ==== GraphParents ====
+-- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
+       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
+  FROM dbq_graph_need n, dbq_graph_task g
+ WHERE g.task = n.parent
+   AND n.child = :child
+   AND n.parent > :after
+ ORDER BY n.parent
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== GraphList ====
+-- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
+  FROM dbq_graph_task g
+ WHERE g.graph = :graph
+   AND g.task > :after
+ ORDER BY g.task
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== OfGraph ====
+-- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
+id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
 
 -- ======== Checking out ========
 

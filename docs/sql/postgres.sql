@@ -298,6 +298,36 @@ COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table
 
 COMMENT ON COLUMN dbq_archive.archived IS 'when it was moved here';
 
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+CREATE TABLE dbq_graph_task (
+  task uuid PRIMARY KEY,
+  graph uuid NOT NULL,
+  name varchar(200) COLLATE "C" NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  needs integer NOT NULL,
+  dependents integer NOT NULL,
+  run_at bigint,
+  delay bigint NOT NULL
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX dbq_graph_task_graph ON dbq_graph_task (graph, task);
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+CREATE TABLE dbq_graph_need (
+  parent uuid NOT NULL,
+  child uuid NOT NULL,
+  on_failure smallint NOT NULL,
+  met smallint NOT NULL,
+  PRIMARY KEY (parent, child)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX dbq_graph_need_child ON dbq_graph_need (child, parent);
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
@@ -343,6 +373,8 @@ SELECT :version, :title, :compatible, {now}
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
+DROP TABLE IF EXISTS dbq_graph_need;
+DROP TABLE IF EXISTS dbq_graph_task;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
@@ -490,6 +522,137 @@ SELECT id
 -- At most 5000 rows.
 DELETE FROM dbq_unique_key k
  WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
+
+-- ======== Workflows ========
+
+-- ==== AddGraphTasks ====
+-- Adds the tasks of a workflow, after Insert in one transaction.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)
+INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
+VALUES {rows};
+
+-- ==== AddGraphNeeds ====
+-- Adds which task of a workflow needs which.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:parent, :child, :on_failure, 0)
+INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+VALUES {rows};
+
+-- ==== AddGraphChange ====
+-- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
+INSERT INTO dbq_kv (kind, name, version, value, updated)
+SELECT :kind, :name, {now}, :value, {now};
+
+-- ==== GraphTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
+  FROM dbq_graph_task g
+ WHERE g.task IN ({rows});
+
+-- ==== LockGraphTasks ====
+-- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
+-- done. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_task
+   SET needs = needs
+ WHERE task IN ({rows});
+
+-- ==== GraphNeeds ====
+-- Reads what needs the tasks that have ended. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT n.parent, n.child, n.on_failure, n.met
+  FROM dbq_graph_need n
+ WHERE n.parent IN ({rows})
+   AND n.child > :above
+   AND n.met <= :met
+ ORDER BY n.child, n.parent
+ LIMIT :limit;
+
+-- ==== MeetNeeds ====
+-- Marks what no longer has to be waited for. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_need
+   SET met = 1
+ WHERE parent IN ({rows})
+   AND child > :above
+   AND child <= :last
+   AND met = 0
+   AND on_failure >= :least;
+
+-- ==== CountNeeds ====
+-- Counts down what tasks still need. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_graph_task
+   SET needs = needs - :met
+ WHERE task IN ({rows});
+
+-- ==== NeededGraphTasks ====
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT g.task
+  FROM dbq_graph_task g
+ WHERE g.task IN ({rows})
+   AND EXISTS (
+     SELECT 1
+       FROM dbq_graph_need n, dbq_task c
+      WHERE c.id = n.child
+        AND n.parent = g.task
+        AND c.state NOT IN (2, 4));
+
+-- ==== DropGraphNeeds ====
+-- Removes what needed the tasks that are removed. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_graph_need
+ WHERE parent IN ({rows});
+
+-- ==== DropGraphTasks ====
+-- Removes tasks from their workflows. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_graph_task
+ WHERE task IN ({rows});
+
+-- ==== GraphParents ====
+-- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
+       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
+  FROM dbq_graph_need n, dbq_graph_task g
+ WHERE g.task = n.parent
+   AND n.child = :child
+   AND n.parent > :after
+ ORDER BY n.parent
+ LIMIT :limit;
+
+-- ==== GraphList ====
+-- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
+SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
+       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
+       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
+  FROM dbq_graph_task g
+ WHERE g.graph = :graph
+   AND g.task > :after
+ ORDER BY g.task
+ LIMIT :limit;
+
+-- ==== OfGraph ====
+-- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
+id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
 
 -- ======== Checking out ========
 

@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // root has the functions that the root package supplies; see internals.go there.
@@ -18,6 +19,7 @@ var root = core.Root().(interface {
 	Task(dialect.Row) dbq.Task
 	Attempt(sqlrun.AttemptRow) dbq.Attempt
 	Bounded(dbq.Outcome) dbq.Outcome
+	NewRows(ctx context.Context, q *dbq.Queue, ts []dbq.NewTask) ([]store.InsertRow, error)
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
 	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
 		tasks, exhausted []dbq.Task, more bool, err error)
@@ -33,6 +35,11 @@ func Task(r dialect.Row) dbq.Task { return root.Task(r) }
 
 // Attempt returns a row of the history as an attempt.
 func Attempt(r sqlrun.AttemptRow) dbq.Attempt { return root.Attempt(r) }
+
+// NewRows checks tasks to enqueue in q, and returns them with their ids and the client's defaults.
+func NewRows(ctx context.Context, q *dbq.Queue, ts []dbq.NewTask) ([]store.InsertRow, error) {
+	return root.NewRows(ctx, q, ts)
+}
 
 // Bounded returns an outcome with its delay or time within the limits.
 func Bounded(o dbq.Outcome) dbq.Outcome { return root.Bounded(o) }

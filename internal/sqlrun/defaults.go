@@ -176,6 +176,15 @@ SELECT {stored}, {now}
  WHERE id IN ({rows})
    AND {purgeable}
    AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id)`)
+	rows := func(field *dialect.Batch, text, row string) {
+		if field.SQL == "" {
+			*field = dialect.Batch{SQL: t(text), Row: row, Max: min(st.Settle.Max, 500)}
+		}
+	}
+	rows(&st.AddGraphTasks, `INSERT INTO {graph_task} (task, graph, name, queue, needs, dependents, run_at, delay)
+VALUES {rows}`, "(:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)")
+	rows(&st.AddGraphNeeds, `INSERT INTO {graph_need} (parent, child, on_failure, met)
+VALUES {rows}`, "(:parent, :child, :on_failure, 0)")
 	byRow := func(field *dialect.Batch, text string) {
 		if field.SQL == "" {
 			*field = dialect.Batch{SQL: t(text), Max: 1}

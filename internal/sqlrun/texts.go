@@ -16,6 +16,7 @@ import (
 // dialect.Statements.
 type Texts struct {
 	dialect.Statements
+	GraphTexts
 
 	// Movable locks the rows of an operator's event, if that is necessary, and Move changes them. They are the dialect's
 	// texts with the guards and assignments of the state table.
@@ -63,6 +64,7 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
   FROM `
 	out := Texts{
 		Statements: st,
+		GraphTexts: graphTexts(st, t),
 
 		Version: t(`SELECT max(version) AS version, max(compatible) AS compatible
   FROM {migration}`),

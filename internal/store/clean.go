@@ -102,13 +102,20 @@ func (s *Store) remove(ctx context.Context, f Filter, before beforeRemoval, done
 	for part := range slices.Chunk(ids, cleanBatch) {
 		var moved []dialect.Row
 		err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			moved = nil
+			ids, err := s.unneeded(ctx, conn, part)
+			if err != nil || len(ids) == 0 {
+				return err
+			}
 			if before != nil {
-				if err := before(ctx, conn, part); err != nil {
+				if err := before(ctx, conn, ids); err != nil {
 					return err
 				}
 			}
-			moved, err = s.move(ctx, conn, state.Purge, part)
-			return err
+			if moved, err = s.move(ctx, conn, state.Purge, ids); err != nil || len(moved) == 0 {
+				return err
+			}
+			return s.leaveGraphs(ctx, conn, idsOf(moved))
 		})
 		if err != nil {
 			return err

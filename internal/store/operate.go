@@ -68,23 +68,36 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 
 // operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before.
 func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
+	moved, _, err := s.operateIn(ctx, conn, op, ids)
+	return moved, err
+}
+
+// operateIn is operate, and also returns the changes of graphs that it has recorded.
+func (s *Store) operateIn(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) (
+	moved []dialect.Row, changes []GraphChange, err error) {
 	removes := op.Transition.To == state.None
 	if removes {
+		if ids, err = s.unneeded(ctx, conn, ids); err != nil || len(ids) == 0 {
+			return nil, nil, err
+		}
 		if err := s.recordRemoved(ctx, conn, ids); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	moved, err := s.move(ctx, conn, op.Transition.Event, ids)
+	moved, err = s.move(ctx, conn, op.Transition.Event, ids)
+	if err == nil && len(moved) > 0 {
+		changes, err = s.changeGraphs(ctx, conn, op.Transition.To, idsOf(moved))
+	}
 	if err != nil || len(moved) == 0 || removes {
-		return moved, err
+		return moved, changes, err
 	}
 	if err := s.sql.KeepProgress(ctx, conn, moved); err != nil { // that of leases which end
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.keepReason(ctx, conn, op, moved); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return moved, s.recordMoved(ctx, conn, op, moved)
+	return moved, changes, s.recordMoved(ctx, conn, op, moved)
 }
 
 // move applies an operator's event to tasks. It returns the moved tasks as they were before.

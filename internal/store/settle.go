@@ -48,7 +48,7 @@ type settleBatch struct {
 	index map[LeaseKey]int // of ss; of a lease that comes twice in one call, the first
 	steps []settleStep
 	out   []SettleResult
-	added Notices // of those that went to POISON
+	added FollowUp // of those that ended
 
 	callersTx  bool         // it is part of a caller's transaction
 	wait       bool         // it waits for locked rows
@@ -68,10 +68,10 @@ type settleStep struct {
 // unless it is ErrMayHaveHappened. All are of one queue; tasks that went to POISON have their notices in the same
 // transaction.
 func (s *Store) Settle(ctx context.Context, queue string, ss []SettleRow, wait bool) (
-	[]SettleResult, Notices, error) {
+	[]SettleResult, FollowUp, error) {
 	b := s.newSettleBatch(queue, ss, wait, false)
 	if err := b.write(ctx); err != nil {
-		return nil, Notices{}, err
+		return nil, FollowUp{}, err
 	}
 	s.removeRenewals(ctx, b.renewed())
 	return b.out, b.added, nil
@@ -149,7 +149,7 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 		b.out[i].Err = errs.ErrLocked
 	}
 	for _, step := range steps {
-		if err := b.change(ctx, conn, step); err != nil {
+		if err := b.runStep(ctx, conn, step); err != nil {
 			return err
 		}
 	}
@@ -165,14 +165,17 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 	if err := b.record(ctx, conn); err != nil {
 		return err
 	}
-	if err := b.notice(ctx, conn); err != nil || len(missing) == 0 {
+	if err := b.notice(ctx, conn); err != nil {
+		return err
+	}
+	if err := b.change(ctx, conn); err != nil || len(missing) == 0 {
 		return err
 	}
 	return b.resolve(ctx, conn, missing)
 }
 
-// change runs the statements of a step, and records which leases they ended, with the new states of their tasks.
-func (b *settleBatch) change(ctx context.Context, conn dialect.Conn, step settleStep) error {
+// runStep runs the statements of a step, and records which leases they ended, with the new states of their tasks.
+func (b *settleBatch) runStep(ctx context.Context, conn dialect.Conn, step settleStep) error {
 	changed, err := b.s.sql.RunBatch(ctx, conn, step.op, step.args, len(step.index))
 	if err != nil {
 		return err

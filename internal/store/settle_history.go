@@ -41,7 +41,31 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 	if b.callersTx {
 		settings = b.s.deadLetterQueueApart
 	}
-	b.added, err = b.s.enqueueNotices(ctx, conn, b.queue, ids, settings)
+	b.added.Notices, err = b.s.enqueueNotices(ctx, conn, b.queue, ids, settings)
+	return err
+}
+
+// endsInGraph reports whether the settlement may change what other tasks of a graph wait for.
+func (x *SettleRow) endsInGraph() bool {
+	return InGraph(x.Task) && x.Event != state.Release && (x.Remove || isNeeded(x.Task))
+}
+
+// advances reports whether the batch may have to record changes of graphs.
+func (b *settleBatch) advances() bool {
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.endsInGraph() })
+}
+
+// change records the changes of graphs for the tasks that the batch has ended on conn.
+func (b *settleBatch) change(ctx context.Context, conn dialect.Conn) (err error) {
+	var ids []uuid.UUID
+	for i := range b.ss {
+		to := b.out[i].State
+		ended := to == state.Completed || to == state.Poison || to == state.None
+		if b.out[i].Err == nil && ended && !b.duplicate(i) && b.ss[i].endsInGraph() {
+			ids = append(ids, b.ss[i].Task)
+		}
+	}
+	b.added.Changes, err = b.s.addChanges(ctx, conn, ids)
 	return err
 }
 

@@ -28,7 +28,7 @@ func (b *settleBatch) write(ctx context.Context) error {
 		// After a lost answer it waits: an earlier try of this call may hold the lock.
 		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
 		run := s.sql.Tx
-		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() {
+		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() && !b.advances() {
 			only := b.steps[0]
 			run = s.runFor(only.op, only.args, len(only.index))
 		}

@@ -14,14 +14,14 @@ import (
 // SettleTx is Settle in the caller's transaction. It tries once, and waits for locked rows as long as the transaction's
 // settings allow.
 func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, queue string, ss []SettleRow) (
-	[]SettleResult, Notices, error) {
+	[]SettleResult, FollowUp, error) {
 	conn, err := s.txConn(tx)
 	if err != nil {
-		return nil, Notices{}, err
+		return nil, FollowUp{}, err
 	}
 	b := s.newSettleBatch(queue, ss, true, true)
 	if err := b.run(ctx, conn, false); err != nil {
-		return nil, Notices{}, err
+		return nil, FollowUp{}, err
 	}
 	return b.out, b.added, nil
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,13 +47,18 @@ type Store struct {
 	expiredSearches expiredSearches
 	checkoutLimits  checkoutLimits
 	sweeps          sweeps
+	// advancing has the names of the changes of graphs that Advance is carrying out: a large graph takes a while.
+	advancing sync.Map
 }
 
 // New makes a store of a session.
 func New(s *sqlrun.Session, o Options) *Store {
 	out := &Store{sql: s, Options: o}
 	s.OnPoison = func(ctx context.Context, conn dialect.Conn, queue string, ids []uuid.UUID) error {
-		_, err := out.enqueueNotices(ctx, conn, queue, ids, out.deadLetterQueue)
+		if _, err := out.enqueueNotices(ctx, conn, queue, ids, out.deadLetterQueue); err != nil {
+			return err
+		}
+		_, err := out.addChanges(ctx, conn, slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !isNeeded(id) }))
 		return err
 	}
 	return out

@@ -30,11 +30,13 @@ var elsewhere = map[string]string{
 	"Begin":           "every transaction of this test begins with it",
 	"MigrationUnlock": "it follows MigrationLock",
 	"Drop":            "it comes last",
+	"OfGraph":         "it is a condition",
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.
 var told = []string{
 	"SetVersion", "AddKV", "SetKV", "DropKV", "ExpireKV", "ExpireAttempts", "ExpireLeases", "Notify",
+	"AddGraphChange",
 }
 
 // everyStatementRuns checks that the server takes each statement, in a transaction of its own, and returns no columns
@@ -159,6 +161,8 @@ func (r runner) text(name, text string) {
 		r.query(name, text, readAs[sqlrun.AttemptRow])
 	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
 		r.query(name, text, readAs[sqlrun.CountRow])
+	case name == "GraphList" || name == "GraphParents":
+		r.query(name, text, readAs[sqlrun.GraphRow])
 	case slices.Contains(told, name):
 		r.exec(name, text)
 	default:
@@ -209,6 +213,14 @@ func (r runner) batch(name string, b dialect.Batch) {
 	}
 	args := bound(name, r.two)
 	r.inTx(name, b.SQL, func(ctx context.Context, c dialect.Conn) error {
+		switch name {
+		case "GraphTasks", "NeededGraphTasks":
+			_, err := sqlrun.QueryBatchAs[sqlrun.GraphRow](ctx, r.s, c, b, args, min(b.Max, 2))
+			return err
+		case "GraphNeeds":
+			_, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, r.s, c, b, args, min(b.Max, 2))
+			return err
+		}
 		if strings.HasSuffix(name, "Keys") && name != "DueOfKeys" { // of unique tasks
 			_, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, r.s, c, b, args, min(b.Max, 2))
 			return err

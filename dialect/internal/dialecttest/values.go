@@ -17,6 +17,7 @@ func One() dialect.Args {
 		"id": uuid.UUID{1}, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
 		"name": "n", "version": 99, "title": "t", "compatible": 98,
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
+		"graph": uuid.UUID{1}, "child": uuid.UUID{2},
 		"bytes": int64(1000), "used": int64(0), "share": int64(100),
 	}
 }
@@ -41,6 +42,10 @@ func Two() dialect.Args {
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
 		"task": dialect.Col[uuid.UUID]{{1}, {2}}, "expires": dialect.Col[int64]{1, 2}, "running": int64(0),
 		"scope": dialect.Col[string]{"pending", "pending"}, "name": dialect.Col[string]{"a", "b"},
+		"graph_id": dialect.Col[uuid.UUID]{{1}, {1}}, "queue_name": dialect.Col[string]{"q", "q"},
+		"needs": dialect.Col[int64]{0, 1}, "dependents": dialect.Col[int64]{1, 0},
+		"parent": dialect.Col[uuid.UUID]{{1}, {2}}, "child": dialect.Col[uuid.UUID]{{2}, {3}},
+		"on_failure": dialect.Col[int64]{0, 2}, "above": uuid.Nil, "last": uuid.Max, "met": int64(1), "least": int64(0),
 		"limit":      10,
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
 		"progress":   dialect.Col[[]byte]{nil, []byte("p")}, "progress_size": dialect.Col[*int64]{nil, sizeOf(payload)},

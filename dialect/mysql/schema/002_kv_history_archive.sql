@@ -80,3 +80,29 @@ CREATE TABLE IF NOT EXISTS {archive} (
   CONSTRAINT {prefix}archive_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT {prefix}archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';
+
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+CREATE TABLE IF NOT EXISTS {graph_task} (
+  task BINARY(16) NOT NULL PRIMARY KEY,
+  graph BINARY(16) NOT NULL,
+  name VARBINARY(800) NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  needs INT NOT NULL,
+  dependents INT NOT NULL,
+  run_at BIGINT,
+  delay BIGINT NOT NULL,
+  KEY {prefix}graph_task_graph (graph, task)
+) ENGINE = InnoDB;
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+CREATE TABLE IF NOT EXISTS {graph_need} (
+  parent BINARY(16) NOT NULL,
+  child BINARY(16) NOT NULL,
+  on_failure TINYINT NOT NULL,
+  met TINYINT NOT NULL,
+  PRIMARY KEY (parent, child),
+  KEY {prefix}graph_need_child (child, parent)
+) ENGINE = InnoDB;

@@ -87,3 +87,32 @@ CREATE TABLE {archive} (
 
 COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
 COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';
+
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+CREATE TABLE {graph_task} (
+  task RAW(16) NOT NULL,
+  graph RAW(16) NOT NULL,
+  name VARCHAR2(800 BYTE) NOT NULL,
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  needs NUMBER(10) NOT NULL,
+  dependents NUMBER(10) NOT NULL,
+  run_at NUMBER(19),
+  delay NUMBER(19) NOT NULL,
+  CONSTRAINT {prefix}grtask_pk PRIMARY KEY (task)
+) INITRANS 16;
+
+CREATE INDEX {owner}grtask_gr ON {graph_task} (graph, task);
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+CREATE TABLE {graph_need} (
+  parent RAW(16) NOT NULL,
+  child RAW(16) NOT NULL,
+  on_failure NUMBER(1) NOT NULL,
+  met NUMBER(1) NOT NULL,
+  CONSTRAINT {prefix}grneed_pk PRIMARY KEY (parent, child)
+) INITRANS 16;
+
+CREATE INDEX {owner}grneed_ch ON {graph_need} (child, parent);

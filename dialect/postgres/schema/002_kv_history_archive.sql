@@ -62,3 +62,33 @@ CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS INCLUDING COMMENTS,
 
 COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
 COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';
+
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+CREATE TABLE {graph_task} (
+  task uuid PRIMARY KEY,
+  graph uuid NOT NULL,
+  name varchar(200) COLLATE "C" NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  needs integer NOT NULL,
+  dependents integer NOT NULL,
+  run_at bigint,
+  delay bigint NOT NULL
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX {prefix}graph_task_graph ON {graph_task} (graph, task);
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+CREATE TABLE {graph_need} (
+  parent uuid NOT NULL,
+  child uuid NOT NULL,
+  on_failure smallint NOT NULL,
+  met smallint NOT NULL,
+  PRIMARY KEY (parent, child)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+  autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX {prefix}graph_need_child ON {graph_need} (child, parent);

@@ -74,3 +74,29 @@ CREATE TABLE {archive} (
   archived INTEGER NOT NULL) STRICT;
 
 CREATE UNIQUE INDEX {prefix}archive_id ON {archive} (id);
+
+-- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
+-- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
+-- none. A graph has no row of its own: it is the tasks with its id.
+CREATE TABLE {graph_task} (
+  task BLOB NOT NULL PRIMARY KEY,
+  graph BLOB NOT NULL,
+  name TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  needs INTEGER NOT NULL,
+  dependents INTEGER NOT NULL,
+  run_at INTEGER,
+  delay INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {prefix}graph_task_graph ON {graph_task} (graph, task);
+
+-- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
+-- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
+CREATE TABLE {graph_need} (
+  parent BLOB NOT NULL,
+  child BLOB NOT NULL,
+  on_failure INTEGER NOT NULL,
+  met INTEGER NOT NULL,
+  PRIMARY KEY (parent, child)) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {prefix}graph_need_child ON {graph_need} (child, parent);

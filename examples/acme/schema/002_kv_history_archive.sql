@@ -13,3 +13,13 @@ CREATE INDEX {attempt}_ended ON {attempt} (queue, ended);
 CREATE TABLE {archive} AS SELECT *, 0 AS archived FROM {task} WHERE false;
 
 CREATE UNIQUE INDEX {archive}_id ON {archive} (id);
+
+CREATE TABLE {graph_task} (task BLOB PRIMARY KEY, graph BLOB NOT NULL, name TEXT NOT NULL, queue TEXT NOT NULL,
+  needs INTEGER NOT NULL, dependents INTEGER NOT NULL, run_at INTEGER, delay INTEGER NOT NULL) STRICT;
+
+CREATE INDEX {graph_task}_graph ON {graph_task} (graph, task);
+
+CREATE TABLE {graph_need} (parent BLOB, child BLOB, on_failure INTEGER NOT NULL, met INTEGER NOT NULL,
+  PRIMARY KEY (parent, child)) STRICT;
+
+CREATE INDEX {graph_need}_child ON {graph_need} (child, parent);

@@ -1,0 +1,328 @@
+package cases
+
+import (
+	"errors"
+	"fmt"
+	"github.com/google/uuid"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
+)
+
+func workflowResults(t *test) {
+	c := t.open()
+	q, other := c.Queue("q"), c.Queue("other")
+	w := t.enqueueSteps(c, []workflow.Step{
+		{Name: "reads", Queue: q, Needs: []string{"a", "b", "fails"}, OnFailure: workflow.IgnoreFailure},
+		{Name: "a", Queue: q}, {Name: "b", Queue: other}, {Name: "fails", Queue: other, Task: dbq.NewTask{Priority: 1}},
+	})
+	t.must(q.Complete(t.ctx, t.take(q, long).Lease, []byte("result of a")))
+	tasks := t.checkout(other, 10, long)
+	t.wantIDs("in the other queue", tasks, w.Tasks[2:])
+	t.must(other.Complete(t.ctx, tasks[0].Lease, []byte{}))
+	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errors.New("no"))))
+	reads := t.takeDue("what needs the others", q, 1)[0]
+	got := map[string]string{}
+	for n, err := range workflow.Needs(t.ctx, c, reads.ID) {
+		t.must(err)
+		got[n.Name] = fmt.Sprintf("%v %s %s", n.State, n.Queue, n.Result)
+	}
+	want := map[string]string{"a": "COMPLETED q result of a", "b": "COMPLETED other ", "fails": "POISON other no"}
+	if !maps.Equal(got, want) || reads.ID != w.Tasks[0] {
+		t.Errorf("got the results %v, want %v", got, want)
+	}
+	id, name, err := workflow.Of(t.ctx, c, reads.ID)
+	if t.must(err); id != w.ID || name != "reads" {
+		t.Errorf("the task is %q of workflow %s, want %q of %s", name, id, "reads", w.ID)
+	}
+	_, _, err = workflow.Of(t.ctx, c, t.enqueue(q, dbq.NewTask{}))
+	t.wantErr("Of a plain task", err, dbq.ErrNotFound)
+	_, err = workflow.Get(t.ctx, c, dbq.NewID(), 0)
+	t.wantErr("Get of none", err, dbq.ErrNotFound)
+}
+
+func workflowRetry(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	ss := stepsOf(q, []string{"a"}, []string{"b", "a"}, []string{"c", "b"}, []string{"d", "c"})
+	ss[2].OnFailure = workflow.WaitStep
+	w := t.enqueueSteps(c, ss)
+	plain := t.enqueue(q, dbq.NewTask{Delay: long})
+	t.must(q.Complete(t.ctx, t.take(q, long).Lease, nil))
+	t.takeDue("what needs it", q, 1)
+	n, err := workflow.Cancel(t.ctx, c, w.ID, admin.By("ann"), admin.Reason("no stock"))
+	if t.must(err); n != 3 {
+		t.Errorf("cancelled %d tasks, want 3", n)
+	}
+	t.wantNone("after the cancellation", q)
+	t.wantState(c, plain, dbq.StateCreated)
+	tasks := t.list(c, admin.Filter{Workflow: w.ID, CancelledOnly: true})
+	t.wantIDs("cancelled", tasks, w.Tasks[1:])
+	for _, task := range tasks {
+		if string(task.Result) != "cancelled by ann: no stock" {
+			t.Errorf("the reason is %q", task.Result)
+		}
+	}
+	n, err = workflow.Retry(t.ctx, c, w.ID)
+	if t.must(err); n != 3 {
+		t.Errorf("retried %d tasks, want 3", n)
+	}
+	t.wantWaiting("after the retry", c, w.Tasks[2])
+	for _, id := range w.Tasks[1:] {
+		next := t.takeDue("the next task", q, 1)
+		t.wantIDs("after the retry", next, []uuid.UUID{id})
+		t.must(q.Complete(t.ctx, next[0].Lease, nil))
+	}
+}
+
+func workflowReenqueued(t *test) {
+	c := t.open()
+	q, ops := c.Queue("q"), admin.New(c)
+	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b", "a"}))
+	a := t.take(q, long)
+	t.wantErr("a task that waits cannot be reenqueued",
+		ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]), dbq.ErrWrongState)
+	for _, event := range []state.Event{admin.Reject, admin.Cancel} {
+		t.must(ops.Operate(t.ctx, event, w.Tasks[1]))
+		t.must(ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]))
+		t.wantWaiting("after "+string(event)+" and reenqueue", c, w.Tasks[1])
+		t.wantNone("what needs a leased task is not due", q)
+	}
+	// The end of what it needs meets a transaction that reenqueues it: whoever commits last makes it due.
+	t.must(ops.Operate(t.ctx, admin.Reject, w.Tasks[1]))
+	if c.Info().Server.OneWriter {
+		t.must(q.Complete(t.ctx, a.Lease, nil))
+		t.must(ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]))
+	} else {
+		tx := t.beginTx(c)
+		t.must(ops.OperateTx(t.ctx, tx, admin.Reenqueue, w.Tasks[1]))
+		t.must(q.Complete(t.ctx, a.Lease, nil))
+		t.must(tx.Commit())
+		t.must(workflow.Resume(t.ctx, c))
+	}
+	t.wantIDs("after all", t.takeDue("what was reenqueued", q, 1), w.Tasks[1:])
+}
+
+func workflowInvalid(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	taken := t.enqueue(q, dbq.NewTask{Reference: "taken"})
+	task := func(nt dbq.NewTask) []workflow.Step {
+		return append(stepsOf(q, []string{"a"}), workflow.Step{Name: "b", Queue: q, Needs: []string{"a"}, Task: nt})
+	}
+	for what, ss := range map[string][]workflow.Step{
+		`"a" needs "c" needs "b" needs "a"`: stepsOf(q, []string{"a", "c"}, []string{"b", "a"}, []string{"c", "b"}),
+		"needs itself":                      stepsOf(q, []string{"a", "a"}),
+		"which is no step":                  stepsOf(q, []string{"a", "b"}),
+		`needs "a" twice`:                   stepsOf(q, []string{"a"}, []string{"b", "a", "a"}),
+		"have the name":                     stepsOf(q, []string{"a"}, []string{"a"}),
+		"the number of steps is 0":          nil,
+		"name of a step is empty":           stepsOf(q, []string{""}),
+		"it has no Queue":                   stepsOf(nil, []string{"a"}),
+		"of another client":                 stepsOf(t.open().Queue("q"), []string{"a"}),
+		"OnFailure is":                      {{Name: "a", Queue: q, OnFailure: 3}},
+		"is Unique":                         task(dbq.NewTask{Unique: pending("k")}),
+		"has an ID":                         task(dbq.NewTask{ID: dbq.NewID()}),
+		"Priority":                          task(dbq.NewTask{Priority: 10}),
+		"no task of it was added":           task(dbq.NewTask{Reference: "taken"}),
+	} {
+		_, err := workflow.Enqueue(t.ctx, c, ss)
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("got the error %v, want one with %q", err, what)
+		}
+		var e *dbq.Error
+		duplicate := errors.Is(err, dbq.ErrDuplicate)
+		if !errors.Is(err, dbq.ErrInvalid) && !duplicate || !errors.As(err, &e) || duplicate != (e.Task == taken) {
+			t.Errorf("the error of %q is %v", what, err)
+		}
+	}
+	if n := t.count(c, "q"); n != 1 {
+		t.Errorf("there are %d tasks, want 1", n)
+	}
+	t.wantNoGraphs(c)
+}
+
+// wantNoGraphs records a failure if there are rows of workflows.
+func (t *test) wantNoGraphs(c *dbq.Client) {
+	for _, query := range []string{"SELECT COUNT(*) FROM " + t.Prefix + "graph_task", "SELECT COUNT(*) FROM " + t.Prefix +
+		"graph_need", "SELECT COUNT(*) FROM " + t.Prefix + "kv WHERE kind = 'graph'"} {
+		var n int
+		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
+		if n != 0 {
+			t.Errorf("%s returns %d, want 0", query, n)
+		}
+	}
+}
+
+func workflowRolledBack(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	ss := stepsOf(q, []string{"a"}, []string{"b", "a"})
+	tx := t.beginTx(c)
+	_, err := workflow.EnqueueTx(t.ctx, tx, c, ss)
+	t.must(err)
+	t.must(tx.Rollback())
+	if n := t.count(c, "q"); n != 0 {
+		t.Errorf("%d tasks are left of a transaction that was rolled back", n)
+	}
+	t.wantNoGraphs(c)
+	tx = t.beginTx(c)
+	w, err := workflow.EnqueueTx(t.ctx, tx, c, ss)
+	t.must(err)
+	t.must(tx.Commit())
+	a := t.take(q, long)
+	for _, commit := range []bool{false, true} {
+		tx = t.beginTx(c)
+		t.must(q.CompleteTx(t.ctx, tx, a.Lease, nil))
+		if !commit {
+			t.must(tx.Rollback())
+			t.wantWaiting("after the rollback", c, w.Tasks[1])
+			continue
+		}
+		t.must(tx.Commit())
+	}
+	t.eventually("the task is due after the commit", func() bool { return len(t.checkout(q, 1, long)) == 1 })
+}
+
+func workflowTimes(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	ss := stepsOf(q, []string{"a"}, []string{"delayed", "a"}, []string{"past", "a"}, []string{"later", "a"})
+	at := t.now(c).Add(2 * long).Truncate(time.Second)
+	ss[1].Task.Delay, ss[2].Task.RunAt, ss[3].Task.RunAt = long, time.Unix(1, 0), at
+	w := t.enqueueSteps(c, ss)
+	a := t.take(q, long)
+	before := t.now(c)
+	t.must(q.Complete(t.ctx, a.Lease, nil))
+	past := t.takeDue("the task whose time has passed", q, 1)
+	after := t.now(c)
+	if due := t.get(c, w.Tasks[1]).Due; due.Before(before.Add(long)) || due.After(after.Add(long)) {
+		t.Errorf("it is due at %v, want an hour after %v", due, before)
+	}
+	if due := t.get(c, w.Tasks[3]).Due; !due.Equal(at) {
+		t.Errorf("it is due at %v, want %v", due, at)
+	}
+	t.wantIDs("due", past, w.Tasks[2:3])
+}
+
+func workflowRemoved(t *test) {
+	c := t.open()
+	q, ops := c.Queue("q"), admin.New(c)
+	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b", "a"}, []string{"c", "b"}))
+	t.must(q.Complete(t.ctx, t.take(q, long).Lease, []byte("kept")))
+	t.wantErr("purge of what a task needs", ops.Operate(t.ctx, admin.Purge, w.Tasks[0]), dbq.ErrWrongState)
+	t.awaitAge(c, w.Tasks[0], time.Millisecond)
+	clean := func() {
+		_, err := ops.Clean(t.ctx, "q", dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond})
+		t.must(err)
+	}
+	clean()
+	b := t.takeDue("b", q, 1)[0]
+	for n, err := range workflow.Needs(t.ctx, c, b.ID) {
+		if t.must(err); string(n.Result) != "kept" {
+			t.Errorf("the result is %q", n.Result)
+		}
+	}
+	t.must(q.Settle(t.ctx, b.Lease, dbq.Deleted()))
+	last := t.takeDue("c", q, 1)[0]
+	t.wantState(c, w.Tasks[2], dbq.StateProcessing)
+	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errors.New("no"))))
+	t.awaitAge(c, last.ID, time.Millisecond)
+	clean()
+	t.must(workflow.Resume(t.ctx, c))
+	if n := t.count(c, "q"); n != 0 {
+		t.Errorf("%d tasks are left", n)
+	}
+	t.wantNoGraphs(c)
+}
+
+func workflowLocked(t *test) {
+	c := t.open()
+	if c.Info().Server.OneWriter {
+		t.Skipf("no transaction locks rows")
+	}
+	q := c.Queue("q")
+	ss := append(stepsOf(q, []string{"a"}, []string{"x"}, []string{"y", "x"}),
+		workflow.Step{Name: "b", Queue: q, Needs: []string{"a"}, Task: dbq.NewTask{Reference: "locked"}})
+	w := t.enqueueSteps(c, ss)
+	tasks := t.checkout(q, 10, long)
+	tx := t.lockRows("locked")
+	began := time.Now()
+	t.settleAll(q, []dbq.Settlement{{Lease: tasks[0].Lease, Outcome: dbq.Completed(nil)}})
+	t.settleAll(q, []dbq.Settlement{{Lease: tasks[1].Lease, Outcome: dbq.Completed(nil)}})
+	y := t.takeDue("y", q, 1)[0]
+	if took := time.Since(began); took > 10*time.Second || y.ID != w.Tasks[2] {
+		t.Errorf("got %s after %v, want y at once", show(y), took)
+	}
+	t.must(tx.Rollback())
+	t.eventually("the task that was locked is due", func() bool {
+		t.must(workflow.Resume(t.ctx, c))
+		return len(t.checkout(q, 1, long)) == 1
+	})
+}
+
+// crash closes a client as soon as the proxy has cut its connection, or its call has returned.
+func crash(p *proxy.Proxy, c *dbq.Client, returned <-chan error) error {
+	for {
+		select {
+		case err := <-returned:
+			c.Close()
+			return err
+		case <-time.After(time.Millisecond):
+			if p.Fired() {
+				c.Close()
+				return <-returned
+			}
+		}
+	}
+}
+
+// workflowCut cuts each request of the end of a task, and of the enqueue of a workflow, in turn.
+func workflowCut(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	for _, answer := range []bool{false, true} {
+		for k := 1; k <= 2*maxRequests; k++ {
+			name := fmt.Sprintf("cut %v %d", answer, k)
+			q := direct.Queue(name)
+			w := t.enqueueSteps(direct, stepsOf(q, []string{"a"}, []string{"b", "a"}))
+			a := t.take(q, long)
+			c := t.oneConnection(dsn)
+			p.Set(proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: true})
+			returned := make(chan error)
+			go func() { returned <- c.Queue(name).Complete(t.ctx, a.Lease, nil) }()
+			err := crash(p, c, returned)
+			fired := p.Heal()
+			if err != nil {
+				err = q.Complete(t.ctx, a.Lease, nil)
+				if errors.Is(err, dbq.ErrLeaseLost) && t.get(direct, a.ID).State == dbq.StateCompleted {
+					err = nil // the first call has done it
+				}
+			}
+			t.must(err)
+			var b []dbq.Task
+			t.eventually("what needs the task is due after "+name, func() bool {
+				t.must(workflow.Resume(t.ctx, direct))
+				b = t.checkout(q, 10, long)
+				return len(b) > 0
+			})
+			t.wantIDs("after "+name, b, w.Tasks[1:])
+			t.must(q.Complete(t.ctx, b[0].Lease, nil))
+			if !fired {
+				break
+			}
+		}
+	}
+	t.eventually("no change is left", func() bool {
+		var n int
+		t.must(workflow.Resume(t.ctx, direct))
+		t.must(direct.DB().QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"kv WHERE kind = 'graph'").Scan(&n))
+		return n == 0
+	})
+}

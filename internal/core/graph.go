@@ -1,0 +1,112 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wake"
+)
+
+const (
+	// advanceWait is how long a call waits for the graphs of the tasks that it has ended. If a transaction has locked a
+	// task that needs them, the rest continues in the background.
+	advanceWait = 200 * time.Millisecond
+	// advanceTimeout bounds what goes on. Later, a worker tries again.
+	advanceTimeout = 5 * time.Minute
+)
+
+// advancePauses are the pauses before each search for a change of a graph that a caller's transaction has written.
+var advancePauses = []time.Duration{
+	5 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second,
+}
+
+// FollowUp does what is left after a call has been committed: it wakes the workers of a dead-letter queue, and advances
+// the graphs of tasks that have ended.
+func (c *Core) FollowUp(f store.FollowUp) {
+	if f.Count > 0 && f.Queue != "" {
+		c.Wake.WakeTasks(f.Queue, f.Count)
+	}
+	if len(f.Changes) == 0 {
+		return
+	}
+	c.inTime(func(ctx context.Context) error {
+		for _, change := range f.Changes {
+			if err := c.Store.Advance(ctx, change, c.promoted); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// FollowUpTx is FollowUp for a call in a caller's transaction, whose commit dbq cannot see.
+func (c *Core) FollowUpTx(f store.FollowUp) {
+	if f.Count > 0 && f.Queue != "" {
+		var now wake.Due
+		now.Add(0)
+		c.Wake.WakeAfterCommit(f.Queue, now)
+	}
+	for _, change := range f.Changes {
+		go c.advancing(func(ctx context.Context) error {
+			for _, pause := range advancePauses {
+				if err := store.Sleep(ctx, pause); err != nil {
+					return err
+				}
+				if done, err := c.Store.AdvanceCommitted(ctx, change.Name, c.promoted); done || err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// AdvanceGraphs advances the graphs whose tasks an operator or an expired lease has ended.
+func (c *Core) AdvanceGraphs() {
+	c.inTime(func(ctx context.Context) error { return c.Store.AdvanceGraphs(ctx, 0, c.promoted) })
+}
+
+// ResumeGraphs advances graphs that other clients have left for at least age.
+func (c *Core) ResumeGraphs(ctx context.Context, age time.Duration) error {
+	return c.Store.AdvanceGraphs(ctx, age, c.promoted)
+}
+
+// inTime runs f, and waits for its end for a moment.
+func (c *Core) inTime(f func(ctx context.Context) error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.advancing(f)
+	}()
+	late := time.NewTimer(advanceWait)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	}
+}
+
+// advancing runs f with a context of its own: the call's may end, and may have reserved connections.
+func (c *Core) advancing(f func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), advanceTimeout)
+	defer cancel()
+	if err := f(ctx); err != nil && !errors.Is(err, errs.ErrClosed) && !c.Store.Closed() {
+		c.Logger.Warn("dbq: a graph was not advanced; workers try again", "error", c.Store.Scrub(err))
+	}
+}
+
+// promoted wakes the workers of tasks that no longer wait for others.
+func (c *Core) promoted(tasks []store.Promoted) {
+	due := map[string]wake.Due{}
+	for _, t := range tasks {
+		d := due[t.Queue]
+		d.Add(t.After)
+		due[t.Queue] = d
+	}
+	for queue, d := range due {
+		c.Wake.Wake(queue, d)
+	}
+}
