@@ -541,7 +541,7 @@ UPDATE dbq_graph_need
    AND on_failure >= :least;
 
 -- ==== CountNeeds ====
--- Counts down what tasks still need. Index: the primary key.
+-- Changes how many tasks a task still waits for. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_task
