@@ -663,7 +663,7 @@ SELECT :kind, :name, {now}, :value, {now}
 
 -- ==== GraphTasks ====
 -- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
        (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
@@ -675,7 +675,7 @@ SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.dela
 -- ==== LockGraphTasks ====
 -- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
 -- done. Index: the primary key.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_task
    SET needs = needs
@@ -683,7 +683,7 @@ UPDATE dbq_graph_task
 
 -- ==== GraphNeeds ====
 -- Reads what needs the tasks that have ended. Index: the primary key.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
   FROM dbq_graph_need n
@@ -695,7 +695,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
 
 -- ==== MeetNeeds ====
 -- Marks what no longer has to be waited for. Index: the primary key.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_need
    SET met = 1
@@ -707,7 +707,7 @@ UPDATE dbq_graph_need
 
 -- ==== CountNeeds ====
 -- Changes how many tasks a task still waits for. Index: the primary key.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_task
    SET needs = needs - :met
@@ -715,7 +715,7 @@ UPDATE dbq_graph_task
 
 -- ==== NeededGraphTasks ====
 -- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT g.task
   FROM dbq_graph_task g
@@ -729,14 +729,14 @@ SELECT g.task
 
 -- ==== DropGraphNeeds ====
 -- Removes what needed the tasks that are removed. Index: the primary key.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_graph_need
  WHERE parent IN ({rows});
 
 -- ==== DropGraphTasks ====
 -- Removes tasks from their workflows. Index: the primary key.
--- {rows} is a list of at most 100 of these, separated by ", ":
+-- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_graph_task
  WHERE task IN ({rows});
