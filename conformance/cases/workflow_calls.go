@@ -151,7 +151,7 @@ func workflowInvalid(t *test) {
 // wantNoGraphs records a failure if there are rows of workflows.
 func (t *test) wantNoGraphs(c *dbq.Client) {
 	for _, query := range []string{"SELECT COUNT(*) FROM " + t.Prefix + "graph_task", "SELECT COUNT(*) FROM " + t.Prefix +
-		"graph_need", "SELECT COUNT(*) FROM " + t.Prefix + "kv WHERE kind = 'graph'"} {
+		"graph_need", "SELECT COUNT(*) FROM " + t.Prefix + "kv WHERE namespace = 'graph'"} {
 		var n int
 		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
 		if n != 0 {
@@ -322,7 +322,7 @@ func workflowCut(t *test) {
 	t.eventually("no change is left", func() bool {
 		var n int
 		t.must(workflow.Resume(t.ctx, direct))
-		t.must(direct.DB().QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"kv WHERE kind = 'graph'").Scan(&n))
+		t.must(direct.DB().QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"kv WHERE namespace = 'graph'").Scan(&n))
 		return n == 0
 	})
 }

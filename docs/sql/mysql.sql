@@ -492,8 +492,8 @@ VALUES {rows};
 
 -- ==== AddGraphChange ====
 -- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
-INSERT INTO dbq_kv (kind, name, version, value, updated)
-SELECT :kind, :name, {now}, :value, {now}
+INSERT INTO dbq_kv (namespace, name, version, value, updated)
+SELECT :namespace, :name, {now}, :value, {now}
  FROM DUAL;
 
 -- ==== GraphTasks ====

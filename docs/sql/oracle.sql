@@ -657,8 +657,8 @@ VALUES (:parent, :child, :on_failure, 0);
 
 -- ==== AddGraphChange ====
 -- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
-INSERT INTO dbq_kv (kind, name, version, value, updated)
-SELECT :kind, :name, {now}, :value, {now}
+INSERT INTO dbq_kv (namespace, name, version, value, updated)
+SELECT :namespace, :name, {now}, :value, {now}
  FROM dual;
 
 -- ==== GraphTasks ====

@@ -52,7 +52,7 @@ type GraphTexts struct {
 	DropGraphNeeds, DropGraphTasks dialect.Batch
 	// OfGraph is a condition, not a statement: the task id belongs to :graph.
 	OfGraph string
-	// AddGraphChange adds a key/value record of :kind and :name with :value, which no other record has.
+	// AddGraphChange adds a key/value record of :namespace and :name with :value, which no other record has.
 	AddGraphChange string
 }
 
@@ -117,8 +117,8 @@ func graphTexts(st dialect.Statements, t func(string) string) GraphTexts {
 		DropGraphTasks: byID(`DELETE FROM {graph_task}
  WHERE task IN ({rows})`),
 		OfGraph: t("id IN (SELECT g.task FROM {graph_task} g WHERE g.graph = :graph)"),
-		AddGraphChange: strings.TrimSpace(t(`INSERT INTO {kv} (kind, name, version, value, updated)
-SELECT :kind, :name, {now}, :value, {now}
+		AddGraphChange: strings.TrimSpace(t(`INSERT INTO {kv} (namespace, name, version, value, updated)
+SELECT :namespace, :name, {now}, :value, {now}
  {dual}`)),
 	}
 }

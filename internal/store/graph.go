@@ -59,8 +59,8 @@ const (
 // in the transaction that changes the tasks, and removed by the one that advances their graphs. So a crash in between
 // loses nothing, and the change waits for no other task of the graph.
 const (
-	kindGraph   = "graph"
-	changeTasks = 100 // in one record: a value has room for 125
+	graphNamespace = "graph"
+	changeTasks    = 100 // in one record: a value has room for 125
 )
 
 // GraphChange is a record of changes.
@@ -87,7 +87,7 @@ func (s *Store) addChanges(ctx context.Context, conn dialect.Conn, tasks []uuid.
 			value.WriteString(strings.ReplaceAll(id.String(), "-", ""))
 		}
 		_, err = s.sql.Exec(ctx, conn, s.sql.Texts.AddGraphChange,
-			dialect.Args{"kind": kindGraph, "name": name.String(), "value": value.String()})
+			dialect.Args{"namespace": graphNamespace, "name": name.String(), "value": value.String()})
 		if err != nil {
 			return nil, err
 		}

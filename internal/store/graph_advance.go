@@ -82,7 +82,7 @@ func (s *Store) advanceLarge(ctx context.Context, parent uuid.UUID, promoted fun
 // whose changes a caller's transaction has committed.
 func (s *Store) AdvanceGraphs(ctx context.Context, age time.Duration, promoted func([]Promoted)) error {
 	for {
-		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"kind": kindGraph, "limit": changesAtOnce})
+		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": graphNamespace, "limit": changesAtOnce})
 		done := 0
 		for _, r := range records {
 			if r.Now-r.Updated < age.Microseconds() {
@@ -127,7 +127,7 @@ func (s *Store) advanceApart(ctx context.Context, c GraphChange, promoted func([
 
 // AdvanceCommitted is Advance for changes that a caller's transaction has written. It reports whether they are there.
 func (s *Store) AdvanceCommitted(ctx context.Context, name string, promoted func([]Promoted)) (bool, error) {
-	r, exists, err := s.GetKV(ctx, kindGraph, name)
+	r, exists, err := s.GetKV(ctx, graphNamespace, name)
 	if err != nil || !exists {
 		return false, err
 	}
@@ -174,7 +174,7 @@ func (a *advance) run(ctx context.Context, conn dialect.Conn) error {
 	if a.record == "" {
 		return nil
 	}
-	_, err := a.s.sql.Exec(ctx, conn, a.s.sql.Texts.DropKV, dialect.Args{"kind": kindGraph, "name": a.record})
+	_, err := a.s.sql.Exec(ctx, conn, a.s.sql.Texts.DropKV, dialect.Args{"namespace": graphNamespace, "name": a.record})
 	return err
 }
 
