@@ -42,7 +42,7 @@ func workflowCases() []Case {
 			Law: "The delay of a task that needs others counts from the end of the last of them."},
 		Case{Name: "RemovalAndRetention", Once: true, run: workflowRemoved,
 			Law: "A completed task is kept while one that needs it has not ended; when all are removed, nothing is left."},
-		Case{Name: "LeaseOfTheCallerOnly", Once: true, run: workflowLocked,
+		Case{Name: "LockDelaysOneWorkflow", Once: true, run: workflowLocked,
 			Law: "A locked task of a workflow delays neither the settlement of what it needs nor other tasks."},
 		Case{Name: "AnswerLost", Once: true, run: workflowCut,
 			Law: "If the connection is lost at any statement of an end or an enqueue, no task of a workflow is lost, doubled " +
