@@ -36,8 +36,8 @@ type Filter struct {
 	Before uuid.UUID
 	// NewestFirst lists by descending ids. It is for List only.
 	NewestFirst bool
-	// Limit is the maximum number of tasks in one call: 1 to dbq.MaxBulk. Zero means 100 for List and Archived;
-	// OperateMany requires a limit.
+	// Limit is the maximum number of tasks in one call: 1 to dbq.MaxBulk or, with Workflow, to 200,000, the tasks of the
+	// largest workflow. Zero means 100 for List and Archived; OperateMany requires a limit.
 	Limit int
 }
 
@@ -71,6 +71,9 @@ func (f Filter) check() error {
 		if !slices.Contains(state.All(), s) {
 			return fmt.Errorf("%w: state %v", dbq.ErrFilter, s)
 		}
+	}
+	if f.Workflow != uuid.Nil {
+		return limits.Count(f.Limit, limits.MaxSteps)
 	}
 	return limits.Count(f.Limit, dbq.MaxBulk)
 }

@@ -69,12 +69,14 @@ func (a *Admin) OperateTx(
 	n, err := a.note(opts)
 	op, err := operation(event, n, err)
 	var moved []dialect.Row
+	var left store.FollowUp
 	if err == nil {
-		moved, err = a.store.OperateTx(ctx, tx, op, id)
+		moved, left, err = a.store.OperateTx(ctx, tx, op, id)
 	}
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
+	a.core.FollowUpTx(left)
 	if mayStart(op.Transition, moved[0]) {
 		var now wake.Due
 		now.Add(0)
@@ -133,11 +135,10 @@ func operation(event state.Event, n note, err error) (store.Operation, error) {
 	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
 }
 
-// mayStart reports whether a task may start because of an event: the moved task is due, or it leaves a slot of a queue
-// with limits, or its place before others of its key. Whether the queue has limits is not known here: a wake-up for
-// nothing does no harm.
+// mayStart reports whether a task may start because of an event: the moved task is due, or it was leased, and makes
+// room in a queue with limits. Whether the queue has limits is not known here: a wake-up for nothing does no harm.
 func mayStart(t state.Transition, moved dialect.Row) bool {
-	return t.To == dbq.StateCreated || moved.State != dbq.StateCompleted
+	return t.To == dbq.StateCreated || moved.State == dbq.StateProcessing
 }
 
 // wake wakes the workers of queues whose tasks may start now, and those whose leases were taken away.

@@ -218,19 +218,22 @@ func (r *run) cancelHandlers() {
 	r.leases.cancelAll(ErrShutdown)
 }
 
-// startControl registers the worker and starts cleaning, until leave is called. stop stops the worker.
+// startControl registers the worker, cleans and advances workflows until leave is called. stop stops the worker.
 func (r *run) startControl(stop context.CancelFunc) (leave func()) {
+	ctx, cancel := context.WithCancel(r.shutdown.final)
+	slow, cancelSlow := context.WithCancel(r.base) // it uses the same connections as handlers and can wait
+	context.AfterFunc(ctx, cancelSlow)
+	var all sync.WaitGroup
+	all.Go(func() { r.advancer.run(slow) })
 	if r.cfg.Unlisted {
-		return func() {}
+		return func() {
+			cancel()
+			all.Wait()
+		}
 	}
 	r.control.stop = stop
-	ctx, cancel := context.WithCancel(r.shutdown.final)
-	clean, cancelClean := context.WithCancel(r.base) // it uses the same connections as handlers and can wait
-	context.AfterFunc(ctx, cancelClean)
-	var all sync.WaitGroup
 	all.Go(func() { r.control.run(ctx) })
-	all.Go(func() { r.cleaner.run(clean) })
-	all.Go(func() { r.advancer.run(clean) })
+	all.Go(func() { r.cleaner.run(slow) })
 	return func() {
 		cancel()
 		all.Wait()

@@ -90,8 +90,8 @@ type Worker struct {
 	// Paused makes Run start paused, until an operator resumes the worker: admin.Admin.CommandWorker, dbq worker resume.
 	Paused bool
 	// Unlisted keeps the worker out of the registry. It then ignores the queue's settings and operators' commands, and
-	// does not clean. A pause of the queue still applies. By default the worker is in the registry, which costs about
-	// one statement every 5 seconds.
+	// does not clean. A pause of the queue still applies, and it still advances workflows. By default the worker is in the
+	// registry, which costs about one statement every 5 seconds.
 	Unlisted bool
 	// History selects the attempts that are recorded, unless the queue's settings override it. The default is all.
 	History dbq.History

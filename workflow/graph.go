@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
@@ -54,11 +55,15 @@ const (
 	pageSize = 1000
 )
 
-// Get reads up to limit tasks of a workflow, and what needs them. limit is 1 to MaxSteps; 0 means 1,000. If there is no
-// such workflow, or all of its tasks were removed, it returns dbq.ErrNotFound.
+// Get reads up to limit tasks of a workflow, and the dependencies on them. limit is 1 to MaxSteps; 0 means 1,000, and
+// any other number is dbq.ErrCount. If there is no such workflow, or all of its tasks were removed, Get returns
+// dbq.ErrNotFound.
 func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Graph, error) {
 	parts, g := access.Of(c), Graph{ID: id}
-	limit = min(cmp.Or(max(limit, 0), pageSize), MaxSteps)
+	limit = cmp.Or(limit, pageSize)
+	if err := limits.Count(limit, MaxSteps); err != nil {
+		return Graph{}, parts.Wrap("workflow", "", uuid.Nil, err)
+	}
 	for after := uuid.Nil; len(g.Nodes) < limit; {
 		n := min(pageSize, limit-len(g.Nodes))
 		p, err := parts.Store.ReadGraph(ctx, id, after, n, maxEdges)
@@ -71,7 +76,8 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Graph, er
 		for _, r := range p.Needs {
 			g.Edges = append(g.Edges, Edge{r.Parent, r.Child, OnFailure(r.OnFailure), r.Met != 0})
 		}
-		g.Cut = len(p.Needs) == maxEdges || len(p.Tasks) == n && len(g.Nodes) == limit
+		// The limit of edges holds for each statement of a page: a page can have more of them than that.
+		g.Cut = g.Cut || len(p.Needs) >= maxEdges || len(p.Tasks) == n && len(g.Nodes) == limit
 		if len(p.Tasks) < n {
 			break
 		}
@@ -148,7 +154,7 @@ func Cancel(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Opti
 }
 
 // Retry reenqueues all tasks of a workflow that are in POISON or parked, cancelled ones too, and returns how many. They
-// run in order: a task waits again for what it still needs. A failure that IgnoreFailure has passed over stays so.
+// run in order: a task waits again for what it still needs. A failure that was already ignored remains ignored.
 func Retry(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Option) (changed int, err error) {
 	changed, err = operate(ctx, c, admin.Reenqueue, admin.Filter{Workflow: id, States: []dbq.State{dbq.StatePoison}}, opts)
 	if err != nil {
@@ -158,19 +164,12 @@ func Retry(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Optio
 	return changed + parked, err
 }
 
-// operate applies an event to all tasks that a filter selects.
+// operate applies an event to all tasks that a filter selects. It is one call, which begins with the last tasks when it
+// cancels: no task goes on because another one was cancelled before it.
 func operate(
-	ctx context.Context, c *dbq.Client, event state.Event, f admin.Filter, opts []admin.Option) (all int, err error) {
+	ctx context.Context, c *dbq.Client, event state.Event, f admin.Filter, opts []admin.Option) (int, error) {
 	f.Limit = MaxSteps
-	if f.Limit > dbq.MaxBulk {
-		f.Limit = dbq.MaxBulk
-	}
-	for {
-		changed, err := admin.New(c).OperateMany(ctx, event, f, opts...)
-		if all += changed; err != nil || changed < f.Limit {
-			return all, err
-		}
-	}
+	return admin.New(c).OperateMany(ctx, event, f, opts...)
 }
 
 // Resume advances the workflows of clients that have crashed before they could do so. Workers do this by themselves:

@@ -30,12 +30,12 @@ import (
 
 // Limits of a workflow.
 const (
-	MaxName  = 200       // characters in a step's name
-	MaxSteps = 200_000   // of a workflow
-	MaxNeeds = 1_000_000 // of all steps together
+	MaxName  = 200             // characters in a step's name
+	MaxSteps = limits.MaxSteps // of a workflow
+	MaxNeeds = 1_000_000       // of all steps together
 )
 
-// ErrInvalid is returned for steps that are no workflow: a cycle, a need that is no step, a name that comes twice. It
+// ErrInvalid is returned if the steps contain a cycle, a need that names no step, or a duplicate name. It
 // matches dbq.ErrInvalid too. Other errors are those of package dbq.
 var ErrInvalid error = &errs.InvalidError{Text: "invalid workflow"}
 
@@ -58,8 +58,8 @@ type Step struct {
 	Name string
 	// Queue is the task's queue. All queues of a workflow are of one client.
 	Queue *dbq.Queue
-	// Task is the task. RunAt and Delay of a step that needs others count once these have ended: it starts at RunAt, but
-	// not before, or Delay after. ID and Unique must be zero. If a Reference is taken, no task of the workflow is added.
+	// Task is the task. For a step with Needs, Delay counts from the end of the last of them, and RunAt is the earliest
+	// start. ID and Unique must be zero. If a Reference is taken, no task of the workflow is added.
 	Task dbq.NewTask
 	// Needs are the names of the steps that must be completed before this one. They may come later in the slice.
 	Needs []string
@@ -84,7 +84,7 @@ type Enqueued struct {
 
 // Enqueue adds the tasks of a workflow, all or none, in one transaction. If it returns no error, they are committed.
 //
-// Steps that are no workflow are ErrInvalid. A reference that is taken is dbq.ErrDuplicate, with the existing task in
+// Invalid steps are ErrInvalid. A reference that is taken is dbq.ErrDuplicate, with the existing task in
 // dbq.Error. ErrMayHaveHappened means that the answer was lost: either all or none were added.
 func Enqueue(ctx context.Context, c *dbq.Client, steps []Step) (Enqueued, error) {
 	return enqueue(ctx, c, steps, func(parts *core.Core, g *store.NewGraph) (uuid.UUID, error) {
@@ -92,8 +92,8 @@ func Enqueue(ctx context.Context, c *dbq.Client, steps []Step) (Enqueued, error)
 	}, (*wake.Waker).Wake)
 }
 
-// EnqueueTx is Enqueue in the caller's transaction: the tasks exist once it commits. After an error roll back. Workers
-// are woken as by dbq.Queue.EnqueueManyTx.
+// EnqueueTx is Enqueue in the caller's transaction: the tasks exist once it commits. If it returns an error, roll back.
+// Workers are woken as by dbq.Queue.EnqueueManyTx.
 func EnqueueTx(ctx context.Context, tx dbq.Tx, c *dbq.Client, steps []Step) (Enqueued, error) {
 	return enqueue(ctx, c, steps, func(parts *core.Core, g *store.NewGraph) (uuid.UUID, error) {
 		return parts.Store.InsertGraphTx(ctx, tx, g)
@@ -174,7 +174,7 @@ func (s *Step) check(c *dbq.Client) error {
 	case s.Queue == nil:
 		return fmt.Errorf("%w: it has no Queue", ErrInvalid)
 	case s.Queue.Client() != c:
-		return fmt.Errorf("%w: its Queue is of another client", ErrInvalid)
+		return fmt.Errorf("%w: its Queue belongs to another client", ErrInvalid)
 	case s.Task.ID != uuid.Nil || s.Task.Unique != nil:
 		return fmt.Errorf("%w: its Task has an ID or is Unique; give it a Reference instead", ErrInvalid)
 	}
@@ -201,7 +201,7 @@ func indexNeeds(steps []Step) ([][]int, error) {
 			parent, ok := index[name]
 			switch {
 			case !ok:
-				return nil, fmt.Errorf("%w: step %q needs %q, which is no step", ErrInvalid, steps[i].Name, name)
+				return nil, fmt.Errorf("%w: step %q needs %q, but no step has that name", ErrInvalid, steps[i].Name, name)
 			case parent == i:
 				return nil, fmt.Errorf("%w: step %q needs itself", ErrInvalid, name)
 			case last[parent] == i+1:

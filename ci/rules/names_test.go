@@ -8,7 +8,7 @@ import (
 
 var (
 	// testName is the name of a test function, or of a law of the conformance suite.
-	testName = regexp.MustCompile(`(?m)^func Test([A-Z]\w*)\(|\{Name: "([A-Z]\w*)",(?: Once: true,)? run`)
+	testName = regexp.MustCompile(`(?m)^func Test([A-Z]\w*)\(|\{Name: "([A-Z]\w*)",(?: \w+: \w+,)* run`)
 	nameWord = regexp.MustCompile(`[A-Z]+(?:[a-z0-9]+|$)|[A-Z][a-z0-9]*`)
 )
 

@@ -58,7 +58,7 @@ func limitCases() []Case {
 				"fail, are released and are abandoned; and each task is done in the end."},
 		Case{Name: "KeysInTurn", SharedTables: true, run: limitTurns,
 			Law: "Keys are served in turn: the few tasks of a key do not wait for the many of another that came before."},
-		Case{Name: "HotKeyDelaysNobody", SharedTables: true, run: limitHot,
+		Case{Name: "HotKeyDelaysNoOtherKey", SharedTables: true, run: limitHot,
 			Law: "A key that has reached its limit does not delay the tasks of other keys, however many of its own wait."},
 		Case{Name: "TasksWithoutKey", SharedTables: true, run: limitNoKey,
 			Law: "In a queue with limits per key, tasks without a key are handed out, too, and have no limit per key."},

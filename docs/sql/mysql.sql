@@ -143,12 +143,13 @@ SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
 
 -- For programs in other languages, which enqueue by SQL: the columns that they set, and the rows that dbq accepts. A
 -- user needs privileges on it alone. dbq never uses it, so that its conditions cost dbq's statements nothing. They are
--- true of every row that dbq writes: ON DUPLICATE KEY UPDATE checks the row that is there.
+-- true of every row that dbq writes (an id has version 8 in a workflow): ON DUPLICATE KEY UPDATE checks the row that is
+-- there.
 CREATE OR REPLACE VIEW dbq_enqueue AS
 SELECT id, queue, kind, reference, payload, payload_size, headers, priority, max_attempts, due_at AS due, created,
   updated, task_key
   FROM dbq_task
- WHERE HEX(id) REGEXP '^.{12}7.{3}[89AB]'
+ WHERE HEX(id) REGEXP '^.{12}[78].{3}[89AB]'
    AND CHAR_LENGTH(CONVERT(queue USING utf8mb4)) BETWEEN 1 AND 100
    AND CHAR_LENGTH(CONVERT(kind USING utf8mb4)) <= 100
    AND (reference IS NULL OR CHAR_LENGTH(CONVERT(reference USING utf8mb4)) BETWEEN 1 AND 200)

@@ -30,6 +30,7 @@ const (
 	MaxLease       = 24 * time.Hour             // of a checkout or an extension; extend for longer work
 	MaxCheckout    = 10_000                     // tasks in one checkout
 	MaxBulk        = 100_000                    // tasks in one EnqueueMany, SettleMany, or operator's bulk call
+	MaxSteps       = 200_000                    // tasks of a workflow
 )
 
 // MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is the holder of its

@@ -53,17 +53,19 @@ func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]d
 	return tx.moved, err
 }
 
-// OperateTx is OperateOne in the caller's transaction. It tries once.
-func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uuid.UUID) ([]dialect.Row, error) {
+// OperateTx is OperateOne in the caller's transaction. It tries once. It also returns what is left to do after the
+// commit.
+func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uuid.UUID) (
+	moved []dialect.Row, left FollowUp, err error) {
 	conn, err := s.txConn(tx)
 	if err != nil {
-		return nil, err
+		return nil, left, err
 	}
-	moved, err := s.operate(ctx, conn, op, []uuid.UUID{id})
+	moved, left.Changes, err = s.operateIn(ctx, conn, op, []uuid.UUID{id})
 	if err == nil && len(moved) == 0 {
 		err = s.refusal(ctx, conn, op.Transition, id)
 	}
-	return moved, err
+	return moved, left, err
 }
 
 // operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before.
