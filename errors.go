@@ -42,7 +42,7 @@ var (
 	// ErrWriterBusy is returned if SQLite's one writing connection was in use for the DSN's busy_timeout, for example by a
 	// transaction of Client.DB that the caller has open. Nothing was changed. It matches ErrUnavailable too.
 	ErrWriterBusy = errs.ErrWriterBusy
-	// ErrConflict is returned if the database rolled back all of many tries because of other transactions. Nothing was
+	// ErrConflict is returned if every one of many tries conflicted with another transaction. Nothing was
 	// changed.
 	ErrConflict = errs.ErrConflict
 	// ErrMayHaveHappened is returned if a connection was lost during a change, and dbq could not determine whether the

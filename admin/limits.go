@@ -39,7 +39,7 @@ func (a *Admin) QueueLimits(ctx context.Context, queue string) (QueueLimits, err
 
 // ConfigureLimits changes the limits of a queue atomically, while its workers run: concurrent updates to different
 // fields are both applied. It can call change several times. Every checkout that begins after ConfigureLimits has
-// returned keeps the new limits. A lower limit stops no task: nothing starts until enough tasks have ended. If the
+// returned keeps the new limits. Lowering a limit stops no running task: none starts until enough have ended. If the
 // queue had no limits, a checkout that began before can still exceed them. The zero value removes all limits. For
 // invalid limits ConfigureLimits returns dbq.ErrOption and changes nothing.
 func (a *Admin) ConfigureLimits(ctx context.Context, queue string, change func(*QueueLimits)) error {

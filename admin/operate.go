@@ -41,8 +41,8 @@ const (
 // operator's. If the answer is lost, Operate checks the outcome. It returns dbq.ErrMayHaveHappened only if another
 // call has changed the task in between, or if the answer to a Purge was lost and the task no longer exists.
 //
-// A revoked, rejected or cancelled task has "revoked by ann: reason" as its Result. Of the other events only a reason
-// is kept, in a line before the Result that was there. The attempt that Revoke or Cancel ends is recorded in the
+// A revoked, rejected or cancelled task has "revoked by ann: reason" as its Result. Other events prepend the
+// reason, if any, to the existing Result. The attempt that Revoke or Cancel ends is recorded in the
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
@@ -60,8 +60,8 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 }
 
 // OperateTx is Operate in the caller's transaction: the event happens when it commits, together with the caller's own
-// changes. After an error roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a revoked or
-// cancelled task ends within 2 seconds of the commit.
+// changes. If it returns an error, roll back. Workers are woken as by dbq.Queue.EnqueueManyTx. The handler of a
+// revoked or cancelled task ends within 2 seconds of the commit.
 func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {

@@ -28,7 +28,7 @@ func limitCases() []Case {
 		Case{Name: "RolledBackSettlementKeepsTheSlot", SharedTables: true, run: limitRolledBack,
 			Law: "A settlement in a transaction frees the slot when the transaction commits, and not if it is rolled back."},
 		Case{Name: "OtherQueuesAreFree", SharedTables: true, run: limitOther,
-			Law: "The limits of a queue do not hold for another."},
+			Law: "The limits of a queue do not apply to other queues."},
 		Case{Name: "PausedQueueHandsOutNothing", SharedTables: true, run: limitPaused,
 			Law: "A paused queue with limits hands out nothing, and goes on within its limits when it is resumed."},
 		Case{Name: "BytesOfACheckout", SharedTables: true, run: limitBytes,

@@ -434,7 +434,7 @@ UPDATE ({rows}) AS d
 -- ==== Replace ====
 -- Replaces the kind, payload, headers, priority and due time of a waiting task.
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_task FORCE INDEX (PRIMARY)
    SET kind = :kind,
        task_key = :task_key,
@@ -485,7 +485,7 @@ INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at,
 VALUES {rows};
 
 -- ==== AddGraphNeeds ====
--- Adds which task of a workflow needs which.
+-- Adds the dependencies of a workflow.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:parent, :child, :on_failure, 0)
 INSERT INTO dbq_graph_need (parent, child, on_failure, met)
@@ -518,7 +518,7 @@ UPDATE dbq_graph_task
  WHERE task IN ({rows});
 
 -- ==== GraphNeeds ====
--- Reads what needs the tasks that have ended. Index: the primary key.
+-- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
@@ -530,7 +530,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
  LIMIT :limit;
 
 -- ==== MeetNeeds ====
--- Marks what no longer has to be waited for. Index: the primary key.
+-- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_need

@@ -602,7 +602,7 @@ UPDATE dbq_unique_key
 -- ==== Replace ====
 -- Replaces the kind, payload, headers, priority and due time of a waiting task.
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_task
    SET kind = :kind,
        task_key = :task_key,
@@ -649,7 +649,7 @@ INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at,
 VALUES (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay);
 
 -- ==== AddGraphNeeds ====
--- Adds which task of a workflow needs which.
+-- Adds the dependencies of a workflow.
 -- Runs after AddGraphTasks, with arrays.
 -- At most 500 rows.
 INSERT INTO dbq_graph_need (parent, child, on_failure, met)
@@ -682,7 +682,7 @@ UPDATE dbq_graph_task
  WHERE task IN ({rows});
 
 -- ==== GraphNeeds ====
--- Reads what needs the tasks that have ended. Index: the primary key.
+-- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
@@ -694,7 +694,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== MeetNeeds ====
--- Marks what no longer has to be waited for. Index: the primary key.
+-- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_need

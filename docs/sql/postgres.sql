@@ -483,7 +483,7 @@ UPDATE dbq_unique_key k
 
 -- ==== Replace ====
 -- Replaces the kind, payload, headers, priority and due time of a waiting task.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_task
    SET kind = :kind,
        task_key = :task_key,
@@ -533,7 +533,7 @@ INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at,
 VALUES {rows};
 
 -- ==== AddGraphNeeds ====
--- Adds which task of a workflow needs which.
+-- Adds the dependencies of a workflow.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:parent, :child, :on_failure, 0)
 INSERT INTO dbq_graph_need (parent, child, on_failure, met)
@@ -565,7 +565,7 @@ UPDATE dbq_graph_task
  WHERE task IN ({rows});
 
 -- ==== GraphNeeds ====
--- Reads what needs the tasks that have ended. Index: the primary key.
+-- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
@@ -577,7 +577,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
  LIMIT :limit;
 
 -- ==== MeetNeeds ====
--- Marks what no longer has to be waited for. Index: the primary key.
+-- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_need

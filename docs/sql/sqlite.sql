@@ -350,7 +350,7 @@ RETURNING id;
 -- Runs for an enqueue of a single task. Indexes: task_id and task_reference find duplicates.
 -- SQLite's clock has milliseconds, within which a task may be removed and added again. So the fence of a reused id
 -- starts at the caller's clock if that is later: it is the same machine's clock, and finer.
--- At most 1 rows.
+-- One row at a time.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, fence, task_key)
 VALUES (
@@ -361,7 +361,7 @@ ON CONFLICT DO NOTHING;
 -- ==== insert one new ====
 -- Insert for a single row without a reference, whose id is new.
 -- Runs for an enqueue of a single task without a reference and a key. Indexes: none is searched.
--- At most 1 rows.
+-- One row at a time.
 INSERT INTO dbq_task (
   id, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload)
 VALUES (
@@ -424,7 +424,7 @@ SELECT id, task, expires
 
 -- ==== SetKeys ====
 -- Assigns keys to the added tasks.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_unique_key
    SET task = :task,
        expires = :expires
@@ -432,7 +432,7 @@ UPDATE dbq_unique_key
 
 -- ==== Replace ====
 -- Replaces the kind, payload, headers, priority and due time of a waiting task.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_task
    SET kind = :kind,
        task_key = :task_key,
@@ -446,7 +446,7 @@ UPDATE dbq_task
 
 -- ==== Postpone ====
 -- Moves the due times of waiting tasks.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_task
    SET due = :at
  WHERE id = :id
@@ -477,7 +477,7 @@ INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at,
 VALUES {rows};
 
 -- ==== AddGraphNeeds ====
--- Adds which task of a workflow needs which.
+-- Adds the dependencies of a workflow.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:parent, :child, :on_failure, 0)
 INSERT INTO dbq_graph_need (parent, child, on_failure, met)
@@ -509,7 +509,7 @@ UPDATE dbq_graph_task
  WHERE task IN ({rows});
 
 -- ==== GraphNeeds ====
--- Reads what needs the tasks that have ended. Index: the primary key.
+-- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
@@ -521,7 +521,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
  LIMIT :limit;
 
 -- ==== MeetNeeds ====
--- Marks what no longer has to be waited for. Index: the primary key.
+-- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_graph_need
@@ -825,7 +825,7 @@ RETURNING id, fence, state;
 -- Runs for a single task that completes without a result. Index: task_id.
 -- The seven spaces take the room of the lease's end, so that the row keeps its size and is written in place.
 -- A plus before a column keeps SQLite from searching by it.
--- At most 1 rows.
+-- One row at a time.
 UPDATE dbq_task
    SET state = 2 /* COMPLETED */,
        due = NULL,
@@ -875,7 +875,7 @@ RETURNING id, fence;
 -- Remove for a single task.
 -- Runs for a single task that is not kept. Index: task_id.
 -- A plus before a column keeps SQLite from searching by it.
--- At most 1 rows.
+-- One row at a time.
 DELETE FROM dbq_task
  WHERE id = :id
    AND +fence = :fence

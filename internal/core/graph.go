@@ -94,7 +94,7 @@ func (c *Core) advancing(f func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), advanceTimeout)
 	defer cancel()
 	if err := f(ctx); err != nil && !errors.Is(err, errs.ErrClosed) && !c.Store.Closed() {
-		c.Logger.Warn("dbq: a graph was not advanced; workers try again", "error", c.Store.Scrub(err))
+		c.Logger.Warn("dbq: cannot advance a workflow; workers will try again", "error", c.Store.Scrub(err))
 	}
 }
 

@@ -69,7 +69,7 @@ var (
 	ErrID          = invalid("invalid task id")
 	ErrCount       = invalid("invalid number of tasks")
 	ErrLeaseTime   = invalid("invalid lease time")
-	ErrWrongQueue  = invalid("the lease is of another queue")
+	ErrWrongQueue  = invalid("the lease belongs to another queue")
 	ErrFilter      = invalid("invalid filter")
 	ErrEvent       = invalid("invalid event")
 	ErrOption      = invalid("invalid option")

@@ -300,6 +300,9 @@ func (p *printer) statement(s statement) {
 // batch returns the text of a batch, with a comment on its rows.
 func (p *printer) batch(b dialect.Batch) string {
 	rows, text := fmt.Sprintf("-- At most %d rows.\n", b.Max), b.SQL
+	if b.Max == 1 {
+		rows = "-- One row at a time.\n"
+	}
 	switch {
 	case b.Lines():
 		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Separator()+b.Row, 1)

@@ -28,7 +28,7 @@ const (
 )
 
 // errProbeLost is the error of a listening connection on which probes do not arrive.
-var errProbeLost = errors.New("notifications do not arrive (a pooler in between?)")
+var errProbeLost = errors.New("notifications do not arrive; a pooler may drop them")
 
 // listener receives other processes' notifications while its client has waiters.
 type listener struct {
