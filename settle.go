@@ -59,9 +59,7 @@ func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settle
 		return nil, err
 	}
 	if q.c.store.KnownLimited(q.name) { // the commit frees a slot
-		var now wake.Due
-		now.Add(0)
-		q.c.wake.WakeAfterCommit(q.name, now)
+		q.c.wake.WakeAfterCommit(q.name, wake.Now())
 	}
 	q.c.core.FollowUpTx(left)
 	return []Settled{Settled(outcomes[0])}, nil

@@ -78,9 +78,7 @@ func (a *Admin) OperateTx(
 	}
 	a.core.FollowUpTx(left)
 	if mayStart(op.Transition, moved[0]) {
-		var now wake.Due
-		now.Add(0)
-		a.core.Wake.WakeAfterCommit(moved[0].Queue, now)
+		a.core.Wake.WakeAfterCommit(moved[0].Queue, wake.Now())
 	}
 	return nil
 }

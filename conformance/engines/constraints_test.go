@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -29,27 +28,16 @@ var wrongRows = []struct {
 // TestConstraintsNameWhatIsWrong inserts wrong rows by hand: each is refused, with an error that names the constraint
 // or the column.
 func TestConstraintsNameWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	for _, target := range targets {
-		if target.file == nil && (target.driver == "" || os.Getenv(target.variable()) == "") || target.name == "pgbouncer" {
-			continue
+	onEngines(t, func(t *testing.T, _ target, dsn string) {
+		prefix := ownPrefix(t, dsn)
+		c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Run(target.name, func(t *testing.T) {
-			t.Parallel()
-			dsn := os.Getenv(target.variable())
-			if target.file != nil {
-				dsn = target.file(t.TempDir())
-			}
-			prefix := ownPrefix(t, dsn)
-			c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			insertWrongRows(t, c, prefix, "task")
-			insertWrongRows(t, c, prefix, "archive")
-		})
-	}
+		defer c.Close()
+		insertWrongRows(t, c, prefix, "task")
+		insertWrongRows(t, c, prefix, "archive")
+	})
 }
 
 func insertWrongRows(t *testing.T, c *dbq.Client, prefix, table string) {

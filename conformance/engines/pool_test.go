@@ -39,6 +39,25 @@ func onServers(t *testing.T, driver string, f func(t *testing.T, dsn string)) {
 	}
 }
 
+// onEngines runs f in parallel on SQLite and on each server whose DSN is set, but not behind the pooler.
+func onEngines(t *testing.T, f func(t *testing.T, target target, dsn string)) {
+	t.Helper()
+	t.Parallel()
+	for _, target := range targets {
+		dsn := os.Getenv(target.variable())
+		if target.file == nil && (target.driver == "" || dsn == "") || target.name == "pgbouncer" {
+			continue
+		}
+		t.Run(target.name, func(t *testing.T) {
+			t.Parallel()
+			if target.file != nil {
+				dsn = target.file(t.TempDir())
+			}
+			f(t, target, dsn)
+		})
+	}
+}
+
 // driverDSN is a DSN of dbq's as go-sql-driver wants it, with parameters of a caller.
 func driverDSN(t *testing.T, dsn, parameters string) string {
 	t.Helper()

@@ -17,50 +17,39 @@ import (
 // TestSchemaPage pastes the schema of docs/sql into the engine's client. The tables are those of a migration, comments
 // included, and dbq works with them.
 func TestSchemaPage(t *testing.T) {
-	t.Parallel()
-	for _, target := range targets {
-		if target.file == nil && (target.driver == "" || os.Getenv(target.variable()) == "") || target.name == "pgbouncer" {
-			continue
+	onEngines(t, func(t *testing.T, target target, dsn string) {
+		pasted, migrated := ownPrefix(t, dsn), ownPrefix(t, dsn)
+		c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(migrated), dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Run(target.name, func(t *testing.T) {
-			t.Parallel()
-			dsn := os.Getenv(target.variable())
-			if target.file != nil {
-				dsn = target.file(t.TempDir())
-			}
-			pasted, migrated := ownPrefix(t, dsn), ownPrefix(t, dsn)
-			c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(migrated), dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			catalog, known := catalogs[c.Info().Dialect]
-			if !known || programFor(t, dsn) == nil {
-				t.Skip("no program of the engine that could run the page")
-			}
-			page, err := os.ReadFile("../../docs/sql/" + c.Info().Dialect + ".sql")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, schema, _ := strings.Cut(string(page), "\n-- ======== The schema ========\n")
-			schema, _, _ = strings.Cut(schema, "\n-- ======== ")
-			f := &fromSQL{t: t, c: c, dsn: dsn}
-			f.must(f.runSQL(dsn, strings.ReplaceAll(schema, "dbq_", pasted)))
+		defer c.Close()
+		catalog, known := catalogs[c.Info().Dialect]
+		if !known || programFor(t, dsn) == nil {
+			t.Skip("no program of the engine that could run the page")
+		}
+		page, err := os.ReadFile("../../docs/sql/" + c.Info().Dialect + ".sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, schema, _ := strings.Cut(string(page), "\n-- ======== The schema ========\n")
+		schema, _, _ = strings.Cut(schema, "\n-- ======== ")
+		f := &fromSQL{t: t, c: c, dsn: dsn}
+		f.must(f.runSQL(dsn, strings.ReplaceAll(schema, "dbq_", pasted)))
 
-			got, want := catalog(t, c.DB(), pasted), catalog(t, c.DB(), migrated)
-			if len(want) < 1000 || got != want {
-				t.Errorf("the page makes other tables than the migrations: it has\n%s\nthey have\n%s",
-					linesMissing(got, want), linesMissing(want, got))
-			}
-			if !strings.Contains(want, "grows with each change of owner") && target.file == nil {
-				t.Error("the tables have no comments")
-			}
-			if from, to, err := dbq.Migrate(t.Context(), dsn, dbq.WithPrefix(pasted)); err != nil || from != to {
-				t.Errorf("Migrate goes from %d to %d, %v; want nothing to do", from, to, err)
-			}
-			enqueueAndComplete(t, dsn, pasted)
-		})
-	}
+		got, want := catalog(t, c.DB(), pasted), catalog(t, c.DB(), migrated)
+		if len(want) < 1000 || got != want {
+			t.Errorf("the page makes other tables than the migrations: it has\n%s\nthey have\n%s",
+				linesMissing(got, want), linesMissing(want, got))
+		}
+		if !strings.Contains(want, "grows with each change of owner") && target.file == nil {
+			t.Error("the tables have no comments")
+		}
+		if from, to, err := dbq.Migrate(t.Context(), dsn, dbq.WithPrefix(pasted)); err != nil || from != to {
+			t.Errorf("Migrate goes from %d to %d, %v; want nothing to do", from, to, err)
+		}
+		enqueueAndComplete(t, dsn, pasted)
+	})
 }
 
 // linesMissing returns the lines of a text that another one does not have.

@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,57 +11,46 @@ import (
 // TestViewsShowEveryTask reads the views of people as a user who has no other right: every task and attempt is there,
 // whatever bytes and times it has.
 func TestViewsShowEveryTask(t *testing.T) {
-	t.Parallel()
-	for _, target := range targets {
-		if target.file == nil && (target.driver == "" || os.Getenv(target.variable()) == "") || target.name == "pgbouncer" {
-			continue
+	onEngines(t, func(t *testing.T, _ target, dsn string) {
+		prefix := ownPrefix(t, dsn)
+		c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Run(target.name, func(t *testing.T) {
-			t.Parallel()
-			dsn := os.Getenv(target.variable())
-			if target.file != nil {
-				dsn = target.file(t.TempDir())
+		t.Cleanup(func() { c.Close() })
+		ended := endStrangely(t, c.Queue("ä 😀 'q'"))
+
+		db := c.DB()
+		if dialect := c.Info().Dialect; dialect != "sqlite" {
+			u := &roleUser{t: t, admin: c, name: strings.TrimSuffix(prefix, "_"), tables: prefix}
+			u.exec(map[string]string{"postgres": "CREATE USER " + u.name + " PASSWORD 'p'",
+				"mysql": "CREATE USER " + u.name + " IDENTIFIED BY 'p'"}[dialect])
+			t.Cleanup(func() { u.exec("DROP USER " + u.name) })
+			for _, view := range []string{"dbq_tasks", "dbq_attempts", "dbq_migration"} {
+				u.grant("GRANT SELECT ON " + view)
+				t.Cleanup(func() { u.revoke("GRANT SELECT ON " + view) })
 			}
-			prefix := ownPrefix(t, dsn)
-			c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
+			reader, err := dbq.Open(t.Context(), as(t, dsn, u.name), dbq.WithPrefix(prefix))
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { c.Close() })
-			ended := endStrangely(t, c.Queue("ä 😀 'q'"))
-
-			db := c.DB()
-			if dialect := c.Info().Dialect; dialect != "sqlite" {
-				u := &roleUser{t: t, admin: c, name: strings.TrimSuffix(prefix, "_"), tables: prefix}
-				u.exec(map[string]string{"postgres": "CREATE USER " + u.name + " PASSWORD 'p'",
-					"mysql": "CREATE USER " + u.name + " IDENTIFIED BY 'p'"}[dialect])
-				t.Cleanup(func() { u.exec("DROP USER " + u.name) })
-				for _, view := range []string{"dbq_tasks", "dbq_attempts", "dbq_migration"} {
-					u.grant("GRANT SELECT ON " + view)
-					t.Cleanup(func() { u.revoke("GRANT SELECT ON " + view) })
-				}
-				reader, err := dbq.Open(t.Context(), as(t, dsn, u.name), dbq.WithPrefix(prefix))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer reader.Close()
-				db = reader.DB()
-				if _, err := db.ExecContext(t.Context(), "SELECT id FROM "+prefix+"task"); err == nil {
-					t.Error("the reader of the views can read the table")
-				}
+			defer reader.Close()
+			db = reader.DB()
+			if _, err := db.ExecContext(t.Context(), "SELECT id FROM "+prefix+"task"); err == nil {
+				t.Error("the reader of the views can read the table")
 			}
-			tasks := rowsOf(t, db, prefix, "SELECT queue, state, due, result, progress, payload_bytes FROM {prefix}tasks")
-			attempts := rowsOf(t, db, prefix, "SELECT queue, outcome, error FROM {prefix}attempts")
-			for name, want := range map[string]int{"CREATED": 1, "COMPLETED": ended, "9999-12-31": 1, "ä 😀 'q'": ended + 1} {
-				if got := strings.Count(tasks, name); got != want {
-					t.Errorf("%q is %d times in the view of tasks, want %d:\n%s", name, got, want, tasks)
-				}
+		}
+		tasks := rowsOf(t, db, prefix, "SELECT queue, state, due, result, progress, payload_bytes FROM {prefix}tasks")
+		attempts := rowsOf(t, db, prefix, "SELECT queue, outcome, error FROM {prefix}attempts")
+		for name, want := range map[string]int{"CREATED": 1, "COMPLETED": ended, "9999-12-31": 1, "ä 😀 'q'": ended + 1} {
+			if got := strings.Count(tasks, name); got != want {
+				t.Errorf("%q is %d times in the view of tasks, want %d:\n%s", name, got, want, tasks)
 			}
-			if got := strings.Count(attempts, "completed"); got != ended {
-				t.Errorf("%d attempts are in the view, want %d:\n%s", got, ended, attempts)
-			}
-		})
-	}
+		}
+		if got := strings.Count(attempts, "completed"); got != ended {
+			t.Errorf("%d attempts are in the view, want %d:\n%s", got, ended, attempts)
+		}
+	})
 }
 
 // endStrangely completes tasks with results that are no text, and leaves one that is due in the last year.

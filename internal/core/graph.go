@@ -45,9 +45,7 @@ func (c *Core) FollowUp(f store.FollowUp) {
 // FollowUpTx is FollowUp for a call in a caller's transaction, whose commit dbq cannot see.
 func (c *Core) FollowUpTx(f store.FollowUp) {
 	if f.Count > 0 && f.Queue != "" {
-		var now wake.Due
-		now.Add(0)
-		c.Wake.WakeAfterCommit(f.Queue, now)
+		c.Wake.WakeAfterCommit(f.Queue, wake.Now())
 	}
 	for _, change := range f.Changes {
 		go c.advancing(func(ctx context.Context) error {

@@ -34,6 +34,16 @@ func graphID(id uuid.UUID, needed bool) uuid.UUID {
 // InGraph reports whether a task belongs to a graph.
 func InGraph(id uuid.UUID) bool { return id[6]&0xf0 == graphVersion }
 
+// only returns the ids for which is holds.
+func only(ids []uuid.UUID, is func(uuid.UUID) bool) (out []uuid.UUID) {
+	for _, id := range ids {
+		if is(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // isNeeded reports whether other tasks of a graph need the task.
 func isNeeded(id uuid.UUID) bool { return InGraph(id) && id[15]&neededBit != 0 }
 
@@ -128,7 +138,7 @@ func (s *Store) changeGraphs(ctx context.Context, conn dialect.Conn, to state.St
 	case state.Created:
 		return s.holdBack(ctx, conn, moved)
 	case state.Poison:
-		return s.addChanges(ctx, conn, slices.DeleteFunc(moved, func(id uuid.UUID) bool { return !isNeeded(id) }))
+		return s.addChanges(ctx, conn, only(moved, isNeeded))
 	}
 	return nil, nil
 }
@@ -182,12 +192,7 @@ func (s *Store) ReadParents(ctx context.Context, child, after uuid.UUID, limit i
 
 // unneeded leaves out the tasks that an unfinished task of their graph needs, for its handler reads their results.
 func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]uuid.UUID, error) {
-	var parents []uuid.UUID
-	for _, id := range ids {
-		if isNeeded(id) {
-			parents = append(parents, id)
-		}
-	}
+	parents := only(ids, isNeeded)
 	if len(parents) == 0 {
 		return ids, nil
 	}
@@ -206,7 +211,7 @@ func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID
 // leaveGraphs removes what graphs keep of tasks that are removed. A failed task that is removed is no longer needed:
 // what was cancelled with it can be reenqueued, and runs.
 func (s *Store) leaveGraphs(ctx context.Context, conn dialect.Conn, removed []uuid.UUID) error {
-	ids := slices.DeleteFunc(slices.Clone(removed), func(id uuid.UUID) bool { return !InGraph(id) })
+	ids := only(removed, InGraph)
 	if len(ids) == 0 {
 		return nil
 	}

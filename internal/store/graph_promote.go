@@ -74,7 +74,7 @@ func (a *advance) cancel(
 // holdBack makes reenqueued tasks wait again that need others, and records the change: what they need may have ended
 // meanwhile.
 func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UUID) ([]GraphChange, error) {
-	ids := slices.DeleteFunc(slices.Clone(moved), func(id uuid.UUID) bool { return !InGraph(id) })
+	ids := only(moved, InGraph)
 	if len(ids) == 0 {
 		return nil, nil
 	}

@@ -21,6 +21,9 @@ type Due struct {
 	atCommit bool      // tasks exist when a transaction has committed, at one of commitTimes
 }
 
+// Now is one task that is due.
+func Now() Due { return Due{now: 1} }
+
 // Add adds a task that is due after a time.
 func (d *Due) Add(after time.Duration) {
 	if after <= 0 {
