@@ -1,4 +1,4 @@
-.PHONY: help test test-all check fuzz engines clusters restarts bench-smoke bench-guard
+.PHONY: help test test-all check fuzz engines clusters restarts browser bench-smoke bench-guard
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -12,7 +12,7 @@ test-all: ## the same with every law under every strategy, the long tests and th
 check: ## check format, imports, sizes, generated files and scripts; lint; look for known vulnerabilities
 	@ci/check.sh
 
-fuzz: ## run every fuzz test for 8 seconds, or FUZZ_SECONDS
+fuzz: ## run every fuzz test with 10,000 inputs, or FUZZ_INPUTS
 	@ci/fuzz.sh
 
 engines: ## install database servers and images for the tests (Debian, as root)
@@ -23,6 +23,9 @@ clusters: ## test clusters whose nodes are killed (Debian, as root, after make e
 
 restarts: ## test servers that are restarted and killed under load (Debian, as root, after make engines)
 	@ci/restarts.sh
+
+browser: ## test the web console in Chromium, which is installed if it is missing (Debian, as root)
+	@ci/browser.sh
 
 bench-smoke: ## check that the benchmarks run, not how fast
 	cd bench && go run . -smoke

@@ -56,7 +56,7 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 		return nil, nil, false, err
 	}
 	got, err := q.c.store.Checkout(ctx, store.CheckoutParams{
-		Queue: q.name, Max: n, Lease: lease, StartsAtOnce: q.worker == "",
+		Queue: q.name, Max: n, Lease: lease, StartsAtOnce: q.worker == "" || q.remote,
 		Token: func() string { return q.c.checkoutToken(q.worker) },
 	})
 	if err != nil {
@@ -67,8 +67,8 @@ func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 		q.c.wake.Expect(q.name, got.Wait)
 	}
 	tasks, exhausted = q.tasks(got.Rows, got.Until)
-	if slices.ContainsFunc(exhausted, func(t Task) bool { return store.InGraph(t.ID) }) {
-		q.c.core.AdvanceGraphs()
+	if slices.ContainsFunc(exhausted, func(t Task) bool { return store.InWorkflow(t.ID) }) {
+		q.c.core.AdvanceWorkflows()
 	}
 	return tasks, exhausted, got.More, nil
 }

@@ -109,7 +109,12 @@ func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, e
 	if err := q.check(len(ts)); err != nil {
 		return nil, err
 	}
-	limit, added := q.c.store.MaxPayload, q.c.added(ctx)
+	return q.rows(ts, q.c.addedHeaders(ctx))
+}
+
+// rows is newRows after the check of the queue, with the headers to add.
+func (q *Queue) rows(ts []NewTask, added map[string]string) ([]store.InsertRow, error) {
+	limit := q.c.store.MaxPayload
 	rows := make([]store.InsertRow, len(ts))
 	for i, t := range ts {
 		t.addHeaders(added)

@@ -26,9 +26,19 @@ func (internals) Task(r dialect.Row) Task { return taskOf(r) }
 // Attempt returns a row of the history as an attempt.
 func (internals) Attempt(r sqlrun.AttemptRow) Attempt { return attemptOf(r) }
 
-// NewRows checks tasks to enqueue, and gives them ids.
-func (internals) NewRows(ctx context.Context, q *Queue, ts []NewTask) ([]store.InsertRow, error) {
-	return q.newRows(ctx, ts)
+// NewRow returns a function that checks a task to enqueue and gives it an id. The functions of WithHeaders run once.
+func (internals) NewRow(ctx context.Context, c *Client) func(q *Queue, t NewTask) (store.InsertRow, error) {
+	added := c.addedHeaders(ctx)
+	return func(q *Queue, t NewTask) (row store.InsertRow, err error) {
+		if err := q.check(1); err != nil {
+			return row, err
+		}
+		rows, err := q.rows([]NewTask{t}, added)
+		if err != nil {
+			return row, err
+		}
+		return rows[0], nil
+	}
 }
 
 // Bounded returns an outcome with its delay or time within the limits.
@@ -37,6 +47,11 @@ func (internals) Bounded(o Outcome) Outcome { return o.bounded() }
 // ForWorker returns a queue that checks out for the worker with this id.
 func (internals) ForWorker(q *Queue, id string) *Queue {
 	return &Queue{c: q.c, name: q.name, worker: id}
+}
+
+// ForRemote returns a queue that checks out for a worker of another process, which starts its tasks at once.
+func (internals) ForRemote(q *Queue, id string) *Queue {
+	return &Queue{c: q.c, name: q.name, worker: id, remote: true}
 }
 
 // Checkout is Queue.Checkout with its full result.

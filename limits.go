@@ -36,7 +36,7 @@ const (
 // of a lease, has up to 25 more.
 const MaxWorkerID = limits.MaxWorkerID
 
-// Limits of Unique.Period.
+// Limits of Unique.Period and Unique.Window.
 const (
 	MinUniquePeriod = limits.MinUniquePeriod
 	MaxUniquePeriod = limits.MaxUniquePeriod

@@ -12,7 +12,7 @@ import (
 // Call is a call that changed tasks or tried to. Observers of WithObserver receive it. For the steps of workers and
 // handlers, see worker.Observation.
 type Call struct {
-	Op    string        // "enqueue", "checkout", "extend", "settle", or an operator's event
+	Op    string        // "enqueue", "enqueue workflow", "checkout", "extend", "settle", or an operator's event
 	Queue string        // "" if the call is not about one queue, or was refused with ErrQueueName
 	Tasks int           // the number of tasks in the call; for "checkout", the number of leased tasks
 	Took  time.Duration // including retries
@@ -73,8 +73,8 @@ func (q *Queue) check(n int) error {
 	return limits.Bulk(n)
 }
 
-// added returns the headers for all tasks of an enqueue.
-func (c *Client) added(ctx context.Context) map[string]string {
+// addedHeaders returns the headers for all tasks of an enqueue.
+func (c *Client) addedHeaders(ctx context.Context) map[string]string {
 	var all map[string]string
 	for _, headers := range c.cfg.headers {
 		more := headers(ctx)

@@ -13,6 +13,7 @@ type Queue struct {
 	c      *Client
 	name   string
 	worker string // the worker that checks out, or "" for the client; see package access
+	remote bool   // the worker is in another process, and starts the tasks that it gets at once
 }
 
 // Queue returns a handle for the queue with this name. If the name is invalid, every call on the handle returns

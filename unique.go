@@ -25,14 +25,18 @@ import (
 // when it starts. See docs/unique.md for isolation levels and deadlocks.
 type Unique struct {
 	// Key is up to MaxUniqueKey characters, compared byte by byte. "" stands for the task's kind and payload. Keys of
-	// different queues, of different values of While, and of different periods are different keys.
+	// different queues, of different values of While, of different periods, and of windows are different keys.
 	Key string
-	// While is how long a task excludes others. It must be "" or UniquePending if Period is set.
+	// While is how long a task excludes others. It must be "" or UniquePending if Period or Window is set.
 	While UniqueWhile
 	// Period, from MinUniquePeriod to MaxUniquePeriod, allows one task for each period, whatever becomes of it. The
 	// period is that in which the task is due. Periods are counted from 1970 in UTC: those of an hour or a day begin at
 	// the full hour or at midnight.
 	Period time.Duration
+	// Window, from MinUniquePeriod to MaxUniquePeriod, allows one task in this time after its enqueue, by the database's
+	// clock, whatever becomes of it. So an enqueue can be repeated even if the task has completed and was removed. Set
+	// Period or Window, not both.
+	Window time.Duration
 	// OnConflict is what to do if another task has the key.
 	OnConflict UniqueConflict
 	// MaxWait limits how far UniqueReplace and UniqueDebounce postpone a task: to MaxWait after it was created, so that
@@ -85,8 +89,13 @@ func (u *Unique) check(t *NewTask) error {
 		return refuse("the period is %v, it must be between %v and %v", u.Period, MinUniquePeriod, MaxUniquePeriod)
 	case u.Period%time.Microsecond != 0:
 		return refuse("the period is %v, it must be whole microseconds", u.Period)
-	case u.Period != 0 && u.While == UniqueUnfinished:
-		return refuse("set While or Period, not both")
+	case u.Window != 0 && (u.Window < MinUniquePeriod || u.Window > MaxUniquePeriod):
+		return refuse("the window is %v, it must be between %v and %v", u.Window, MinUniquePeriod, MaxUniquePeriod)
+	case u.Window%time.Microsecond != 0:
+		return refuse("the window is %v, it must be whole microseconds", u.Window)
+	case u.Period != 0 && u.While == UniqueUnfinished, u.Window != 0 && u.While == UniqueUnfinished,
+		u.Period != 0 && u.Window != 0:
+		return refuse("set only one of While, Period and Window")
 	case u.OnConflict == UniqueReplace && u.Key == "":
 		return refuse("UniqueReplace needs a Key: without one, the payload is the key")
 	case u.OnConflict == UniqueDebounce && t.Delay == 0:
@@ -108,7 +117,7 @@ func (u *Unique) rule(t *NewTask) *store.Unique {
 		key = fmt.Sprintf("%s:%x", t.Kind, sha256.Sum256(t.Payload))
 	}
 	return &store.Unique{
-		Key: key, Unfinished: u.While == UniqueUnfinished, Period: u.Period, MaxWait: u.MaxWait,
+		Key: key, Unfinished: u.While == UniqueUnfinished, Period: u.Period, Window: u.Window, MaxWait: u.MaxWait,
 		OnConflict: store.OnConflict(cmp.Or(u.OnConflict, UniqueKeep)),
 	}
 }

@@ -5,13 +5,16 @@
 //	err = ops.Operate(ctx, admin.Reenqueue, tasks[0].ID, admin.Reason("the mail server is back"))
 //
 // Tasks: List, Archived and Attempts read them and their history, Operate and OperateMany change their states, Stats
-// counts them, and Clean removes those that ended long ago. Queues: PauseQueue, ResumeQueue and ConfigureQueue, which
-// Queues lists. Workers: Workers lists them, and CommandWorker pauses, resumes or stops one.
+// counts them, and Clean removes those whose retention has passed. Queues: PauseQueue, ResumeQueue, ConfigureQueue
+// and ConfigureLimits change them, and Queues lists them. Workers: Workers lists them, and CommandWorker pauses,
+// resumes or stops one. Each call that changes something is recorded in the audit, which Audit reads.
 //
 // Its errors are those of package dbq.
 package admin
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/dbq-go/dbq"
@@ -47,8 +50,8 @@ type note struct {
 	dryRun     bool
 }
 
-// By sets the operator's name, in 1 to dbq.MaxReference characters. The default is the client's name; see
-// dbq.WithName.
+// By sets the operator's name, in 1 to dbq.MaxReference characters. The default is that of the context's Origin, or the
+// client's name; see dbq.WithName.
 func By(operator string) Option { return func(n *note) { n.by = operator } }
 
 // Reason sets the reason for the call, in up to MaxReason characters.
@@ -59,16 +62,16 @@ func Reason(text string) Option { return func(n *note) { n.reason = text } }
 func DryRun() Option { return func(n *note) { n.dryRun = true } }
 
 // note returns the options of a call that has no dry run.
-func (a *Admin) note(opts []Option) (note, error) {
-	n, err := a.noteOrDryRun(opts)
+func (a *Admin) note(ctx context.Context, opts []Option) (note, error) {
+	n, err := a.noteOrDryRun(ctx, opts)
 	if err == nil && n.dryRun {
 		err = fmt.Errorf("%w: DryRun is for OperateMany only", dbq.ErrOption)
 	}
 	return n, err
 }
 
-func (a *Admin) noteOrDryRun(opts []Option) (note, error) {
-	n := note{by: a.client.Info().Name}
+func (a *Admin) noteOrDryRun(ctx context.Context, opts []Option) (note, error) {
+	n := note{by: cmp.Or(store.OriginOf(ctx).By, a.client.Info().Name)}
 	for _, opt := range opts {
 		opt(&n)
 	}

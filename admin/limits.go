@@ -9,22 +9,38 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// QueueLimits are the limits of a queue, which hold for all of its workers together. A zero field is no limit.
-// docs/limits.md describes what counts, and what they cost.
+// QueueLimits are the limits of a queue, which apply to all of its workers together. A zero field means no limit.
+// docs/limits.md describes what counts and what limits cost.
 type QueueLimits struct {
-	// Leased is the largest number of tasks in PROCESSING: those that run, and those that a worker has leased ahead.
+	// Leased limits the tasks in PROCESSING: those that run, and those that a worker has leased ahead.
 	Leased int
 	// Rate bounds the starts. A retry and a takeover are starts, too.
 	Rate Rate
 	// PerKey serves the keys of the tasks in turn, so that a key with many tasks does not delay the others. Tasks without
-	// a key take their turn together. It is implied by KeyLeased.
+	// a key take their turn together. It is implied by KeyLeased and Order.
 	PerKey bool
-	// KeyLeased is the largest number of tasks of one key in PROCESSING. Tasks without a key have no such limit.
+	// KeyLeased limits the tasks of each key in PROCESSING. Tasks without a key have no such limit.
 	KeyLeased int
+	// Order starts the tasks of each key one after the other, in the order of their ids. It implies PerKey and a KeyLeased
+	// of 1. Tasks without a key have no order.
+	Order KeyOrder
 }
 
-// Rate is a number of starts in a time, on average. Up to Burst of them may come at once: in any time d there are at
-// most Burst + d * Starts / Per.
+// KeyOrder is how the tasks of a key follow one another: each starts when all earlier ones have ended. A task that is
+// delayed, or waits for a retry, keeps the later ones waiting.
+type KeyOrder string
+
+// The orders of a key. A task in POISON, unless it was cancelled, and a parked task wait for an operator: OrderBlock
+// starts no later task of the key meanwhile, and OrderSkip does. If an operator reenqueues a task that was skipped,
+// it is the next of its key.
+const (
+	OrderNone  KeyOrder = ""
+	OrderBlock KeyOrder = "block"
+	OrderSkip  KeyOrder = "skip"
+)
+
+// Rate limits how many tasks start: on average Starts in each Per, and up to Burst of them at once. In any time d, at
+// most Burst + d * Starts / Per tasks start.
 type Rate struct {
 	Starts int
 	Per    time.Duration
@@ -38,12 +54,17 @@ func (a *Admin) QueueLimits(ctx context.Context, queue string) (QueueLimits, err
 }
 
 // ConfigureLimits changes the limits of a queue atomically, while its workers run: concurrent updates to different
-// fields are both applied. It can call change several times. Every checkout that begins after ConfigureLimits has
-// returned keeps the new limits. Lowering a limit stops no running task: none starts until enough have ended. If the
-// queue had no limits, a checkout that began before can still exceed them. The zero value removes all limits. For
-// invalid limits ConfigureLimits returns dbq.ErrOption and changes nothing.
-func (a *Admin) ConfigureLimits(ctx context.Context, queue string, change func(*QueueLimits)) error {
+// fields are both applied. It can call change several times. Every checkout that begins after ConfigureLimits returns
+// observes the new limits. Lowering a limit does not stop running tasks: no task starts until enough have ended. If
+// the queue had no limits, a checkout that began earlier can still exceed them. The zero value removes all limits.
+// For invalid limits, ConfigureLimits returns dbq.ErrOption and changes nothing.
+func (a *Admin) ConfigureLimits(
+	ctx context.Context, queue string, change func(*QueueLimits), opts ...Option,
+) error {
 	err := limits.QueueName(queue)
+	if err == nil {
+		ctx, _, err = a.audited(ctx, opts, store.Audit{Action: "limit queue", Queue: queue})
+	}
 	if err == nil {
 		err = a.store.SetLimits(ctx, queue, func(stored store.Limits) (store.Limits, error) {
 			l := limitsOf(stored)
@@ -59,10 +80,13 @@ func (a *Admin) ConfigureLimits(ctx context.Context, queue string, change func(*
 }
 
 func limitsOf(l store.Limits) QueueLimits {
-	return QueueLimits{Leased: l.Leased, Rate: Rate(l.Rate), PerKey: l.PerKey, KeyLeased: l.KeyMax}
+	return QueueLimits{Leased: l.Leased, Rate: Rate(l.Rate), PerKey: l.PerKey, KeyLeased: l.KeyLeased,
+		Order: KeyOrder(l.Order)}
 }
 
 func (l QueueLimits) stored() store.Limits {
-	perKey := l.PerKey || l.KeyLeased > 0
-	return store.Limits{Leased: l.Leased, Rate: store.Rate(l.Rate), PerKey: perKey, KeyMax: l.KeyLeased}
+	return store.Limits{
+		Leased: l.Leased, Rate: store.Rate(l.Rate), PerKey: l.PerKey || l.KeyLeased > 0 || l.Order != OrderNone,
+		KeyLeased: l.KeyLeased, Order: store.Order(l.Order),
+	}
 }

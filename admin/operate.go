@@ -46,7 +46,7 @@ const (
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	n, err := a.note(opts)
+	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), Task: id})
 	op, err := operation(event, n, err)
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
@@ -55,7 +55,7 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
-	a.wake(op.Transition, moved)
+	a.wake(ctx, op.Transition, moved)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	n, err := a.note(opts)
+	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), Task: id})
 	op, err := operation(event, n, err)
 	var moved []dialect.Row
 	var left store.FollowUp
@@ -77,7 +77,13 @@ func (a *Admin) OperateTx(
 		return a.core.Wrap(string(event), "", id, err)
 	}
 	a.core.FollowUpTx(left)
-	if mayStart(op.Transition, moved[0]) {
+	ordered := false
+	if freesPlace(op.Transition, moved[0]) {
+		if ordered, err = a.store.OrderedTx(ctx, tx, moved[0].Queue); err != nil {
+			return a.core.Wrap(string(event), moved[0].Queue, id, err)
+		}
+	}
+	if ordered || mayStart(op.Transition, moved[0]) {
 		a.core.Wake.WakeAfterCommit(moved[0].Queue, wake.Now())
 	}
 	return nil
@@ -91,7 +97,7 @@ func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (changed int, err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, changed, start, err) }(time.Now())
-	n, err := a.noteOrDryRun(opts)
+	n, err := a.noteOrDryRun(ctx, opts)
 	op, err := operation(event, n, err)
 	if err == nil {
 		err = f.check()
@@ -109,6 +115,10 @@ func (a *Admin) OperateMany(
 	if n.dryRun {
 		return len(ids), nil
 	}
+	entry := store.Audit{Action: string(event), Queue: f.Queue, Filter: filterJSON(f), Reason: n.reason}
+	if ctx, err = store.Audited(ctx, n.by, entry); err != nil {
+		return 0, a.wrap(string(event), f.Queue, err)
+	}
 	batches := slices.Collect(slices.Chunk(ids, a.store.OperateLimit(event)))
 	if f.Workflow != uuid.Nil && op.Transition.Cancels {
 		slices.Reverse(batches) // what needs a task comes after it, and must not go on without it
@@ -119,7 +129,7 @@ func (a *Admin) OperateMany(
 			return changed, a.wrap(string(event), f.Queue, err)
 		}
 		changed += len(moved)
-		a.wake(op.Transition, moved)
+		a.wake(ctx, op.Transition, moved)
 	}
 	return changed, nil
 }
@@ -139,12 +149,25 @@ func mayStart(t state.Transition, moved dialect.Row) bool {
 	return t.To == dbq.StateCreated || moved.State == dbq.StateProcessing
 }
 
+// freesPlace reports whether a later task of the same key may start because of an event, if the queue has an order.
+// Restore leaves the task as one that waits for an operator, and Reenqueue makes it the next.
+func freesPlace(t state.Transition, moved dialect.Row) bool {
+	return moved.TaskKey != nil && moved.State != dbq.StateCompleted && t.Event != Restore && t.Event != Reenqueue
+}
+
 // wake wakes the workers of queues whose tasks may start now, and those whose leases were taken away.
-func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
-	due, revoked, graphs := map[string]int{}, map[string]bool{}, false
+func (a *Admin) wake(ctx context.Context, t state.Transition, moved []dialect.Row) {
+	due, revoked, workflows := map[string]int{}, map[string]bool{}, false
+	orders := map[string]bool{}
+	ordered := func(queue string) bool {
+		if _, known := orders[queue]; !known {
+			orders[queue] = a.store.Ordered(ctx, queue)
+		}
+		return orders[queue]
+	}
 	for _, r := range moved {
-		graphs = graphs || store.InGraph(r.ID)
-		if mayStart(t, r) {
+		workflows = workflows || store.InWorkflow(r.ID)
+		if mayStart(t, r) || freesPlace(t, r) && ordered(r.Queue) {
 			due[r.Queue]++
 		}
 		if t.To != dbq.StateCreated && t.GrowsFence(r.State) {
@@ -157,7 +180,7 @@ func (a *Admin) wake(t state.Transition, moved []dialect.Row) {
 	for queue := range revoked {
 		a.core.Wake.WakeRevoked(queue)
 	}
-	if graphs {
-		a.core.AdvanceGraphs()
+	if workflows {
+		a.core.AdvanceWorkflows()
 	}
 }

@@ -22,6 +22,8 @@ type QueueSettings struct {
 	// DeadLetter is the queue that gets a notice, of kind dbq.KindPoison, for each task of this queue that goes to
 	// POISON. It is enqueued in the same transaction. Operators' own events make no notices.
 	DeadLetter string
+	// NoStatistics turns the statistics over time of this queue off; see Series.
+	NoStatistics bool
 }
 
 // QueueInfo describes a queue that is paused, or has settings or limits.
@@ -51,7 +53,7 @@ func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 // PauseQueue has returned finds none. Running tasks continue: their leases can be extended and settled. New tasks can
 // be enqueued. A second pause replaces the reason and the operator of the first.
 func (a *Admin) PauseQueue(ctx context.Context, queue string, opts ...Option) error {
-	n, err := a.note(opts)
+	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: "pause queue", Queue: queue})
 	if err != nil {
 		return a.wrap("pause", queue, err)
 	}
@@ -60,7 +62,7 @@ func (a *Admin) PauseQueue(ctx context.Context, queue string, opts ...Option) er
 
 // ResumeQueue ends a pause and wakes the queue's workers. Resuming a queue that is not paused is not an error.
 func (a *Admin) ResumeQueue(ctx context.Context, queue string, opts ...Option) error {
-	n, err := a.note(opts)
+	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: "resume queue", Queue: queue})
 	if err != nil {
 		return a.wrap("resume", queue, err)
 	}
@@ -76,7 +78,13 @@ func (a *Admin) QueueSettings(ctx context.Context, queue string) (QueueSettings,
 // ConfigureQueue changes a queue's settings atomically: concurrent updates to different fields are both applied. It
 // can call change several times. For invalid settings it returns dbq.ErrOption, dbq.ErrLeaseTime,
 // dbq.ErrMaxAttempts or dbq.ErrQueueName and changes nothing.
-func (a *Admin) ConfigureQueue(ctx context.Context, queue string, change func(*QueueSettings)) error {
+func (a *Admin) ConfigureQueue(
+	ctx context.Context, queue string, change func(*QueueSettings), opts ...Option,
+) error {
+	ctx, _, err := a.audited(ctx, opts, store.Audit{Action: "configure queue", Queue: queue})
+	if err != nil {
+		return a.wrap("configure", queue, err)
+	}
 	return a.core.Control.Configure(ctx, queue, func(stored *control.Settings) {
 		s := settingsOf(*stored)
 		change(&s)
@@ -89,6 +97,7 @@ func (s QueueSettings) stored() control.Settings {
 	out := control.Settings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: control.Duration(s.Poll), Lease: control.Duration(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: string(s.History), DeadLetter: s.DeadLetter,
+		NoStatistics: s.NoStatistics,
 	}
 	out.SetRetention(store.Retention(s.Retention))
 	return out
@@ -98,6 +107,6 @@ func settingsOf(s control.Settings) QueueSettings {
 	return QueueSettings{
 		Concurrency: s.Concurrency, Batch: s.Batch, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.Retention()),
-		DeadLetter: s.DeadLetter,
+		DeadLetter: s.DeadLetter, NoStatistics: s.NoStatistics,
 	}
 }

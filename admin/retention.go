@@ -29,7 +29,7 @@ type Cleaned struct {
 //
 // If Clean cannot finish, it returns an error, such as ctx's. Cleaned counts what was removed before, and the next
 // call continues there. Several calls can run at once.
-func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention) (Cleaned, error) {
+func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention, opts ...Option) (Cleaned, error) {
 	var done store.Cleaned
 	err := limits.QueueName(queue)
 	if err == nil {
@@ -38,6 +38,9 @@ func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention) (Clean
 	var set control.Settings
 	if err == nil {
 		set, err = a.core.Control.Settings(ctx, queue)
+	}
+	if err == nil {
+		ctx, _, err = a.audited(ctx, opts, store.Audit{Action: "clean queue", Queue: queue})
 	}
 	if err == nil {
 		done, err = a.store.Clean(ctx, queue, store.Retention(r), store.History(set.History))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // The states of a worker.
@@ -51,6 +52,12 @@ func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
 // sends notifications (PostgreSQL), and otherwise at its next report; see worker.Worker.ReportInterval. For a dead
 // worker, CommandWorker returns dbq.ErrNotFound. A command that the worker does not read within 10 minutes expires; a
 // later one replaces it.
-func (a *Admin) CommandWorker(ctx context.Context, id string, command dbq.Command) error {
+func (a *Admin) CommandWorker(ctx context.Context, id string, command dbq.Command, opts ...Option) error {
+	hidden := func(string) string { return "" } // the action has it
+	entry := store.Audit{Action: string(command) + " worker", Subject: id, Show: hidden}
+	ctx, _, err := a.audited(ctx, opts, entry)
+	if err != nil {
+		return a.wrap("command", "", err)
+	}
 	return a.core.Control.SendCommand(ctx, id, string(command))
 }

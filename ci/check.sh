@@ -23,10 +23,10 @@ check() {
   esac
 }
 
-# modules COMMAND...: in the module here and in bench, which is one of its own.
+# modules COMMAND...: in the module here, and in the folders that are modules of their own.
 modules() {
   local mod code=0
-  for mod in ./go.mod bench/go.mod; do
+  for mod in ./go.mod bench/go.mod console/browser/go.mod; do
     [ ! -e "$mod" ] || (cd "$(dirname "$mod")" && "$@") || code=1
   done
   return "$code"
@@ -64,7 +64,7 @@ scripts() {
 }
 
 check "gofmt" "gofmt -w the files below" formatted
-check "go mod tidy" "go mod tidy, here or in bench" modules go mod tidy -diff
+check "go mod tidy" "go mod tidy, here, in bench or in console/browser" modules go mod tidy -diff
 check "go vet" "see below" modules go vet ./...
 check "staticcheck (staticcheck.conf)" "see below" modules go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 check "rules: imports, sizes, go.sum" "see below; the rules stand in ci/rules" go test -count=1 ./ci/rules

@@ -21,6 +21,16 @@ type Reader interface {
 	Read(ctx context.Context, query string, args []any, read func(Rows) error) error
 }
 
+// A Pipeline is a Conn that can send a statement together with the next one, in one round trip.
+type Pipeline interface {
+	Conn
+	// Later runs a statement before the next one, at the latest, and then sets touched to the number of affected rows.
+	// Its error may be that of the next.
+	Later(ctx context.Context, touched *int64, query string, args ...any) error
+	// ReadLater is Later for a statement that returns rows, which are valid until read returns.
+	ReadLater(ctx context.Context, read func(Rows) error, query string, args ...any) error
+}
+
 // Native is implemented by a dialect whose driver is faster when it is called below database/sql.
 type Native interface {
 	// NativeConn runs statements; std runs them through database/sql.

@@ -90,11 +90,11 @@ type Statements struct {
 	Replace Batch `columns:"id kind task_key priority at headers payload" empty:"default"`
 	// Postpone changes only the due time of such tasks: :id :at.
 	Postpone Batch `columns:"id at" empty:"default"`
-	// AddGraphTasks adds the tasks of a graph: :id :graph_id :name :queue_name :needs :dependents :at :delay. It returns
-	// nothing.
-	AddGraphTasks Batch `columns:"id graph_id name queue_name needs dependents at delay" empty:"default"`
-	// AddGraphNeeds adds what the tasks of a graph need: :parent :child :on_failure. It returns nothing.
-	AddGraphNeeds Batch `columns:"parent child on_failure" empty:"default"`
+	// AddWorkflowTasks adds the tasks of a workflow: :id :workflow_id :name :queue_name :needs :dependents :at :delay.
+	// It returns nothing.
+	AddWorkflowTasks Batch `columns:"id workflow_id name queue_name needs dependents at delay" empty:"default"`
+	// AddWorkflowNeeds adds what the tasks of a workflow need: :parent :child :on_failure. It returns nothing.
+	AddWorkflowNeeds Batch `columns:"parent child on_failure" empty:"default"`
 
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It changes rows that are
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
@@ -131,13 +131,14 @@ type Statements struct {
 	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows, and {set},
 	// the assignments.
 	//
-	// Movable locks the rows in the order of their ids. It returns their id, queue, state, attempt, fence, holder, taken,
-	// updated and result as they are, the progress if the lease's renewal has it, and the database's clock as now.
+	// Movable locks the rows in the order of their ids. It returns their id, queue, task_key, state, attempt, fence,
+	// holder, taken, updated and result as they are, the progress if the lease's renewal has it, and the database's clock
+	// as now.
 	Movable Batch `columns:"id" empty:"default"`
 	// Move changes the rows.
 	Move Batch `columns:"id" empty:"default"`
-	// Purge removes the rows and, with Returning, returns their ids. Without it, Purgeable locks the rows and returns
-	// their ids first; it has a default, too.
+	// Purge removes the rows and, with Returning, returns their id, queue, task_key and state. Without it, Purgeable locks
+	// the rows and returns these first; it has a default, too.
 	Purge     Batch `columns:"id" empty:"default" part:"yes"`
 	Purgeable Batch `columns:"id" empty:"allowed" part:"yes"`
 	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
@@ -190,8 +191,16 @@ type Statements struct {
 	DueFirst string `args:"queue limit" empty:"default"`
 	// DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest due first.
 	DueOfKeys Batch `columns:"task_key" args:"queue limit" empty:"default"`
-	// DueKeys returns up to :limit keys after :after, in order, of tasks of :queue that have a due time, as task_key.
+	// HeadsOfKeys returns the same of the first task with each :task_key, in the order of ids, that has a due time, if
+	// it is due. With :block = 1 it leaves out a task if one with a lower id and the same key is in POISON, or in ERROR
+	// without a due time, and is not cancelled. It must cost what it returns.
+	HeadsOfKeys Batch `columns:"task_key" args:"queue block" empty:"default"`
+	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
+	// key the task that is due first, even if its time has not come, and the database's clock as now.
 	DueKeys string `args:"queue after limit" empty:"default"`
+	// DueKeysNext is DueKeys for the keys after after_key of the JSON object in the record of the limits of :queue. It is
+	// for dialects whose connections are Pipelines: it runs in the round trip that locks and reads the record.
+	DueKeysNext string `args:"queue limit" empty:"allowed"`
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
 	Notify string `args:"channel payload" empty:"allowed"`
 
@@ -212,6 +221,10 @@ type Statements struct {
 	// Purgeable, that has already locked the rows.
 	Archive Batch `columns:"id" empty:"default"`
 
+	// AddStatistics adds rows to the table of statistics. It returns nothing. A row that exists is an error of class
+	// Duplicate.
+	AddStatistics Batch `columns:"StatisticsColumns" empty:"default"`
+
 	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They
 	// are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
 	Own map[string]Batch
@@ -220,6 +233,12 @@ type Statements struct {
 // InsertColumns are the columns of Insert.
 var InsertColumns = []string{"id", "reused", "reference", "kind", "task_key", "priority", "at", "delay",
 	"max_attempts", "headers", "payload"}
+
+// StatisticsColumns are the columns of AddStatistics: queue_name, began and errors are queue, since and error in the
+// table, and the others have the same names.
+var StatisticsColumns = []string{"queue_name", "step", "began", "source", "enqueued", "started", "completed",
+	"failed", "poisoned", "released", "created", "processing", "errors", "poison", "due", "parked", "oldest_due",
+	"latency", "run_time"}
 
 // A StatementField describes a field of Statements by its tags.
 type StatementField struct {
@@ -241,8 +260,11 @@ func FieldOf(name string) StatementField {
 	}
 	empty, part := f.Tag.Get("empty"), f.Tag.Get("part")
 	columns := strings.Fields(f.Tag.Get("columns"))
-	if name == "Insert" {
+	switch name {
+	case "Insert":
 		columns = InsertColumns
+	case "AddStatistics":
+		columns = StatisticsColumns
 	}
 	return StatementField{Name: f.Name, Args: strings.Fields(f.Tag.Get("args")), Columns: columns,
 		Default: empty == "default", Optional: empty == "allowed", Part: part == "yes"}

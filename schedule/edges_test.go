@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -29,6 +30,44 @@ func TestLargestPayloadFires(t *testing.T) {
 		}
 	}
 	f.wantTasks(3)
+}
+
+// TestNoOverlapOfAnEndedTask: a task that was cancelled, removed or archived does not hold back the next one, whatever
+// else waits in a paused queue.
+func TestNoOverlapOfAnEndedTask(t *testing.T) {
+	for name, end := range map[string]func(f fixture, a *admin.Admin, task dbq.Task) error{
+		"cancelled": func(f fixture, a *admin.Admin, task dbq.Task) error {
+			return a.Operate(f.Context(), admin.Cancel, task.ID)
+		},
+		"removed": func(f fixture, a *admin.Admin, task dbq.Task) error {
+			return errors.Join(a.Operate(f.Context(), admin.Cancel, task.ID), a.Operate(f.Context(), admin.Purge, task.ID))
+		},
+		"archived": func(f fixture, a *admin.Admin, task dbq.Task) error {
+			err := a.Operate(f.Context(), admin.Cancel, task.ID)
+			f.db.Advance(time.Minute)
+			done, cleanErr := a.Clean(f.Context(), "q", dbq.Retention{Poison: time.Second, Archive: true})
+			if done.Tasks != 1 {
+				f.Errorf("cleaned %+v", done)
+			}
+			return errors.Join(err, cleanErr)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			a := admin.New(f.db.Client)
+			f.put(schedule.Schedule{Name: "s", Every: time.Hour, NoOverlap: true})
+			f.must(a.PauseQueue(t.Context(), "q"))
+			f.after(time.Hour)
+			f.after(time.Hour)
+			f.wantTasks(1)
+			first := f.tasks()[0]
+			f.must(end(f, a, first))
+			f.after(time.Hour)
+			if i := f.get("s"); i.LastTask == first.ID || i.Problem != "" {
+				t.Errorf("the next time has no task: %+v", i)
+			}
+		})
+	}
 }
 
 // TestCatchUpKeepsTheOrder: "at once and in their order".

@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -13,15 +15,25 @@ import (
 
 // Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
 // time unless its times change. For a new schedule, Put returns ErrDefinition if At has passed.
-func (s *Schedules) Put(ctx context.Context, d Schedule) error { return s.put(ctx, d, "") }
+func (s *Schedules) Put(ctx context.Context, d Schedule) error {
+	return s.put(ctx, "put schedule", d, "")
+}
 
-func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
+// put is Put for an owner. It refuses to take a schedule from another owner.
+func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string) error {
 	err := d.check()
+	if err == nil {
+		ctx, err = s.audited(ctx, "put schedule", store.Audit{Queue: d.Queue, Subject: d.Name})
+	}
 	if err == nil {
 		err = s.change(ctx, d.Name, func(old *value, now time.Time) (value, error) {
 			v := valueOf(d)
 			v.Start, v.Owner = now, owner
 			if old != nil {
+				if owner != "" && old.Owner != owner {
+					return v, fmt.Errorf("%w: the schedule %q does not belong to %q, but to %q: delete it, or use another name",
+						ErrDefinition, d.Name, owner, old.Owner)
+				}
 				v.keep(*old)
 			}
 			c, err := d.clock(v.Start)
@@ -40,7 +52,7 @@ func (s *Schedules) put(ctx context.Context, d Schedule, owner string) error {
 		})
 	}
 	s.poke()
-	return s.wrap("put schedule", d.Queue, err)
+	return s.wrap(op, d.Queue, err)
 }
 
 // change replaces a record's value atomically. old is nil if there is none.
@@ -68,10 +80,35 @@ func (s *Schedules) change(ctx context.Context, name string,
 	})
 }
 
+// audited returns a context in which the next change adds an entry to the audit, without the payload and the headers.
+func (s *Schedules) audited(ctx context.Context, action string, a store.Audit) (context.Context, error) {
+	a.Action = action
+	a.Show = func(text string) string {
+		var v value
+		if json.Unmarshal([]byte(text), &v) != nil {
+			return ""
+		}
+		v.Task.Payload, v.Task.Headers = nil, nil
+		b, _ := json.Marshal(v) // it was just read
+		return string(b)
+	}
+	out, err := store.Audited(ctx, s.client.Info().Name, a)
+	if err != nil {
+		return ctx, err
+	}
+	return out, nil
+}
+
 // edit is change for a schedule that must exist.
-func (s *Schedules) edit(ctx context.Context, op, name string, f func(v *value, now time.Time) error) error {
+func (s *Schedules) edit(ctx context.Context, op, name string, a store.Audit,
+	f func(v *value, now time.Time) error) error {
 	queue := ""
-	err := s.change(ctx, name, func(old *value, now time.Time) (value, error) {
+	a.Subject = name
+	ctx, err := s.audited(ctx, op, a)
+	if err != nil {
+		return s.wrap(op, "", err)
+	}
+	err = s.change(ctx, name, func(old *value, now time.Time) (value, error) {
 		if old == nil {
 			return value{}, notFound(name)
 		}
@@ -85,7 +122,8 @@ func (s *Schedules) edit(ctx context.Context, op, name string, f func(v *value, 
 // Option adds to a pause what other people should know of it.
 type Option func(*pause)
 
-// By names the operator in 1 to dbq.MaxReference characters. The default is the client's name; see dbq.WithName.
+// By names the operator in 1 to dbq.MaxReference characters. The default is that of the context's admin.Origin, or the
+// client's name; see dbq.WithName.
 func By(operator string) Option { return func(p *pause) { p.By = operator } }
 
 // Reason says why, in up to MaxReason characters.
@@ -93,7 +131,7 @@ func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
 
 // Pause stops a schedule until Resume. A second pause replaces the reason and the operator of the first.
 func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) error {
-	p := pause{By: s.client.Info().Name}
+	p := pause{By: cmp.Or(store.OriginOf(ctx).By, s.client.Info().Name)}
 	for _, opt := range opts {
 		opt(&p)
 	}
@@ -104,17 +142,22 @@ func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) erro
 	if err != nil {
 		return s.wrap("pause schedule", "", err)
 	}
-	return s.edit(ctx, "pause schedule", name, func(v *value, now time.Time) error {
+	return s.edit(ctx, "pause schedule", name, auditOf(p), func(v *value, now time.Time) error {
 		p.Since = now
 		v.Pause = &p
 		return nil
 	})
 }
 
+// auditOf returns what the audit keeps of the options of a pause.
+func auditOf(p pause) store.Audit {
+	return store.Audit{Origin: store.Origin{By: p.By}, Reason: p.Reason}
+}
+
 // Resume ends a pause. Times that passed during the pause are skipped. If the schedule is not paused, Resume does
 // nothing.
 func (s *Schedules) Resume(ctx context.Context, name string) error {
-	return s.edit(ctx, "resume schedule", name, func(v *value, now time.Time) error {
+	return s.edit(ctx, "resume schedule", name, store.Audit{}, func(v *value, now time.Time) error {
 		if v.Pause == nil {
 			return nil
 		}
@@ -132,9 +175,18 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 func (s *Schedules) Delete(ctx context.Context, name string) error {
 	_, err := s.record(ctx, name)
 	if err == nil {
-		err = s.store.DeleteKV(ctx, namespace, name)
+		err = s.remove(ctx, name, "")
 	}
 	return s.wrap("delete schedule", "", err)
+}
+
+// remove removes a schedule's record.
+func (s *Schedules) remove(ctx context.Context, name, queue string) error {
+	ctx, err := s.audited(ctx, "delete schedule", store.Audit{Queue: queue, Subject: name})
+	if err == nil {
+		err = s.store.DeleteKV(ctx, namespace, name)
+	}
+	return err
 }
 
 // Get returns the schedule of a name, or dbq.ErrNotFound.
@@ -194,13 +246,17 @@ func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) 
 	d := v.schedule(name)
 	t := d.taskFor(nowOf(r))
 	t.Reference, t.Delay = "", d.Task.Delay // it is not one of the schedule's times
+	if ctx, err = s.audited(ctx, "run schedule", store.Audit{Queue: d.Queue, Subject: name}); err != nil {
+		return uuid.Nil, s.wrap("run schedule", "", err)
+	}
 	return s.client.Queue(d.Queue).Enqueue(ctx, t)
 }
 
 // Reconcile makes the given schedules the only ones of owner: it puts each of them, and deletes owner's other
 // schedules. It does not touch the schedules of others. If a name belongs to another owner, or was put without an
 // owner, Reconcile returns ErrDefinition. If your program defines its schedules in code, call Reconcile when it starts,
-// with the program's name as owner. It is not atomic; repeat it after an error.
+// with the program's name as owner. It is not atomic; repeat it after an error. If two versions of a program call it at
+// the same time, schedules that only one of them declares can remain, until the next Reconcile.
 func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
 	if err := limits.Text(owner, 1, MaxName, ErrDefinition, "owner"); err != nil {
 		return s.wrap("reconcile schedules", "", err)
@@ -215,44 +271,49 @@ func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Sc
 			return s.wrap("reconcile schedules", "", fmt.Errorf("schedule %q: %w", d.Name, err))
 		}
 	}
+	err := s.declare(ctx, schedules, owner)
+	if err == nil {
+		err = s.deleteUndeclared(ctx, declared, owner)
+	}
+	if err == nil { // another version of the program, which starts at the same time, may have deleted some
+		err = s.declare(ctx, schedules, owner)
+	}
+	return err
+}
+
+// declare puts the schedules that are not yet stored like this. It does not change a single time that has passed.
+func (s *Schedules) declare(ctx context.Context, schedules []Schedule, owner string) error {
+	all, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	stored := make(map[string]Info, len(all))
+	for _, i := range all {
+		stored[i.Name] = i
+	}
 	for _, d := range schedules {
-		if err := s.declare(ctx, d, owner); err != nil {
+		if i, ok := stored[d.Name]; ok && i.Owner == owner && equal(i.Schedule, d) {
+			continue
+		}
+		if err := s.put(ctx, "reconcile schedules", d, owner); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// deleteUndeclared deletes the schedules of an owner that are not declared.
+func (s *Schedules) deleteUndeclared(ctx context.Context, declared map[string]bool, owner string) error {
 	all, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
 	for _, i := range all {
 		if i.Owner == owner && !declared[i.Name] {
-			if err := s.store.DeleteKV(ctx, namespace, i.Name); err != nil {
+			if err := s.remove(ctx, i.Name, i.Queue); err != nil {
 				return s.wrap("reconcile schedules", i.Queue, err)
 			}
 		}
 	}
 	return nil
-}
-
-// declare puts a schedule unless it already exists, as when many processes start at once. It does not change a single
-// time that has passed.
-func (s *Schedules) declare(ctx context.Context, d Schedule, owner string) error {
-	r, exists, err := s.store.GetKV(ctx, namespace, d.Name)
-	if err != nil {
-		return s.wrap("reconcile schedules", d.Queue, err)
-	}
-	if exists {
-		v, err := parse(r)
-		switch {
-		case err != nil:
-			return s.wrap("reconcile schedules", d.Queue, err)
-		case v.Owner != owner:
-			err := fmt.Errorf("%w: the schedule %q does not belong to %q, but to %q: delete it, or use another name",
-				ErrDefinition, d.Name, owner, v.Owner)
-			return s.wrap("reconcile schedules", d.Queue, err)
-		case v.defines(d):
-			return nil
-		}
-	}
-	return s.put(ctx, d, owner)
 }

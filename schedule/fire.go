@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,17 +21,26 @@ const (
 	errorPause = 5 * time.Second        // after an error
 	busyPause  = 100 * time.Millisecond // after a conflict with another transaction
 	patience   = 3 * time.Second        // for one schedule: a locked record does not delay the others
-	oneRound   = 1000                   // schedules read at once
+	firstRead  = 10                     // schedules read at once, while few are due
+	oneRound   = 1000                   // if all of these are due
 	allRounds  = 10_000                 // if some of these cannot fire
 )
 
-// errBusy reports a conflict with another transaction.
-var errBusy = errors.New("conflict with another transaction")
+var (
+	errBusy  = errors.New("conflict with another transaction")
+	errSlow  = fmt.Errorf("%w: its transaction has not ended after %v", errBusy, patience)
+	errFired = errors.New("another process has fired or changed the schedule")
+)
 
 // A fireError is the error of schedules that cannot fire, while others can.
 type fireError struct {
-	names string // of the schedules
+	names []string // of the schedules
 	err   error
+}
+
+func (e *fireError) add(name string, err error) {
+	e.names = append(e.names, name)
+	e.err = errors.Join(e.err, fmt.Errorf("schedule %q: %w", name, err))
 }
 
 func (e *fireError) Error() string { return e.err.Error() }
@@ -43,7 +54,7 @@ func failingNow(err error) string {
 	case err == nil:
 		return ""
 	case errors.As(err, &some):
-		return some.names
+		return strings.Join(slices.Sorted(slices.Values(some.names)), "\n")
 	}
 	return "all"
 }
@@ -87,47 +98,76 @@ func (s *Schedules) poke() {
 	}
 }
 
-// fireDue fires each schedule that is due, and returns when to check again.
+// fireDue fires each schedule that is due, and returns when to check again. Usually few are due, so it first reads few.
 func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error) {
-	for limit := oneRound; ; limit = allRounds {
+	for limit := firstRead; ; {
 		records, err := s.store.EarliestKV(ctx, namespace, limit)
 		if err != nil {
 			return 0, err
 		}
-		pause, err = s.fireEach(ctx, records)
-		if err == nil || ctx.Err() != nil || len(records) < limit || limit == allRounds {
-			return pause, err
+		n := len(records)
+		more := n == limit && records[n-1].Expired() // there may be more that are due
+		if more && limit == firstRead {
+			limit = oneRound
+			continue
 		}
+		pause, err = s.fireEach(ctx, records)
+		switch {
+		case !more || ctx.Err() != nil || limit == allRounds:
+			return pause, err
+		case err == nil:
+			return busyPause, nil
+		}
+		limit = allRounds
 	}
 }
 
-// fireEach fires those of records that are due. They are in the order in which they are due.
+// fireEach fires those of records that are due. They are in the order in which they are due. If there are many, it
+// begins at a random one, because other processes fire them at the same time; once it meets one that another process
+// has fired, it checks each before it fires it.
 func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause time.Duration, err error) {
 	pause = maxPause
+	due := len(records)
+	if i := slices.IndexFunc(records, func(r store.Record) bool { return !r.Expired() }); i >= 0 {
+		due, pause = i, min(pause, micros(*records[i].Expires-records[i].Now))
+	}
+	first, met := 0, false
+	if due > firstRead {
+		first = rand.IntN(due)
+	}
 	failed := &fireError{}
-	for _, r := range records {
-		if wait := micros(*r.Expires - r.Now); wait > 0 {
-			pause = min(wait, pause)
-			break
+	for i := range due {
+		r := records[(first+i)%due]
+		if met && s.changed(ctx, r) {
+			continue
 		}
-		switch err := s.fireOne(ctx, r); {
+		err := s.fireOne(ctx, r)
+		if errors.Is(err, errBusy) {
+			pause = busyPause
+		}
+		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return 0, err
+		case errors.Is(err, errFired):
+			met = true
+		case errors.Is(err, errSlow) && micros(r.Now-*r.Expires) >= missed: // it cannot fire, and nobody would know
+			failed.add(r.Name, err)
 		case errors.Is(err, errBusy):
-			pause = busyPause
 		default:
-			failed.names += fmt.Sprintf("%q ", r.Name)
-			failed.err = errors.Join(failed.err, fmt.Errorf("schedule %q: %w", r.Name, err))
+			failed.add(r.Name, err)
 		}
 	}
 	if failed.err != nil {
 		return pause, failed
 	}
-	if n := len(records); n >= oneRound && *records[n-1].Expires <= records[n-1].Now { // there may be more
-		pause = busyPause
-	}
 	return pause, nil
+}
+
+// changed reports whether a record has certainly changed since it was read.
+func (s *Schedules) changed(ctx context.Context, r store.Record) bool {
+	now, exists, err := s.store.GetKV(ctx, namespace, r.Name)
+	return err == nil && (!exists || now.Version != r.Version)
 }
 
 // fireOne is fire with a time limit.
@@ -138,14 +178,16 @@ func (s *Schedules) fireOne(ctx context.Context, r store.Record) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case bounded.Err() != nil, s.store.IsConflict(err), errors.Is(err, dbq.ErrWriterBusy):
+	case bounded.Err() != nil, errors.Is(err, dbq.ErrWriterBusy):
+		return errSlow
+	case s.store.IsConflict(err):
 		return errBusy
 	}
 	return err
 }
 
 // fire enqueues the due tasks of a schedule and moves it to its next time, in one transaction. If another process was
-// faster, it does nothing.
+// faster, it does nothing and returns errFired.
 func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 	v, err := parse(r)
 	if err != nil {
@@ -216,8 +258,11 @@ func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Sche
 	if err != nil {
 		return err
 	}
-	if done, err := s.store.SwapKVTx(ctx, tx, r, text, ttl); err != nil || !done {
+	switch done, err := s.store.SwapKVTx(ctx, tx, r, text, ttl); {
+	case err != nil:
 		return err
+	case !done:
+		return errFired
 	}
 	return tx.Commit()
 }

@@ -37,6 +37,7 @@ type value struct {
 // task is a dbq.NewTask without the fields that each time sets.
 type task struct {
 	Kind        string            `json:"kind,omitempty"`
+	Key         string            `json:"key,omitempty"`
 	Payload     []byte            `json:"payload,omitempty"`
 	Empty       bool              `json:"empty,omitempty"` // the payload is empty, and not nil
 	Priority    int               `json:"priority,omitempty"`
@@ -56,7 +57,7 @@ func valueOf(d Schedule) value {
 	return value{
 		Cron: d.Cron, Zone: d.Zone, Every: d.Every.Microseconds(), At: d.At.UTC(), Queue: d.Queue,
 		Task: task{
-			Kind: t.Kind, Payload: t.Payload, Empty: t.Payload != nil && len(t.Payload) == 0, Priority: t.Priority,
+			Kind: t.Kind, Key: t.Key, Payload: t.Payload, Empty: t.Payload != nil && len(t.Payload) == 0, Priority: t.Priority,
 			Delay: t.Delay.Microseconds(), MaxAttempts: t.MaxAttempts, Headers: t.Headers,
 		},
 		CatchUp: d.CatchUp, NoOverlap: d.NoOverlap, Jitter: d.Jitter.Microseconds(),
@@ -72,8 +73,8 @@ func (v *value) schedule(name string) Schedule {
 	return Schedule{
 		Name: name, Cron: v.Cron, Zone: v.Zone, Every: micros(v.Every), At: v.At, Queue: v.Queue,
 		Task: dbq.NewTask{
-			Kind: v.Task.Kind, Payload: payload, Priority: v.Task.Priority, Delay: micros(v.Task.Delay),
-			MaxAttempts: v.Task.MaxAttempts, Headers: v.Task.Headers,
+			Kind: v.Task.Kind, Key: v.Task.Key, Payload: payload, Priority: v.Task.Priority,
+			Delay: micros(v.Task.Delay), MaxAttempts: v.Task.MaxAttempts, Headers: v.Task.Headers,
 		},
 		CatchUp: v.CatchUp, NoOverlap: v.NoOverlap, Jitter: micros(v.Jitter),
 	}
@@ -85,10 +86,10 @@ func (v *value) sameTimes(w value) bool {
 	return v.Cron == w.Cron && v.Zone == w.Zone && v.Every == w.Every && v.At.Equal(w.At)
 }
 
-// defines reports whether the value was made from d.
-func (v *value) defines(d Schedule) bool {
-	a, errA := json.Marshal(valueOf(v.schedule(d.Name)))
-	b, errB := json.Marshal(valueOf(d))
+// equal reports whether two schedules have equal definitions.
+func equal(x, y Schedule) bool {
+	a, errA := json.Marshal(valueOf(x))
+	b, errB := json.Marshal(valueOf(y))
 	return errA == nil && errB == nil && string(a) == string(b)
 }
 

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestRecreatedScheduleIsNotOverwritten(t *testing.T) {
 	if err := s.Put(ctx, again); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.fire(ctx, records[0]); err != nil { // A goes on
+	if err := s.fire(ctx, records[0]); !errors.Is(err, errFired) { // A goes on
 		t.Fatal(err)
 	}
 	i, err := s.Get(ctx, "s")
@@ -94,5 +95,38 @@ func TestPutRepairsATimeFarAhead(t *testing.T) {
 	}
 	if i, _ := s.Get(t.Context(), "s"); time.Until(i.Next) > time.Hour {
 		t.Errorf("an hourly schedule fires next at %s", i.Next)
+	}
+}
+
+// TestLockedScheduleIsReported: a schedule that cannot fire for longer than a minute, because another transaction has
+// locked its record, is an error, which Run logs.
+func TestLockedScheduleIsReported(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	ctx := t.Context()
+	s := New(db.Client)
+	if err := s.Put(ctx, Schedule{Name: "s", Every: time.Hour, Queue: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		late     time.Duration
+		reported bool
+	}{{30 * time.Second, false}, {2 * time.Minute, true}} {
+		records, err := s.store.EarliestKV(ctx, namespace, 1)
+		if err != nil || len(records) != 1 {
+			t.Fatal(err, records)
+		}
+		records[0].Now = *records[0].Expires + c.late.Microseconds()
+		tx, err := db.DB().BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pause, err := s.fireEach(ctx, records)
+		if pause != busyPause || (err != nil) != c.reported {
+			t.Errorf("%v late: got error %v, pause %v", c.late, err, pause)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

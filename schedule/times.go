@@ -97,6 +97,9 @@ func (d *Schedule) check() error {
 	}
 	err := limits.Text(d.Task.Kind, 0, limits.MaxKind, dbq.ErrKind, "kind")
 	if err == nil {
+		err = limits.Text(d.Task.Key, 0, limits.MaxKey, dbq.ErrKey, "key")
+	}
+	if err == nil {
 		err = limits.Delay(d.Task.Delay)
 	}
 	for k, v := range d.Task.Headers {

@@ -17,6 +17,8 @@ const (
 	advanceEvery = time.Second
 	// advanceFor is how long it does so after the last such task. Otherwise it searches as often as it cleans.
 	advanceFor = 10 * time.Minute
+	// advanceTimeout bounds one search and the changes that follow. The next search continues there.
+	advanceTimeout = time.Minute
 )
 
 // advancer advances the workflows of clients that crashed between the end of a task and what follows from it. Usually
@@ -32,7 +34,7 @@ func newAdvancer(e *env) *advancer { return &advancer{env: e, active: make(chan 
 // notice notes whether there are tasks of workflows among those that were leased.
 func (a *advancer) notice(tasks []dbq.Task) {
 	for i := range tasks {
-		if store.InGraph(tasks[i].ID) {
+		if store.InWorkflow(tasks[i].ID) {
 			if a.seen.Swap(time.Now().UnixNano()) == 0 {
 				a.active <- struct{}{}
 			}
@@ -45,11 +47,11 @@ func (a *advancer) notice(tasks []dbq.Task) {
 func (a *advancer) run(ctx context.Context) {
 	parts := access.Of(a.cfg.Queue.Client())
 	for {
-		call, cancel := context.WithTimeout(ctx, cleanEvery)
-		err := parts.ResumeGraphs(call, advanceEvery)
+		call, cancel := context.WithTimeout(ctx, advanceTimeout)
+		err := parts.ResumeWorkflows(call, advanceEvery)
 		cancel()
 		if ctx.Err() == nil {
-			a.health.report(opAdvance, parts.Wrap("workflow", "", uuid.Nil, err))
+			a.health.report(opAdvance, parts.Wrap("resume workflows", "", uuid.Nil, err))
 		}
 		every := cleanEvery
 		if time.Since(time.Unix(0, a.seen.Load())) < advanceFor {

@@ -32,6 +32,7 @@ func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration
 	case completes && isInTransaction(o.Result()):
 		a.observeEnd(l, state.Complete, nil, took)
 		a.results.ended.Add(1)
+		a.tally.Completed.Add(1)
 		a.conflicts.forget(l.task.ID)
 		a.leases.remove(l)
 	case !completes && l.isLost(): // a success may be settled by the handler itself; the fence decides
@@ -88,6 +89,7 @@ func (a *attempts) settle(l *leased, how dbq.Outcome, err error, took time.Durat
 }
 
 func (a *attempts) observeEnd(l *leased, how state.Event, err error, took time.Duration) {
+	a.tally.RunTime.Record(took)
 	if a.observed() {
 		a.observe(Observation{Type: Ended, Task: l.task, Event: how, Duration: took, Err: err})
 	}

@@ -71,6 +71,7 @@ func (c *controller) report(ctx context.Context, me control.Worker) (obeyed bool
 	set, err := c.shared.Settings(once, c.cfg.Queue.Name())
 	if err == nil {
 		c.apply(set)
+		c.settingsRead.Store(true)
 		c.describe(&me)
 		var command string
 		if command, err = c.shared.Report(once, me, missedReports*c.cfg.ReportInterval); command != "" {

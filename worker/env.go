@@ -4,19 +4,23 @@ import (
 	"sync/atomic"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/series"
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
 // env is shared by all parts of a run: the worker's fields, the current settings, the log, the health of the
-// database, and the shutdown. Parts do not reach each other through it.
+// database, the shutdown, and the counters of statistics. Parts do not reach each other through it.
 type env struct {
-	cfg      Worker // with its defaults
-	share    *share // of the Group's slots; nil for a worker without a Group
-	wake     *wake.Waker
-	inForce  atomic.Pointer[settings]
-	log      *logger
-	health   *health
-	shutdown *shutdown
+	cfg     Worker // with its defaults
+	share   *share // of the Group's slots; nil for a worker without a Group
+	wake    *wake.Waker
+	inForce atomic.Pointer[settings]
+	// settingsRead reports that those in force have the operators' settings.
+	settingsRead atomic.Bool
+	log          *logger
+	health       *health
+	shutdown     *shutdown
+	tally        series.Tally // what happens, for statistics over time
 }
 
 // settings returns the current settings. The controller replaces them.

@@ -225,8 +225,11 @@ func (x *executor) call(tasks []*leased) bool {
 		return true
 	}
 	for _, l := range inv.tasks {
+		waited := l.task.Waited + inv.start.Sub(l.received)
+		x.tally.Started.Add(1)
+		x.tally.Latency.Record(waited)
 		if x.observed() {
-			x.observe(Observation{Type: Started, Task: l.task, Duration: l.task.Waited + inv.start.Sub(l.received)})
+			x.observe(Observation{Type: Started, Task: l.task, Duration: waited})
 		}
 	}
 	returned := false

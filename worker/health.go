@@ -24,6 +24,7 @@ const (
 	opRegistry operation = "report to the registry"
 	opClean    operation = "clean"
 	opAdvance  operation = "advance workflows"
+	opStats    operation = "report statistics"
 )
 
 // health is the worker's view of the database: whether it answers, and which operations it refuses. The log has one

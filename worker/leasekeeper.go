@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -153,12 +154,15 @@ func (k *leaseKeeper) watchRevoked(ctx context.Context) {
 // endRevoked ends the handlers of revoked tasks, among those that were called at least this long ago.
 func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 	ls, byKey := k.leases.inHandlers(least)
-	if len(ls) == 0 {
-		return
+	for some := range slices.Chunk(ls, dbq.MaxBulk) {
+		k.endRevokedOf(ctx, some, byKey)
 	}
+}
+
+func (k *leaseKeeper) endRevokedOf(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased) {
 	once, cancel := context.WithTimeout(ctx, revokedTimeout)
 	defer cancel()
-	lost, err := access.Lost(once, k.cfg.Queue, ls[:min(len(ls), dbq.MaxBulk)])
+	lost, err := access.Lost(once, k.cfg.Queue, ls)
 	if ctx.Err() == nil { // renewals find what this query misses
 		k.health.report(opRevoked, err)
 	}

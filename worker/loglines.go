@@ -52,5 +52,6 @@ var (
 	lineAccepts  = &line{slog.LevelInfo, "worker: the database accepts an operation again"}
 	lineCleaned  = &line{slog.LevelInfo, "worker: cleaned"}
 	lineNoClean  = &line{slog.LevelDebug, "worker: nothing to clean"}
+	lineNoReport = &line{slog.LevelWarn, "worker: cannot report statistics"}
 	lineRepeated = &line{slog.LevelWarn, "worker: repeated lines omitted"}
 )

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -96,6 +97,26 @@ func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 			return dbq.Parked(err)
 		}
 		return dbq.OutcomeOf(f(ctx, t, v))
+	})
+}
+
+// HandleResult is Handle for a function that returns a result, which is stored with the completed task as JSON. In a
+// workflow, the steps that need the task read it with workflow.Result. If the result cannot be encoded or is longer
+// than dbq.MaxResult, the task is parked in ERROR.
+func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) (R, error)) {
+	Handle(m, k, func(ctx context.Context, t dbq.Task, v T) error {
+		r, err := f(ctx, t, v)
+		if err != nil {
+			return err
+		}
+		result, err := json.Marshal(r)
+		switch {
+		case err != nil:
+			return dbq.Parked(fmt.Errorf("worker: cannot encode the result: %w", err)).Err()
+		case len(result) > dbq.MaxResult:
+			return dbq.Parked(fmt.Errorf("worker: the result has %d bytes, more than %d", len(result), dbq.MaxResult)).Err()
+		}
+		return dbq.Completed(result).Err()
 	})
 }
 

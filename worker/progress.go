@@ -56,6 +56,15 @@ func ForTask(ctx context.Context, t dbq.Task) context.Context {
 	return context.WithValue(ctx, taskKey{}, t.ID)
 }
 
+// Client returns the client of the worker that called the handler, to enqueue tasks or read results with. It returns
+// nil if ctx is not a handler's.
+func Client(ctx context.Context) *dbq.Client {
+	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
+		return inv.in.cfg.Queue.Client()
+	}
+	return nil
+}
+
 // taskKey is the key of the task that ForTask selects, a uuid.UUID.
 type taskKey struct{}
 

@@ -36,8 +36,16 @@ func (r *results) settled(st *settlement, out dbq.Settled) {
 		return
 	}
 	event := st.how.Event()
-	if event == state.Fail {
+	switch {
+	case event == state.Complete:
+		r.tally.Completed.Add(1)
+	case event == state.Fail:
 		r.failed.Add(1)
+		r.tally.Failed.Add(1)
+	case event == state.PoisonIt:
+		r.tally.Failed.Add(1)
+	case !st.leased.began.IsZero(): // not a task that was leased ahead
+		r.tally.Released.Add(1)
 	}
 	r.ended.Add(1)
 	if event == state.Fail || event == state.PoisonIt {
@@ -71,6 +79,7 @@ func (r *results) exhausted(tasks []dbq.Task) {
 
 func (r *results) wentToPoison(t dbq.Task, err error) {
 	r.poisoned.Add(1)
+	r.tally.Poisoned.Add(1)
 	r.poison.add(t, err)
 }
 

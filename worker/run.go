@@ -48,7 +48,7 @@ func (w *Worker) Step(ctx context.Context) (t dbq.Task, found bool, err error) {
 // refers to all of them:
 //
 //	fetcher -> buffer -> executors -> attempts -> settler -> results -> poisonHook
-//	beside them: leaseKeeper, controller, cleaner, advancer
+//	beside them: leaseKeeper, controller, cleaner, advancer, statistics
 type run struct {
 	*env
 	began     time.Time
@@ -68,6 +68,7 @@ type run struct {
 	control   *controller
 	cleaner   *cleaner
 	advancer  *advancer
+	stats     *statistics
 }
 
 // runs numbers the runs of a process.
@@ -131,6 +132,7 @@ func (r *run) join(member string) {
 	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
 		results: r.results, pause: r.pause}
 	r.cleaner = &cleaner{env: e, shared: shared, member: member}
+	r.stats = &statistics{env: e, shared: shared, member: member}
 }
 
 // run is Run.
@@ -234,9 +236,11 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	r.control.stop = stop
 	all.Go(func() { r.control.run(ctx) })
 	all.Go(func() { r.cleaner.run(slow) })
+	all.Go(func() { r.stats.run(slow) })
 	return func() {
 		cancel()
 		all.Wait()
+		r.stats.leave()
 		r.control.leave()
 	}
 }

@@ -14,6 +14,7 @@ type settings struct {
 	lease, pollMax                  time.Duration
 	history                         dbq.History
 	retention                       dbq.Retention
+	noStatistics                    bool
 }
 
 // resolve returns the settings of a worker: the operators' settings of its queue, and otherwise its own fields.
@@ -33,6 +34,7 @@ func resolve(w *Worker, s control.Settings) *settings {
 			Attempts:  cmp.Or(set.Attempts, own.Attempts),
 			Archive:   set.Archive || own.Archive,
 		},
+		noStatistics: s.NoStatistics || w.NoStatistics,
 	}
 }
 

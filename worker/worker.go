@@ -77,7 +77,8 @@ type Worker struct {
 	// dbq.Exponential(time.Second, time.Hour).
 	Backoff func(attempt int) time.Duration
 	// UntilEmpty makes Run drain and return when no task is due and this worker holds none. A task whose settlement the
-	// database did not confirm counts as held until its lease expires; a checkout then takes it over. The worker does
+	// database did not confirm counts as held until its lease expires; a checkout then takes it over. A due task that
+	// the limits of the queue keep back, such as one whose key is in use or blocked, keeps Run waiting. The worker does
 	// not listen for notifications.
 	UntilEmpty bool
 	// ID is the worker's name in the registry, in the leases and in the history, up to dbq.MaxWorkerID characters. No
@@ -99,6 +100,10 @@ type Worker struct {
 	// worker of the queue removes them, once a minute. By default completed tasks are kept for 24 hours and the history
 	// of attempts for 7 days; tasks in POISON and parked tasks are never removed. KeepForever removes nothing.
 	Retention dbq.Retention
+	// NoStatistics turns off the statistics over time of this worker, as the queue's settings can for all of its workers.
+	// By default a worker that was busy writes a row once a minute, and one of all workers samples the queues; see
+	// docs/statistics.md. An Unlisted worker and Step write none.
+	NoStatistics bool
 	// Logger receives one line for each event that operators need to know about, with a count if the event affects many
 	// tasks; docs/worker.md lists the lines. No line contains a payload. The default is the client's logger, which is
 	// slog.Default unless WithLogger replaces it.

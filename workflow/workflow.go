@@ -1,21 +1,23 @@
-// Package workflow enqueues tasks that need others, as one graph in one transaction.
+// Package workflow enqueues tasks with dependencies on each other, in one transaction.
 //
 //	w, err := workflow.Enqueue(ctx, client, []workflow.Step{
-//		{Name: "charge", Queue: orders, Task: dbq.NewTask{Kind: "charge"}},
-//		{Name: "pack", Queue: orders, Task: dbq.NewTask{Kind: "pack"}},
-//		{Name: "ship", Queue: orders, Task: dbq.NewTask{Kind: "ship"}, Needs: []string{"charge", "pack"}},
+//		workflow.NewStep("charge", Charge, order),
+//		workflow.NewStep("pack", Pack, order),
+//		workflow.NewStep("ship", Ship, order, "charge", "pack"),
 //	})
 //
-// A task becomes due once all that it needs are completed. Its handler reads their results with Needs. Get reads a
-// workflow and draws it, Cancel and Retry change it as a whole.
+// Charge, Pack and Ship are of type dbq.Kind. A task becomes due when all tasks that it needs are completed. Its
+// handler reads their results with Result or Needs. Get reads a workflow, and Info draws it. Cancel and Retry change
+// a workflow as a whole.
 //
-// The tasks are tasks like any other, in one or several queues of one database, with attempts, backoff and history of
-// their own. A workflow is not replayed, and its steps never change.
+// The tasks are ordinary tasks, in one or several queues of one database, each with its own attempts, backoff and
+// history. A workflow is not replayed, and its steps do not change after it is enqueued.
 package workflow
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -35,36 +37,59 @@ const (
 	MaxNeeds = 1_000_000       // of all steps together
 )
 
-// ErrInvalid is returned if the steps contain a cycle, a need that names no step, or a duplicate name. It
+// ErrDefinition is returned if the steps contain a cycle, an unknown or duplicate name, or another invalid field. It
 // matches dbq.ErrInvalid too. Other errors are those of package dbq.
-var ErrInvalid error = &errs.InvalidError{Text: "invalid workflow"}
+var ErrDefinition error = &errs.InvalidError{Text: "invalid workflow"}
 
-// OnFailure is what happens to a step when a task that it needs goes to POISON, by its attempts or by an operator.
-type OnFailure int
+// OnFailure is what happens to a step when a task that it needs goes to POISON, for whatever reason. "" means
+// CancelStep.
+type OnFailure string
 
-// The values of OnFailure.
 const (
 	// CancelStep cancels the step, and in turn those that need it.
-	CancelStep OnFailure = store.OnFailureCancel
-	// WaitStep lets the step wait until an operator has reenqueued the failed task and it is completed.
-	WaitStep OnFailure = store.OnFailureWait
+	CancelStep OnFailure = "cancel"
+	// WaitStep keeps the step waiting until an operator reenqueues the failed task and that task completes.
+	WaitStep OnFailure = "wait"
 	// IgnoreFailure lets the step run as if the failed task were completed. Needs shows it the failure.
-	IgnoreFailure OnFailure = store.OnFailureIgnore
+	IgnoreFailure OnFailure = "ignore"
 )
+
+// stored has each OnFailure at the number that is stored for it.
+var stored = []OnFailure{
+	store.OnFailureCancel: CancelStep, store.OnFailureWait: WaitStep, store.OnFailureIgnore: IgnoreFailure,
+}
 
 // Step is a task of a workflow.
 type Step struct {
 	// Name is unique in the workflow. It has 1 to MaxName characters.
 	Name string
-	// Queue is the task's queue. All queues of a workflow are of one client.
-	Queue *dbq.Queue
+	// Queue is the name of the task's queue. Steps of a workflow can be in different queues.
+	Queue string
 	// Task is the task. For a step with Needs, Delay counts from the end of the last of them, and RunAt is the earliest
 	// start. ID and Unique must be zero. If a Reference is taken, no task of the workflow is added.
 	Task dbq.NewTask
 	// Needs are the names of the steps that must be completed before this one. They may come later in the slice.
 	Needs []string
-	// OnFailure is what happens when one of Needs fails. The zero value cancels the step.
+	// OnFailure is what happens when one of Needs fails. By default, the step is cancelled.
 	OnFailure OnFailure
+
+	err error // of NewStep
+}
+
+// onFailureOf returns what is stored as n.
+func onFailureOf(n int64) OnFailure {
+	if n < 0 || n >= int64(len(stored)) {
+		return ""
+	}
+	return stored[n]
+}
+
+// NewStep returns a step with a task of a kind, in the kind's queue. needs are the names of the steps that it needs. If
+// v cannot be encoded, Enqueue returns dbq.ErrPayload. Other fields, such as OnFailure and Task.Reference, can be set
+// before the step is enqueued.
+func NewStep[T any](name string, k dbq.Kind[T], v T, needs ...string) Step {
+	t, err := k.Task(v)
+	return Step{Name: name, Queue: k.Queue, Task: t, Needs: needs, err: err}
 }
 
 // Names returns the names of steps, for a last step that needs all of them.
@@ -84,39 +109,42 @@ type Enqueued struct {
 
 // Enqueue adds the tasks of a workflow, all or none, in one transaction. If it returns no error, they are committed.
 //
-// Invalid steps are ErrInvalid. A reference that is taken is dbq.ErrDuplicate, with the existing task in
-// dbq.Error. ErrMayHaveHappened means that the answer was lost: either all or none were added.
+// Enqueue returns ErrDefinition for invalid steps, and dbq.ErrDuplicate if a reference is taken; dbq.Error has the
+// existing task. After dbq.ErrMayHaveHappened, either all tasks were added or none.
 func Enqueue(ctx context.Context, c *dbq.Client, steps []Step) (Enqueued, error) {
-	return enqueue(ctx, c, steps, func(parts *core.Core, g *store.NewGraph) (uuid.UUID, error) {
-		return parts.Store.InsertGraph(ctx, g)
+	return enqueue(ctx, c, steps, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
+		return parts.Store.InsertWorkflow(ctx, w)
 	}, (*wake.Waker).Wake)
 }
 
 // EnqueueTx is Enqueue in the caller's transaction: the tasks exist once it commits. If it returns an error, roll back.
 // Workers are woken as by dbq.Queue.EnqueueManyTx.
 func EnqueueTx(ctx context.Context, tx dbq.Tx, c *dbq.Client, steps []Step) (Enqueued, error) {
-	return enqueue(ctx, c, steps, func(parts *core.Core, g *store.NewGraph) (uuid.UUID, error) {
-		return parts.Store.InsertGraphTx(ctx, tx, g)
+	return enqueue(ctx, c, steps, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
+		return parts.Store.InsertWorkflowTx(ctx, tx, w)
 	}, (*wake.Waker).WakeAfterCommit)
 }
 
+// opEnqueue is the operation of an enqueue, in dbq.Call and dbq.Error.
+const opEnqueue = "enqueue workflow"
+
 func enqueue(ctx context.Context, c *dbq.Client, steps []Step,
-	insert func(*core.Core, *store.NewGraph) (duplicate uuid.UUID, err error),
+	insert func(*core.Core, *store.NewWorkflow) (duplicate uuid.UUID, err error),
 	wakeUp func(*wake.Waker, string, wake.Due)) (out Enqueued, err error) {
 	parts := access.Of(c)
-	defer func(start time.Time) { parts.Observe("workflow", "", len(steps), start, err) }(time.Now())
-	g, order, err := newGraph(ctx, c, steps)
+	defer func(start time.Time) { parts.Observe(opEnqueue, "", len(steps), start, err) }(time.Now())
+	w, order, err := newWorkflow(ctx, c, steps)
 	if err != nil {
-		return Enqueued{}, parts.Wrap("workflow", "", uuid.Nil, err)
+		return Enqueued{}, parts.Wrap(opEnqueue, "", uuid.Nil, err)
 	}
-	duplicate, err := insert(parts, g)
+	duplicate, err := insert(parts, w)
 	if err != nil {
-		return Enqueued{}, parts.Wrap("workflow", "", duplicate, err)
+		return Enqueued{}, parts.Wrap(opEnqueue, "", duplicate, err)
 	}
-	out = Enqueued{ID: g.ID, Tasks: make([]uuid.UUID, len(steps))}
+	out = Enqueued{ID: w.ID, Tasks: make([]uuid.UUID, len(steps))}
 	due := map[string]wake.Due{}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
 		out.Tasks[order[i]] = t.ID
 		if len(t.Needs) == 0 {
 			after := t.Delay
@@ -134,9 +162,9 @@ func enqueue(ctx context.Context, c *dbq.Client, steps []Step,
 	return out, nil
 }
 
-// newGraph checks the steps. order has the index in steps of each task.
-func newGraph(ctx context.Context, c *dbq.Client, steps []Step) (g *store.NewGraph, order []int, err error) {
-	if err := limits.Range("the number of steps", len(steps), 1, MaxSteps, ErrInvalid); err != nil {
+// newWorkflow checks the steps. order has the index in steps of each task.
+func newWorkflow(ctx context.Context, c *dbq.Client, steps []Step) (w *store.NewWorkflow, order []int, err error) {
+	if err := limits.Range("the number of steps", len(steps), 1, MaxSteps, ErrDefinition); err != nil {
 		return nil, nil, err
 	}
 	needs, err := indexNeeds(steps)
@@ -146,39 +174,41 @@ func newGraph(ctx context.Context, c *dbq.Client, steps []Step) (g *store.NewGra
 	if order, err = sorted(steps, needs); err != nil {
 		return nil, nil, err
 	}
-	g = &store.NewGraph{ID: dbq.NewID(), Tasks: make([]store.NewGraphTask, len(steps))}
+	w = &store.NewWorkflow{ID: dbq.NewID(), Tasks: make([]store.NewWorkflowTask, len(steps))}
 	place := make([]int, len(steps)) // of each step in order
+	newRow := access.NewRow(ctx, c)
 	for at, i := range order {
 		place[i] = at
 		s := &steps[i]
-		if err := s.check(c); err != nil {
+		if err := s.check(); err != nil {
 			return nil, nil, fmt.Errorf("step %q: %w", s.Name, err)
 		}
-		rows, err := access.NewRows(ctx, s.Queue, []dbq.NewTask{s.Task})
+		row, err := newRow(c.Queue(s.Queue), s.Task)
 		if err != nil {
 			return nil, nil, fmt.Errorf("step %q: %w", s.Name, err)
 		}
-		t := store.NewGraphTask{InsertRow: rows[0], Queue: s.Queue.Name(), Name: s.Name, OnFailure: int(s.OnFailure)}
+		t := store.NewWorkflowTask{InsertRow: row, Queue: s.Queue, Name: s.Name,
+			OnFailure: max(slices.Index(stored, s.OnFailure), store.OnFailureCancel)}
 		for _, parent := range needs[i] {
 			t.Needs = append(t.Needs, place[parent])
 		}
-		g.Tasks[at] = t
+		w.Tasks[at] = t
 	}
-	g.SetIDs()
-	return g, order, nil
+	w.SetIDs()
+	return w, order, nil
 }
 
 // check refuses what only plain tasks can have.
-func (s *Step) check(c *dbq.Client) error {
+func (s *Step) check() error {
 	switch {
-	case s.Queue == nil:
-		return fmt.Errorf("%w: it has no Queue", ErrInvalid)
-	case s.Queue.Client() != c:
-		return fmt.Errorf("%w: its Queue belongs to another client", ErrInvalid)
+	case s.err != nil:
+		return s.err
 	case s.Task.ID != uuid.Nil || s.Task.Unique != nil:
-		return fmt.Errorf("%w: its Task has an ID or is Unique; give it a Reference instead", ErrInvalid)
+		return fmt.Errorf("%w: its Task has an ID or Unique, which must be zero; set Reference instead", ErrDefinition)
+	case s.OnFailure != "" && !slices.Contains(stored, s.OnFailure):
+		return fmt.Errorf("%w: its OnFailure is %q, it must be one of %q", ErrDefinition, s.OnFailure, stored)
 	}
-	return limits.Range("OnFailure", s.OnFailure, CancelStep, IgnoreFailure, ErrInvalid)
+	return nil
 }
 
 // indexNeeds returns the indexes of the steps that each step needs.
@@ -186,11 +216,11 @@ func indexNeeds(steps []Step) ([][]int, error) {
 	index := make(map[string]int, len(steps))
 	for i := range steps {
 		name := steps[i].Name
-		if err := limits.Text(name, 1, MaxName, ErrInvalid, "name of a step"); err != nil {
+		if err := limits.Text(name, 1, MaxName, ErrDefinition, "name of a step"); err != nil {
 			return nil, err
 		}
 		if _, twice := index[name]; twice {
-			return nil, fmt.Errorf("%w: two steps have the name %q", ErrInvalid, name)
+			return nil, fmt.Errorf("%w: two steps have the name %q", ErrDefinition, name)
 		}
 		index[name] = i
 	}
@@ -201,17 +231,17 @@ func indexNeeds(steps []Step) ([][]int, error) {
 			parent, ok := index[name]
 			switch {
 			case !ok:
-				return nil, fmt.Errorf("%w: step %q needs %q, but no step has that name", ErrInvalid, steps[i].Name, name)
+				return nil, fmt.Errorf("%w: step %q needs %q, but no step has that name", ErrDefinition, steps[i].Name, name)
 			case parent == i:
-				return nil, fmt.Errorf("%w: step %q needs itself", ErrInvalid, name)
+				return nil, fmt.Errorf("%w: step %q needs itself", ErrDefinition, name)
 			case last[parent] == i+1:
-				return nil, fmt.Errorf("%w: step %q needs %q twice", ErrInvalid, steps[i].Name, name)
+				return nil, fmt.Errorf("%w: step %q needs %q twice", ErrDefinition, steps[i].Name, name)
 			}
 			last[parent] = i + 1
 			needs[i] = append(needs[i], parent)
 		}
 		if total += len(needs[i]); total > MaxNeeds {
-			return nil, fmt.Errorf("%w: more than %d needs", ErrInvalid, MaxNeeds)
+			return nil, fmt.Errorf("%w: more than %d needs", ErrDefinition, MaxNeeds)
 		}
 	}
 	return needs, nil
@@ -241,7 +271,7 @@ func sorted(steps []Step, needs [][]int) ([]int, error) {
 	}
 	for i := range open {
 		if open[i] > 0 {
-			return nil, fmt.Errorf("%w: a cycle: %s", ErrInvalid, cycle(steps, needs, open, i))
+			return nil, fmt.Errorf("%w: a cycle: %s", ErrDefinition, cycle(steps, needs, open, i))
 		}
 	}
 	return order, nil

@@ -1,11 +1,13 @@
 package workflow_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -24,28 +26,28 @@ func open(t *testing.T) *dbq.Client {
 }
 
 // fan returns a step and n steps that need it.
-func fan(q *dbq.Queue, n int) []workflow.Step {
-	steps := []workflow.Step{{Name: "first", Queue: q}}
+func fan(n int) []workflow.Step {
+	steps := []workflow.Step{{Name: "first", Queue: "q"}}
 	for i := range n {
-		steps = append(steps, workflow.Step{Name: fmt.Sprint(i), Queue: q, Needs: []string{"first"}})
+		steps = append(steps, workflow.Step{Name: fmt.Sprint(i), Queue: "q", Needs: []string{"first"}})
 	}
 	return steps
 }
 
-func TestGetReportsThatItLeftEdgesOut(t *testing.T) {
+func TestGetReportsThatItLeftNeedsOut(t *testing.T) {
 	t.Parallel()
 	c := open(t)
-	w, err := workflow.Enqueue(t.Context(), c, fan(c.Queue("q"), 12_000))
+	w, err := workflow.Enqueue(t.Context(), c, fan(12_000))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := workflow.Get(t.Context(), c, w.ID, workflow.MaxSteps)
-	if err != nil || len(g.Nodes) != 12_001 || len(g.Edges) != 10_000 || !g.Cut {
-		t.Errorf("got %d nodes, %d edges, cut %v, %v, want 12,001 nodes, 10,000 edges, and cut",
-			len(g.Nodes), len(g.Edges), g.Cut, err)
+	info, err := workflow.Get(t.Context(), c, w.ID, workflow.MaxSteps)
+	if err != nil || len(info.Steps) != 12_001 || len(info.Needs) != 10_000 || !info.Cut {
+		t.Errorf("got %d steps, %d needs, cut %v, %v, want 12,001 steps, 10,000 needs, and cut",
+			len(info.Steps), len(info.Needs), info.Cut, err)
 	}
-	if g, err = workflow.Get(t.Context(), c, w.ID, 10); err != nil || len(g.Nodes) != 10 || !g.Cut {
-		t.Errorf("got %d nodes, cut %v, %v, want 10 and cut", len(g.Nodes), g.Cut, err)
+	if info, err = workflow.Get(t.Context(), c, w.ID, 10); err != nil || len(info.Steps) != 10 || !info.Cut {
+		t.Errorf("got %d steps, cut %v, %v, want 10 and cut", len(info.Steps), info.Cut, err)
 	}
 	for _, limit := range []int{-1, workflow.MaxSteps + 1} {
 		if _, err := workflow.Get(t.Context(), c, w.ID, limit); !errors.Is(err, dbq.ErrCount) {
@@ -54,10 +56,32 @@ func TestGetReportsThatItLeftEdgesOut(t *testing.T) {
 	}
 }
 
+// What is cancelled cancels what needs it, however long the chain is, without a worker.
+func TestChainIsCancelledToItsEnd(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	steps := []workflow.Step{{Name: "0", Queue: "q"}}
+	for i := range 300 {
+		steps = append(steps, workflow.Step{Name: fmt.Sprint(i + 1), Queue: "q", Needs: []string{fmt.Sprint(i)}})
+	}
+	w, err := workflow.Enqueue(t.Context(), c, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.New(c).Operate(t.Context(), admin.Cancel, w.Tasks[0]); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if last, err := c.Wait(ctx, w.Tasks[300]); err != nil || !last.Cancelled {
+		t.Errorf("the last task is in %v, %v, want it cancelled", last.State, err)
+	}
+}
+
 func TestCancelWithDryRunCountsAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := open(t)
-	w, err := workflow.Enqueue(t.Context(), c, fan(c.Queue("q"), 3))
+	w, err := workflow.Enqueue(t.Context(), c, fan(3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +95,15 @@ func TestCancelWithDryRunCountsAndChangesNothing(t *testing.T) {
 func TestEnqueueRefusesInvalidSteps(t *testing.T) {
 	t.Parallel()
 	c := open(t)
-	q := c.Queue("q")
 	step := func(name string, needs ...string) workflow.Step {
-		return workflow.Step{Name: name, Queue: q, Needs: needs}
+		return workflow.Step{Name: name, Queue: "q", Needs: needs}
+	}
+	unencodable := workflow.NewStep("a", dbq.Kind[func()]{Name: "k", Queue: "q"}, nil)
+	if _, err := workflow.Enqueue(t.Context(), c, []workflow.Step{unencodable}); !errors.Is(err, dbq.ErrPayload) {
+		t.Errorf("a payload that cannot be encoded: got %v, want ErrPayload", err)
+	}
+	if _, err := workflow.Enqueue(t.Context(), c, []workflow.Step{{Name: "a"}}); !errors.Is(err, dbq.ErrQueueName) {
+		t.Errorf("a step without a queue: got %v, want ErrQueueName", err)
 	}
 	for want, steps := range map[string][]workflow.Step{
 		`a cycle: "a" needs "b" needs "c" needs "a"`:       {step("a", "b"), step("b", "c"), step("c", "a")},
@@ -83,16 +113,46 @@ func TestEnqueueRefusesInvalidSteps(t *testing.T) {
 		`step "a" needs itself`:                            {step("a", "a")},
 		`step "b" needs "a" twice`:                         {step("a"), step("b", "a", "a")},
 		`the name of a step is empty`:                      {step("")},
-		`it has no Queue`:                                  {{Name: "a"}},
-		`its Queue belongs to another client`:              {{Name: "a", Queue: open(t).Queue("q")}},
+		`OnFailure is "no", it must be one of`:             {{Name: "a", Queue: "q", OnFailure: "no"}},
 		`the number of steps is 0, it must be 1 to 200000`: {},
 	} {
 		_, err := workflow.Enqueue(t.Context(), c, steps)
-		if !errors.Is(err, workflow.ErrInvalid) || !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want ErrInvalid with %q", err, want)
+		if !errors.Is(err, workflow.ErrDefinition) || !errors.Is(err, dbq.ErrInvalid) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ErrDefinition with %q", err, want)
 		}
 	}
 	if tasks, err := admin.New(c).List(t.Context(), admin.Filter{}); len(tasks) != 0 || err != nil {
 		t.Errorf("got %d tasks, %v, want none", len(tasks), err)
+	}
+}
+
+// WithHeaders promises one call of its function for each call that enqueues, however many steps it has.
+func TestHeadersAreAddedOnceForAWorkflow(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	headers := dbq.WithHeaders(func(context.Context) map[string]string {
+		calls++
+		return map[string]string{"trace": fmt.Sprint(calls), "step": "none"}
+	})
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate(), headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	steps := fan(2)
+	steps[2].Task.Headers = map[string]string{"step": "its own"}
+	w, err := workflow.Enqueue(t.Context(), c, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []string{"none", "none", "its own"} {
+		task, err := c.Get(t.Context(), w.Tasks[i])
+		if err != nil || task.Headers["trace"] != "1" || task.Headers["step"] != step {
+			t.Errorf("step %d has headers %v, %v; want trace 1, step %s", i, task.Headers, err, step)
+		}
+	}
+	if calls != 1 {
+		t.Errorf("the function was called %d times, want once", calls)
 	}
 }

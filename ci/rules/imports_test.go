@@ -22,18 +22,22 @@ var layers = []string{
 	"dialect/internal/batch dialect/internal/search dialect/internal/version",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
 	"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
-	"internal/redact",
+	"internal/redact internal/jsonpath",
 	"internal/sqlrun",
 	"dialect/internal/dialecttest",
 	"internal/errs",
-	"internal/limits",
+	"internal/limits internal/series",
 	"internal/store",
 	"internal/wake internal/control",
 	"internal/core",
 	".",
 	"internal/access",
 	"admin schedule worker",
-	"workflow",
+	"workflow bridge",
+	"auth",
+	"auth/oidc",
+	"redaction",
+	"api console",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",
 	"conformance",
@@ -53,13 +57,18 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/sijms/go-ora/v2", "dialect/oracle"},
 
 	{"dialect/internal/dialecttest", "(tests)"},
-	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow conformance/... cmd/dbq " +
-		"examples/..."},
+	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow auth api bridge console " +
+		"conformance/... cmd/dbq examples/..."},
 	{"github.com/jmoiron/sqlx", ". internal/... conformance/cases"},
+	{"github.com/coreos/go-oidc/v3", "auth/oidc"},
 	{"github.com/robfig/cron/v3", "schedule"},
+	{"github.com/sony/gobreaker/v2", "bridge"},
 	{"github.com/spf13/cobra github.com/spf13/pflag", "cmd/dbq"},
-	{"github.com/prometheus/client_golang", "telemetry/prom"},
+	{"github.com/prometheus/client_golang", "telemetry/prom cmd/dbq"},
 	{"go.opentelemetry.io/otel", "telemetry/tracing"},
+	{"github.com/danielgtaylor/huma/v2", "api"},
+	{"go.yaml.in/yaml/v3", "cmd/dbq"},
+	{"golang.org/x/time", "auth api"},
 	{containers, "conformance/engines"},
 }
 
@@ -67,9 +76,13 @@ var reserved = []struct{ imports, onlyIn string }{
 // every application.
 const containers = "github.com/testcontainers/... github.com/docker/... github.com/moby/..."
 
+// modules are folders with modules of their own.
+var modules = []string{"bench/", "console/browser/"}
+
 func TestImports(t *testing.T) {
 	sources(t, func(file string, content []byte) {
-		if path.Ext(file) != ".go" || strings.HasPrefix(file, "bench/") { // bench is a module of its own
+		elsewhere := slices.ContainsFunc(modules, func(folder string) bool { return strings.HasPrefix(file, folder) })
+		if path.Ext(file) != ".go" || elsewhere {
 			return
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, bytes.NewReader(content), parser.ImportsOnly)

@@ -15,7 +15,7 @@ import (
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	quoted   = regexp.MustCompile("`([^`\n]+)`")
-	pathLike = regexp.MustCompile(`^\.?[a-z][\w./-]*\.(go|md|sql|sh|yml|mjs|svg)$`)
+	pathLike = regexp.MustCompile(`^\.?[a-z][\w./-]*\.(go|md|sql|sh|yml|mjs|py|svg)$`)
 	goName   = regexp.MustCompile(`\b(dbq|worker|admin|schedule|dialect|conformance|dbqtest)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )
 

@@ -123,7 +123,7 @@ func fleetSettings(t *test) {
 		t.Errorf("got %+v, %v, want none yet", s, err)
 	}
 	want := admin.QueueSettings{Concurrency: 7, Batch: 70, Poll: 1500 * time.Millisecond, Lease: 90 * time.Second,
-		MaxAttempts: 3, History: dbq.HistoryFailures, DeadLetter: "alerts",
+		MaxAttempts: 3, History: dbq.HistoryFailures, DeadLetter: "alerts", NoStatistics: true,
 		Retention: dbq.Retention{Completed: 24 * time.Hour, Poison: 21 * 24 * time.Hour, Parked: time.Hour,
 			Attempts: time.Minute, Archive: true}}
 	for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {

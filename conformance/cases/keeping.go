@@ -211,12 +211,14 @@ func keepingLate(t *test) {
 	if n := clean(); n != 1 {
 		t.Errorf("%d tasks were removed, want the one that had ended", n)
 	}
+	begin := time.Now()
 	t.must(q.Complete(t.ctx, late.Lease, nil))
-	if n := clean(); n != 0 {
+	n := clean()
+	if soon := time.Since(begin) < keep; soon && n != 0 { // a loaded machine may need longer
 		t.Errorf("%d tasks were removed before their time", n)
 	}
 	t.awaitAge(c, late.ID, keep+keep/4)
-	if n := clean(); n != 1 {
+	if n += clean(); n != 1 {
 		t.Errorf("%d tasks were removed, want the one that ended late", n)
 	}
 }

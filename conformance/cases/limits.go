@@ -74,21 +74,30 @@ func (t *test) limit(c *dbq.Client, queue string, l admin.QueueLimits) {
 type working struct {
 	mu    sync.Mutex
 	tasks map[uuid.UUID]dbq.Task
+	fence map[uuid.UUID]int64    // the highest of each task
 	most  func(w *working) error // a broken limit
+
+	ids  []uuid.UUID        // of all tasks, in the order in which they were enqueued
+	ends map[uuid.UUID]bool // those for which a call that completes or cancels them has begun
 }
 
 func (w *working) taken(tasks []dbq.Task) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, task := range tasks {
-		w.tasks[task.ID] = task
+		if task.Fence > w.fence[task.ID] { // or it was taken over before this client got to know
+			w.tasks[task.ID], w.fence[task.ID] = task, task.Fence
+		}
 	}
 	return w.most(w)
 }
 
-func (w *working) ending(task dbq.Task) {
+func (w *working) ending(task dbq.Task, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if last {
+		w.ends[task.ID] = true
+	}
 	if w.tasks[task.ID].Fence == task.Fence {
 		delete(w.tasks, task.ID)
 	}
@@ -127,8 +136,8 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most fun
 	const clients, tasks = 5, 150
 	first := t.open()
 	t.limit(first, "q", l)
-	t.enqueueMany(first.Queue("q"), tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = key(i), 1000 })
-	w := &working{tasks: map[uuid.UUID]dbq.Task{}, most: most}
+	w := &working{tasks: map[uuid.UUID]dbq.Task{}, fence: map[uuid.UUID]int64{}, most: most, ends: map[uuid.UUID]bool{}}
+	w.ids = t.enqueueMany(first.Queue("q"), tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = key(i), 1000 })
 	var done sync.Map
 	left := func() int {
 		n := tasks
@@ -169,11 +178,20 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most fun
 						o = dbq.RetryIn(0, errBoom)
 					case 2:
 						o = dbq.Released(0)
+					case 3:
+						w.ending(task, true)
+						if err := admin.New(c).Operate(t.ctx, admin.Cancel, task.ID); err == nil {
+							done.Store(task.ID, true)
+						} else if !errors.Is(err, dbq.ErrWrongState) {
+							t.Errorf("client %d: cancel: %v", k, err)
+						}
+						continue
 					}
-					w.ending(task)
+					completes := o.Event() == dbq.Completed(nil).Event()
+					w.ending(task, completes)
 					if err := q.Settle(t.ctx, task.Lease, o); err != nil && !errors.Is(err, dbq.ErrLeaseLost) {
 						t.Errorf("client %d: settle: %v", k, err)
-					} else if err == nil && o.Event() == dbq.Completed(nil).Event() {
+					} else if err == nil && completes {
 						done.Store(task.ID, true)
 					}
 				}

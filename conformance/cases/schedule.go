@@ -31,8 +31,8 @@ func scheduleRoundTrip(t *test) {
 	at := time.Date(2099, 3, 29, 1, 59, 59, 123456000, time.UTC)
 	want := []schedule.Schedule{
 		{Name: "a 'schedule' of \"ours\"", Cron: "30 2 * * 1-5", Zone: "Europe/Berlin", Queue: "q", CatchUp: 7,
-			NoOverlap: true, Jitter: time.Minute, Task: dbq.NewTask{Kind: "k", Payload: []byte("\x00\xff"), Priority: 9,
-				Delay: time.Second, MaxAttempts: 3, Headers: map[string]string{"ä": "ö"}}},
+			NoOverlap: true, Jitter: time.Minute, Task: dbq.NewTask{Kind: "k", Key: "ö 'k'", Payload: []byte("\x00\xff"),
+				Priority: 9, Delay: time.Second, MaxAttempts: 3, Headers: map[string]string{"ä": "ö"}}},
 		{Name: "b", Every: time.Hour, Queue: "q", Task: dbq.NewTask{Payload: []byte{}}},
 		{Name: "c", At: at, Queue: "q", CatchUp: schedule.SkipMissed},
 	}

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -21,6 +22,9 @@ func uniqueCases() []Case {
 		Case{Name: "OneForEachPeriod", Once: true, run: uniqueByPeriod,
 			Law: "Of the unique tasks that are due in one period, in UTC, the first is added, even if that task is removed; " +
 				"in the next period another one is."},
+		Case{Name: "OneInAWindow", Once: true, run: uniqueInWindow,
+			Law: "Of the unique tasks that are enqueued within a window, the first is added, even if that task is removed or " +
+				"is due later; after the window another one is."},
 		Case{Name: "ReplacesTheWaitingTask", Once: true, run: uniqueReplace,
 			Law: "UniqueReplace replaces the kind, key, payload, headers, priority and due time of a waiting task and clears " +
 				"its progress, but keeps its identity, its attempts, and the time of its retry."},
@@ -32,7 +36,7 @@ func uniqueCases() []Case {
 		Case{Name: "DoesNotChangeRunningOrEndedTasks", Once: true, run: uniqueNeverLeased,
 			Law: "An enqueue with a key never changes a task that runs or has ended, whatever OnConflict says."},
 		Case{Name: "KeysOfOtherScopesDoNotConflict", Once: true, run: uniqueApart,
-			Law: "Equal keys of different queues, of different scopes, and of different periods do not exclude each other; " +
+			Law: "Equal keys of different queues, scopes and periods, and of windows, do not exclude each other; " +
 				"keys are compared byte by byte."},
 		Case{Name: "WithoutKeyThePayloadIsTheKey", Once: true, run: uniqueWithoutKey,
 			Law: "Without a key, tasks of one kind with one payload exclude each other, and no others."},
@@ -51,7 +55,8 @@ func uniqueCases() []Case {
 		Case{Name: "InvalidIsRefused", Once: true, run: uniqueInvalid,
 			Law: "A unique rule outside its limits, or with fields that exclude each other, is refused and changes nothing."},
 		Case{Name: "CleanRemovesOldKeys", Once: true, run: uniqueClean,
-			Law: "Cleaning removes the expired keys of tasks that have ended, and no key of one that has not."},
+			Law: "Cleaning removes the expired keys of tasks that are completed or removed, and no key of one that can still " +
+				"run, such as one in POISON, which an operator may reenqueue."},
 	)
 }
 
@@ -178,6 +183,31 @@ func uniqueByPeriod(t *test) {
 	t.wantDuplicate("at its due time", q, year, id)
 }
 
+func uniqueInWindow(t *test) {
+	c := t.open()
+	q := c.Queue("q")
+	nt := func(delay time.Duration) dbq.NewTask {
+		return dbq.NewTask{Delay: delay, Unique: &dbq.Unique{Key: "k", Window: time.Hour}}
+	}
+	first := t.enqueue(q, nt(2*time.Hour))
+	t.wantDuplicate("in the window", q, nt(0), first)
+	t.wantDuplicate("due after the window", q, nt(24*time.Hour), first)
+	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, first))
+	t.must(admin.New(c).Operate(t.ctx, admin.Purge, first))
+	t.wantDuplicate("after it was removed", q, nt(0), first)
+	earlier := func(d time.Duration) {
+		_, err := c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %sunique_key SET expires = expires - %d",
+			t.Prefix, d.Microseconds()))
+		t.must(err)
+	}
+	earlier(time.Hour - time.Minute)
+	t.wantDuplicate("near the end of the window", q, nt(0), first)
+	earlier(time.Minute)
+	second := t.enqueue(q, nt(0))
+	earlier(time.Hour - time.Minute)
+	t.wantDuplicate("in the second window", q, nt(0), second)
+}
+
 func uniqueReplace(t *test) {
 	c := t.open()
 	q := c.Queue("q")
@@ -287,6 +317,7 @@ func uniqueApart(t *test) {
 		for _, key := range []string{"k", "K", "k ", "ключ", " "} {
 			for _, u := range []*dbq.Unique{
 				pending(key), unfinished(key), {Key: key, Period: hour}, {Key: key, Period: day},
+				{Key: key, Window: hour},
 			} {
 				t.enqueue(c.Queue(queue), dbq.NewTask{RunAt: at, Unique: u})
 			}

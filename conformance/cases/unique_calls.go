@@ -153,6 +153,10 @@ func uniqueInvalid(t *test) {
 		"a negative period":        {Unique: &dbq.Unique{Key: "k", Period: -time.Hour}},
 		"a short period":           {Unique: &dbq.Unique{Key: "k", Period: time.Millisecond}},
 		"a long period":            {Unique: &dbq.Unique{Key: "k", Period: dbq.MaxUniquePeriod + time.Second}},
+		"a short window":           {Unique: &dbq.Unique{Key: "k", Window: time.Millisecond}},
+		"a long window":            {Unique: &dbq.Unique{Key: "k", Window: dbq.MaxUniquePeriod + time.Second}},
+		"a window and a period":    {Unique: &dbq.Unique{Key: "k", Window: time.Hour, Period: time.Hour}},
+		"a window and a scope":     {Unique: &dbq.Unique{Key: "k", Window: time.Hour, While: dbq.UniqueUnfinished}},
 		"a period and a scope":     {Unique: &dbq.Unique{Key: "k", Period: time.Hour, While: dbq.UniqueUnfinished}},
 		"an unknown scope":         {Unique: &dbq.Unique{Key: "k", While: "running"}},
 		"an unknown conflict":      {Unique: &dbq.Unique{Key: "k", OnConflict: "drop"}},
@@ -199,14 +203,18 @@ func uniqueClean(t *test) {
 	if n := rows(); n != 4 {
 		t.Errorf("there are %d keys, want 4: no task has ended", n)
 	}
+	poison := t.takeNew(q, dbq.NewTask{Unique: unfinished("p")}, long)
+	t.must(q.Settle(t.ctx, poison.Lease, dbq.Poisoned(errBoom)))
 	for _, l := range ends {
 		t.must(q.Complete(t.ctx, l, nil))
 	}
 	_, err = c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1")
 	t.must(err)
 	clean()
-	if n := rows(); n != 1 {
-		t.Errorf("there are %d keys, want only that of the waiting task", n)
+	if n := rows(); n != 2 {
+		t.Errorf("there are %d keys, want those of the waiting task and of the one in POISON", n)
 	}
 	t.wantDuplicate("after cleaning", q, dbq.NewTask{Unique: pending("w")}, waiting)
+	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, poison.ID))
+	t.wantDuplicate("of a task that was reenqueued after cleaning", q, dbq.NewTask{Unique: unfinished("p")}, poison.ID)
 }

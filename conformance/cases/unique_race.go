@@ -49,9 +49,10 @@ func uniqueRaces() []Case {
 func uniqueRace(t *test) {
 	clients := t.twoClients()
 	const racers = 8
-	for _, u := range []*dbq.Unique{pending("k"), unfinished("k"), {Key: "k", Period: dbq.MaxUniquePeriod}} {
+	period, window := &dbq.Unique{Key: "k", Period: dbq.MaxUniquePeriod}, &dbq.Unique{Key: "k", Window: time.Hour}
+	for _, u := range []*dbq.Unique{pending("k"), unfinished("k"), period, window} {
 		for round := range 2 {
-			name := fmt.Sprintf("q %s %v", u.While, u.Period)
+			name := fmt.Sprintf("q %s %v %v", u.While, u.Period, u.Window)
 			var mu sync.Mutex
 			added, ids := 0, map[uuid.UUID]bool{}
 			t.concurrently(racers, func(ctx context.Context, i int) {
@@ -67,7 +68,7 @@ func uniqueRace(t *test) {
 					added++
 				}
 			})
-			if want := 1 - round*min(int(u.Period), 1); added != want || len(ids) != 1 {
+			if want := 1 - round*min(int(u.Period+u.Window), 1); added != want || len(ids) != 1 {
 				t.Errorf("%s, round %d: %d tasks were added, want %d; the racers got %d ids, want 1", name, round, added, want,
 					len(ids))
 			}

@@ -161,7 +161,7 @@ func wakeReenqueue(t *test) {
 	defer others.Close()
 	var ids []uuid.UUID
 	for range 3 {
-		task := t.takeNew(c.Queue("q"), dbq.NewTask{}, long)
+		task := t.takeNew(c.Queue("q"), dbq.NewTask{Key: "k"}, long)
 		t.must(c.Queue("q").Settle(t.ctx, task.Lease, dbq.Poisoned(nil)))
 		ids = append(ids, task.ID)
 	}

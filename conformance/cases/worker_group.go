@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,30 +27,40 @@ func groupCases() []Case {
 // groupTakes is how long the handlers of these cases take: much longer than a checkout.
 const groupTakes = 10 * time.Millisecond
 
-// starts records in which order the handlers of several queues begin.
+// starts records in which order the workers of a group lease tasks of several queues. Handlers that run at the same
+// time may record their calls in another order. A worker that gives up its turn has reported its checkouts before.
 type starts struct {
 	mu            sync.Mutex
 	queues        []string
 	running, most int
 }
 
-// worker returns a worker of a queue whose handler records its start.
+// worker returns a worker of a queue that records the tasks that it leases and the handlers that run.
 func (s *starts) worker(q *dbq.Queue, weight int) worker.Worker {
-	return worker.Worker{Queue: q, Weight: weight, Handler: worker.Func(func(context.Context, dbq.Task) error {
-		s.begin(q.Name())
-		time.Sleep(groupTakes)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.running--
-		return nil
-	})}
+	return worker.Worker{Queue: q, Weight: weight,
+		Observe: func(o worker.Observation) {
+			if o.Type == worker.CheckedOut {
+				s.leased(q.Name(), o.N)
+			}
+		},
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			s.run(1)
+			time.Sleep(groupTakes)
+			s.run(-1)
+			return nil
+		})}
 }
 
-func (s *starts) begin(queue string) {
+func (s *starts) leased(queue string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queues = append(s.queues, queue)
-	s.running++
+	s.queues = append(s.queues, slices.Repeat([]string{queue}, n)...)
+}
+
+func (s *starts) run(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running += more
 	s.most = max(s.most, s.running)
 }
 
@@ -68,7 +79,7 @@ func (s *starts) count(queue string, n int) (count int) {
 	return count
 }
 
-// between returns how many tasks of a queue began between two starts of another queue, of which it gives the indexes:
+// between returns how many tasks of a queue were leased between two of another queue, of which it gives the indexes:
 // after the first, and before the last.
 func (s *starts) between(queue, other string, first, last int) (count int) {
 	s.mu.Lock()
@@ -94,7 +105,7 @@ func groupShares(t *test) {
 	var s starts
 	g := worker.Group{Concurrency: concurrency, Workers: []worker.Worker{s.worker(three, 3), s.worker(one, 1)}}
 	stop := t.runUntilStopped(g.Run)
-	t.eventually("the first handlers begin", func() bool { return s.count("three", 0)+s.count("one", 0) >= first })
+	t.eventually("the first tasks are leased", func() bool { return s.count("three", 0)+s.count("one", 0) >= first })
 	stop()
 	// A checkout that finds nothing because another transaction is in the way costs its queue a few turns.
 	if got, want := s.count("three", first), first*3/4; got < want-12 || got > want+12 {

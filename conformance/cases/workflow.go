@@ -44,6 +44,9 @@ func workflowCases() []Case {
 			Law: "A completed task is kept while one that needs it has not ended; when all are removed, nothing is left."},
 		Case{Name: "LockDelaysOneWorkflow", Once: true, run: workflowLocked,
 			Law: "A locked task of a workflow delays neither the settlement of what it needs nor other tasks."},
+		Case{Name: "KilledProcess", Once: true, run: workflowKilled,
+			Law: "If a process is killed between the end of a task and what follows from it, the next worker carries on, " +
+				"whether it is listed or not."},
 		Case{Name: "AnswerLost", Once: true, run: workflowCut,
 			Law: "If the connection is lost at any statement of an end or an enqueue, no task of a workflow is lost, doubled " +
 				"or left waiting."},
@@ -53,7 +56,7 @@ func workflowCases() []Case {
 // stepsOf returns steps in a queue from their names, each with what it needs.
 func stepsOf(q *dbq.Queue, names ...[]string) (out []workflow.Step) {
 	for _, n := range names {
-		out = append(out, workflow.Step{Name: n[0], Queue: q, Needs: n[1:]})
+		out = append(out, workflow.Step{Name: n[0], Queue: q.Name(), Needs: n[1:]})
 	}
 	return out
 }
@@ -98,7 +101,7 @@ func workflowOrder(t *test) {
 	rng := rand.New(rand.NewPCG(t.Seed, 0))
 	var ss []workflow.Step
 	for i := range 40 {
-		s := workflow.Step{Name: fmt.Sprint(i), Queue: q}
+		s := workflow.Step{Name: fmt.Sprint(i), Queue: q.Name()}
 		for parent := range i {
 			if rng.IntN(i) < 2 {
 				s.Needs = append(s.Needs, fmt.Sprint(parent))
@@ -175,9 +178,9 @@ func workflowFanOut(t *test) {
 	q := c.Queue("q")
 	ss := stepsOf(q, []string{"split"})
 	for i := range n {
-		ss = append(ss, workflow.Step{Name: fmt.Sprint(i), Queue: q, Needs: []string{"split"}})
+		ss = append(ss, workflow.Step{Name: fmt.Sprint(i), Queue: q.Name(), Needs: []string{"split"}})
 	}
-	ss = append(ss, workflow.Step{Name: "gather", Queue: q, Needs: workflow.Names(ss[1:])})
+	ss = append(ss, workflow.Step{Name: "gather", Queue: q.Name(), Needs: workflow.Names(ss[1:])})
 	w := t.enqueueSteps(c, ss)
 	first := t.take(q, long)
 	t.must(q.Complete(t.ctx, first.Lease, nil))
@@ -193,10 +196,10 @@ func workflowFanOut(t *test) {
 	last := t.takeDue("the last task is due", q, 1)
 	t.wantIDs("at the end", last, w.Tasks[n+1:])
 	t.must(q.Complete(t.ctx, last[0].Lease, nil))
-	g, err := workflow.Get(t.ctx, c, w.ID, workflow.MaxSteps)
+	info, err := workflow.Get(t.ctx, c, w.ID, workflow.MaxSteps)
 	t.must(err)
-	if first.ID != w.Tasks[0] || len(g.Nodes) != n+2 || len(g.Edges) != 2*n || g.Cut {
-		t.Errorf("got %s first, %d nodes and %d edges", show(first), len(g.Nodes), len(g.Edges))
+	if first.ID != w.Tasks[0] || len(info.Steps) != n+2 || len(info.Needs) != 2*n || info.Cut {
+		t.Errorf("got %s first, %d steps and %d needs", show(first), len(info.Steps), len(info.Needs))
 	}
 	t.wantNone("at the end", q)
 }

@@ -212,20 +212,21 @@ func TestEnqueueFromSQLColumns(t *testing.T) {
 		if early := 10*time.Minute - task.Due.Sub(task.Created); early.Abs() > 2*time.Second {
 			f.t.Errorf("due after %v, want 10 minutes", task.Due.Sub(task.Created))
 		}
-		if task.Kind != "reminder" || task.Reference != "order 4711, reminder" || task.Headers["tenant"] != "acme" ||
-			len(task.Headers) != 1 || task.Priority != 3 || task.MaxAttempts != 5 {
+		if task.Kind != "reminder" || task.Reference != "order 4711, reminder" || task.Key != "acme" ||
+			task.Headers["tenant"] != "acme" || len(task.Headers) != 1 || task.Priority != 3 || task.MaxAttempts != 5 {
 			f.t.Errorf("got %+v", task)
 		}
 		queue, reference := strings.Repeat("😀", dbq.MaxQueueName), strings.Repeat("ä", dbq.MaxReference)
-		f.must(f.run(f.all, "'mail'", "'"+queue+"'", "reminder'", "'", "order 4711, ", reference, "3, 5", "9, 32767",
-			`{"tenant": "acme"}`, `{}`))
-		f.must(f.run(f.all, "'order 4711, reminder'", "NULL", `'{"tenant": "acme"}'`, "NULL"))
+		f.must(f.run(f.all, "'mail'", "'"+queue+"'", "reminder'", "'", "order 4711, ", reference, "'acme'", "'"+reference+"'",
+			"3, 5", "9, 32767", `{"tenant": "acme"}`, `{}`))
+		f.must(f.run(f.all, "'order 4711, reminder'", "NULL", "'acme'", "NULL", `'{"tenant": "acme"}'`, "NULL"))
 		tasks = f.list(admin.Filter{Queue: queue, Reference: reference})
-		if len(tasks) != 1 || tasks[0].Kind != "" || tasks[0].Priority != dbq.MaxPriority || tasks[0].MaxAttempts != 32767 {
+		if len(tasks) != 1 || tasks[0].Kind != "" || tasks[0].Priority != dbq.MaxPriority || tasks[0].MaxAttempts != 32767 ||
+			tasks[0].Key != reference {
 			f.t.Errorf("at the limits: got %+v", tasks)
 		}
-		if tasks := f.list(admin.Filter{Queue: "mail"}); len(tasks) != 2 || tasks[1].Reference != "" {
-			f.t.Errorf("without a reference: got %+v", tasks)
+		if tasks := f.list(admin.Filter{Queue: "mail"}); len(tasks) != 2 || tasks[1].Reference+tasks[1].Key != "" {
+			f.t.Errorf("without a reference or key: got %+v", tasks)
 		}
 	})
 }
@@ -235,11 +236,12 @@ func TestEnqueueFromSQLRefuses(t *testing.T) {
 	onFamiliesFromSQL(t, func(f *fromSQL) {
 		long := func(n int) string { return "'" + strings.Repeat("x", n) + "'" }
 		const queue, kind, reference, numbers = "'mail'", "'reminder'", "'order 4711, reminder'", "3, 5"
-		const headers = `'{"tenant": "acme"}'`
+		const key, headers = "'acme'", `'{"tenant": "acme"}'`
 		wrong := map[string][][2]string{
 			"has no queue or kind": {{queue, "NULL"}, {kind, "NULL"}},
 			"has a text that is": {{queue, "''"}, {queue, long(101)}, {queue, long(500)}, {queue, "'a\tb'"},
-				{kind, long(101)}, {kind, "'\x7f'"}, {reference, "''"}, {reference, long(201)}, {reference, "'a\x1b[0m'"}},
+				{kind, long(101)}, {kind, "'\x7f'"}, {reference, "''"}, {reference, long(201)}, {reference, "'a\x1b[0m'"},
+				{key, "''"}, {key, long(201)}, {key, "'a\x01'"}},
 			"has a priority outside": {{numbers, "10, 5"}, {numbers, "-1, 5"}},
 			"has another `max_att": {{numbers, "3, 0"}, {numbers, "3, 32768"}, {"10 * 60", "-3000000000"},
 				{"10 minutes", "-3000 years"}, {"10 minutes", "9000 years"}, {"10 * 60", "9000000000000"}},
@@ -248,7 +250,7 @@ func TestEnqueueFromSQLRefuses(t *testing.T) {
 		}
 		if f.c.Info().Dialect == "sqlite" { // whose functions of text may end at a NUL
 			wrong["has a text that is"] = append(wrong["has a text that is"], [2]string{queue, "'a' || char(0)"},
-				[2]string{kind, "'a' || char(0) || 'b'"})
+				[2]string{kind, "'a' || char(0) || 'b'"}, [2]string{key, "'a' || char(0)"})
 		}
 		if f.c.Info().Dialect == "mysql" {
 			wrong["has another `max_att"] = append(wrong["has another `max_att"], [2]string{"LENGTH(", "1 + LENGTH("},

@@ -12,7 +12,9 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/series"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -107,18 +109,30 @@ func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { _, err := access.Of(c).Control.Report(ctx, info, time.Minute); return err },
 		func() error { _, err := access.Of(c).Control.TryLead(ctx, "clean", "w", time.Minute); return err },
 		func() error { return access.Of(c).Control.Deregister(ctx, "w") },
+		func() error { return reportAndRollUp(ctx, c) },
 		func() (err error) { crashed, err = u.takeOver(ctx, q); return err },
 		func() error { return q.Settle(ctx, crashed[0].Lease, dbq.Released(0)) },
 		func() error {
 			const soon = time.Microsecond
-			keep := dbq.Retention{Completed: soon, Poison: soon, Parked: soon, Attempts: soon, Archive: true}
-			_, err := admin.New(c).Clean(ctx, q.Name(), keep)
-			return err
+			keep := store.Retention{Completed: soon, Poison: soon, Parked: soon, Attempts: soon, Archive: true}
+			_, err := access.Of(c).Store.Clean(ctx, q.Name(), keep, "")
+			return access.Of(c).Wrap("clean", q.Name(), uuid.Nil, err)
 		})
 	if err != nil {
 		return err
 	}
 	return runAsWorker(ctx, q)
+}
+
+// reportAndRollUp writes and removes statistics.
+func reportAndRollUp(ctx context.Context, c *dbq.Client) error {
+	st := access.Of(c).Store
+	const since, later = 1_600_000_020_000_000, 1_700_000_000_000_000
+	err := steps(
+		func() error { return st.AddReport(ctx, "w", series.Period{Queue: "q", Since: since}) },
+		func() error { return st.Sample(ctx, since, func(string) bool { return false }) },
+		func() error { return st.RollUp(ctx, later) })
+	return access.Of(c).Wrap("statistics", "q", uuid.Nil, err)
 }
 
 func (u *roleUser) takeOver(ctx context.Context, q *dbq.Queue) (ts []dbq.Task, err error) {
@@ -183,6 +197,10 @@ func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { _, err := admin.New(c).Attempts(ctx, task.ID); return err },
 		func() error { _, err := admin.New(c).Archived(ctx, admin.Filter{}); return err },
 		func() error { _, err := admin.New(c).Workers(ctx); return err },
+		func() error {
+			_, err := admin.New(c).SeriesOfAll(ctx, time.Now().Add(-time.Hour), time.Now(), time.Minute)
+			return err
+		},
 		func() error { _, err := admin.New(c).Queues(ctx); return err },
 		func() error {
 			m, err := prom.New(registry)
@@ -194,6 +212,28 @@ func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 			}
 			return err
 		})
+}
+
+func readAudit(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
+	_, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "q", By: "ann", Action: "purge", Task: dbq.NewID()})
+	return err
+}
+
+func cleanAudit(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
+	_, err := admin.New(c).CleanAudit(ctx, time.Microsecond)
+	return err
+}
+
+// workAsAuditor reads the audit.
+func workAsAuditor(ctx context.Context, u *roleUser, c *dbq.Client) error {
+	if err := admin.New(u.admin).PauseQueue(ctx, "q"); err != nil {
+		return err
+	}
+	entries, err := admin.New(c).Audit(ctx, admin.AuditFilter{})
+	if err == nil && len(entries) == 0 {
+		err = errors.New("the audit is empty")
+	}
+	return err
 }
 
 // workAsOperator reads, and does all that operators do.
@@ -224,5 +264,9 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { return ops.ResumeQueue(ctx, "q") },
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 7 }) },
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 8 }) },
+		func() error { return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Leased = 8 }) },
+		func() error {
+			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { *l = admin.QueueLimits{} })
+		},
 		func() error { return ops.CommandWorker(ctx, "w", dbq.CommandPause) })
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // TestViewsShowEveryTask reads the views of people as a user who has no other right: every task and attempt is there,
@@ -26,7 +28,7 @@ func TestViewsShowEveryTask(t *testing.T) {
 			u.exec(map[string]string{"postgres": "CREATE USER " + u.name + " PASSWORD 'p'",
 				"mysql": "CREATE USER " + u.name + " IDENTIFIED BY 'p'"}[dialect])
 			t.Cleanup(func() { u.exec("DROP USER " + u.name) })
-			for _, view := range []string{"dbq_tasks", "dbq_attempts", "dbq_migration"} {
+			for _, view := range []string{"dbq_tasks", "dbq_attempts", "dbq_archived", "dbq_migration"} {
 				u.grant("GRANT SELECT ON " + view)
 				t.Cleanup(func() { u.revoke("GRANT SELECT ON " + view) })
 			}
@@ -49,6 +51,18 @@ func TestViewsShowEveryTask(t *testing.T) {
 		}
 		if got := strings.Count(attempts, "completed"); got != ended {
 			t.Errorf("%d attempts are in the view, want %d:\n%s", got, ended, attempts)
+		}
+		keep := store.Retention{Completed: time.Microsecond, Archive: true}
+		if _, err := access.Of(c).Store.Clean(t.Context(), "ä 😀 'q'", keep, ""); err != nil {
+			t.Fatal(err)
+		}
+		archived := rowsOf(t, db, prefix,
+			"SELECT queue, state, due, result, progress, payload_bytes, archived FROM {prefix}archived")
+		year := time.Now().UTC().Format("2006-")
+		for name, want := range map[string]int{"COMPLETED": ended, "ä 😀 'q'": ended, year: ended} {
+			if got := strings.Count(archived, name); got != want {
+				t.Errorf("%q is %d times in the view of the archive, want %d:\n%s", name, got, want, archived)
+			}
 		}
 	})
 }

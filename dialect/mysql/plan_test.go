@@ -49,6 +49,7 @@ var ways = map[string]string{
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
 	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
 	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY",
+	"busy": "lane", "due of keys": "key", "heads of keys": "order",
 }
 
 // lockless are statements that only read, without locks.
@@ -104,7 +105,8 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	}
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
-	plain["id behind"] = st.IDBehind
+	plain["id behind"], plain["busy"] = st.IDBehind, st.Busy
+	batches["due of keys"], batches["heads of keys"] = st.DueOfKeys, st.HeadsOfKeys
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["lock free"], batches["drop leases"], batches["start"] = st.LockFree, st.DropLeases, st.Start
 	delete(batches, "insert uniform") // it reads nothing
@@ -142,9 +144,10 @@ func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	leased := text(s.Names, "SELECT id, fence FROM {task} WHERE queue = :queue AND state = 1 ORDER BY id LIMIT :limit")
 	found, err := s.Read(t.Context(), leased, dialect.Args{"queue": "work", "limit": n})
 	must(t, err)
+	keys := make(dialect.Col[string], n)
 	ids, fences, states := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
 	for i := range n {
-		ids[i], fences[i], states[i] = uuid.New(), 1, 2
+		ids[i], fences[i], states[i], keys[i] = uuid.New(), 1, 2, fmt.Sprint("key ", i)
 		if i < len(found) {
 			ids[i], fences[i] = found[i].ID, found[i].Fence
 		}
@@ -152,7 +155,8 @@ func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 	return dialect.Args{"id": ids, "fence": fences, "state": states, "uncount": make(dialect.Col[int64], n),
 		"at": make(dialect.Col[*int64], n), "after": make(dialect.Col[*int64], n), "result": make(dialect.Col[[]byte], n),
 		"lease": int64(60e6), "known_started": int64(0), "holder": "plan", "now": int64(1),
-		"progress": make(dialect.Col[[]byte], n), "callers_tx": int64(0)}
+		"progress": make(dialect.Col[[]byte], n), "callers_tx": int64(0),
+		"queue": "work", "limit": 1, "block": int64(1), "task_key": keys}
 }
 
 // explainer is a connection that explains a statement instead of running it.

@@ -67,8 +67,9 @@ func (c *checker) rowLimits() {
 		switch {
 		case c.at(i) == "SKIP" && !c.follows(i-2, "FOR UPDATE SKIP LOCKED"):
 			c.say("SKIP LOCKED without FOR UPDATE")
-		case c.at(i) == "FETCH" && c.at(i+1) == "FIRST" && !(c.isValue(i+2) && c.follows(i+3, "ROWS ONLY")):
-			c.say("FETCH FIRST is not of the form FETCH FIRST :value ROWS ONLY")
+		case c.at(i) == "FETCH" && c.at(i+1) == "FIRST" && c.at(i+2) != "1" && !c.isValue(i+2),
+			c.at(i) == "FETCH" && c.at(i+1) == "FIRST" && !c.follows(i+3, "ROWS ONLY"):
+			c.say("FETCH FIRST is not of the form FETCH FIRST :value ROWS ONLY, or with 1 in its place")
 		case c.at(i) == "OFFSET" && !(c.isValue(i+1) && c.follows(i+2, "ROWS FETCH NEXT 1 ROWS ONLY")):
 			c.say("OFFSET is not of the form OFFSET :value ROWS FETCH NEXT 1 ROWS ONLY")
 		case c.at(i) == "ROWNUM" &&

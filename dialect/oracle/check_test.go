@@ -176,6 +176,8 @@ func (c *checker) declare() {
 			c.declared(t.text)
 		case isTable && !sqlWords[t.text] && slices.Contains(beforeTables, c.at(c.tableStart(i-1)-1)):
 			c.declared(t.text)
+		case c.namesView(i):
+			c.declared(t.text)
 		case prev == "AS" && t.text != "SELECT" && !c.castTo(i):
 			c.notReserved(t.text)
 		}
@@ -183,6 +185,19 @@ func (c *checker) declare() {
 			c.say("a table's alias with AS")
 		}
 	}
+}
+
+// namesView reports whether i is the alias of a query in parentheses that is read like a table.
+func (c *checker) namesView(i int) bool {
+	if c.at(i-1) != ")" || sqlWords[c.at(i)] {
+		return false
+	}
+	for k := i - 2; k >= 0; k-- {
+		if c.at(k) == "(" && c.tokens[k].depth == c.tokens[i].depth {
+			return (c.at(k-1) == "FROM" || c.at(k-1) == "APPLY") && c.at(k+1) == "SELECT"
+		}
+	}
+	return false
 }
 
 // castTo reports whether the AS before i is a CAST's.
@@ -254,7 +269,7 @@ func (c *checker) neighbors() {
 			continue
 		}
 		isType := c.follows(0, "DECLARE TYPE "+t.text) // of a variable before it
-		if _, isTable := c.schema[c.at(i-1)]; !isTable && !isType || t.kind != word {
+		if _, isTable := c.schema[c.at(i-1)]; !isTable && !isType && !c.namesView(i) || t.kind != word {
 			c.say("nothing between %s and %s", c.tokens[i-1].text, t.text)
 		}
 	}

@@ -13,18 +13,30 @@ import (
 // NativeConn calls pgx directly. database/sql would box each value of each row, so a checkout of 500 tasks needs a
 // third less CPU in the client without it. For a caller's pool of another driver, statements run through database/sql.
 func (Dialect) NativeConn(conn *sql.Conn, std dialect.Conn) dialect.Conn {
-	return nativeConn{conn: conn, std: std}
+	return &nativeConn{conn: conn, std: std}
 }
 
 type nativeConn struct {
-	conn *sql.Conn
-	std  dialect.Conn
+	conn  *sql.Conn
+	std   dialect.Conn
+	later []later // to be sent with the next statement
 }
 
-var _ dialect.Reader = nativeConn{}
+// later is a statement of Later, or of ReadLater.
+type later struct {
+	query   string
+	args    []any
+	touched *int64
+	read    func(dialect.Rows) error
+}
+
+var (
+	_ dialect.Reader   = (*nativeConn)(nil)
+	_ dialect.Pipeline = (*nativeConn)(nil)
+)
 
 // raw calls f with the connection of pgx, if it is one.
-func (c nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
+func (c *nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
 	err = c.conn.Raw(func(conn any) error {
 		p, ok := conn.(interface{ Conn() *pgx.Conn })
 		if isPgx = ok; !ok {
@@ -35,9 +47,87 @@ func (c nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
 	return isPgx, err
 }
 
+// Later keeps a statement for the pipeline of the next one. Without pgx it runs the statement.
+func (c *nativeConn) Later(ctx context.Context, touched *int64, query string, args ...any) error {
+	return c.keep(ctx, later{query: query, args: args, touched: touched})
+}
+
+// ReadLater is Later for a statement that returns rows.
+func (c *nativeConn) ReadLater(
+	ctx context.Context, read func(dialect.Rows) error, query string, args ...any,
+) error {
+	return c.keep(ctx, later{query: query, args: args, read: read})
+}
+
+func (c *nativeConn) keep(ctx context.Context, l later) error {
+	isPgx, err := c.raw(func(*pgx.Conn) error { return nil })
+	if err == nil && isPgx {
+		c.later = append(c.later, l)
+	} else if err == nil {
+		err = c.runStd(ctx, l)
+	}
+	return err
+}
+
+// runStd runs a statement of Later through database/sql.
+func (c *nativeConn) runStd(ctx context.Context, l later) (err error) {
+	if l.read == nil {
+		*l.touched, err = c.std.Exec(ctx, l.query, l.args...)
+		return err
+	}
+	rows, err := c.std.Query(ctx, l.query, l.args...)
+	if err != nil {
+		return err
+	}
+	return l.read(rows)
+}
+
+// pipelined sends the statements of Later with the next one, and calls read with the results of that.
+func (c *nativeConn) pipelined(
+	ctx context.Context, conn *pgx.Conn, query string, args []any, read func(pgx.BatchResults) error,
+) (err error) {
+	before, batch := c.later, pgx.Batch{}
+	for _, l := range before {
+		batch.Queue(l.query, l.args...)
+	}
+	batch.Queue(query, args...)
+	c.later = nil
+	results := conn.SendBatch(ctx, &batch)
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+	}()
+	for _, l := range before {
+		if l.read != nil {
+			rows, err := results.Query()
+			if err == nil {
+				err = l.read(&pgxRows{Rows: rows})
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		tag, err := results.Exec()
+		if err != nil {
+			return err
+		}
+		*l.touched = tag.RowsAffected()
+	}
+	return read(results)
+}
+
 // Exec runs a statement and returns the number of affected rows.
-func (c nativeConn) Exec(ctx context.Context, query string, args ...any) (n int64, err error) {
+func (c *nativeConn) Exec(ctx context.Context, query string, args ...any) (n int64, err error) {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
+		if len(c.later) > 0 {
+			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
+				tag, err := results.Exec()
+				n = tag.RowsAffected()
+				return err
+			})
+		}
 		tag, err := conn.Exec(ctx, query, args...)
 		n = tag.RowsAffected()
 		return err
@@ -48,14 +138,29 @@ func (c nativeConn) Exec(ctx context.Context, query string, args ...any) (n int6
 	return n, err
 }
 
-// Query runs a statement through database/sql.
-func (c nativeConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+// Query runs a statement through database/sql, after those of Later.
+func (c *nativeConn) Query(ctx context.Context, query string, args ...any) (rows dialect.Rows, err error) {
+	for _, l := range c.later {
+		if err = c.runStd(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	c.later = nil
 	return c.std.Query(ctx, query, args...)
 }
 
 // Read runs a statement and passes its rows to read.
-func (c nativeConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+func (c *nativeConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
+		if len(c.later) > 0 {
+			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
+				rows, err := results.Query()
+				if err != nil {
+					return err
+				}
+				return read(&pgxRows{Rows: rows})
+			})
+		}
 		rows, err := conn.Query(ctx, query, args...)
 		if err != nil {
 			return err

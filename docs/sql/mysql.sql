@@ -42,7 +42,9 @@ CREATE TABLE IF NOT EXISTS dbq_migration (
 -- the last due time would otherwise read past the delete-marked entries of leased tasks.
 --
 -- key_queue and key_due are the queue and the due time of a waiting task that has a key, for the limits per key
--- (task_key). They are null otherwise, so that an update of a task without a key leaves that index alone.
+-- (task_key). order_queue and order_failed are for queues with an order (task_order): order_failed is 0 for a waiting
+-- task, and 1 for one that waits for an operator. They are null for a task without a key, so that its updates leave
+-- these indexes alone.
 CREATE TABLE IF NOT EXISTS dbq_task (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
@@ -82,11 +84,15 @@ CREATE TABLE IF NOT EXISTS dbq_task (
     COMMENT 'the part of the queue in the index dbq_task_lane',
   key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
   key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
+  order_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL
+    AND (due_at >= 0 OR state IN (3, 4) AND cancelled = 0) THEN queue END) STORED,
+  order_failed TINYINT AS (CASE WHEN task_key IS NOT NULL THEN due_at < 0 END) STORED,
   CONSTRAINT dbq_task_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT dbq_task_priority CHECK (priority BETWEEN 0 AND 9),
   UNIQUE KEY dbq_task_reference (reference, queue),
   KEY dbq_task_lane (queue, lane, priority, due_at),
-  KEY dbq_task_key (key_queue, task_key, key_due)
+  KEY dbq_task_key (key_queue, task_key, key_due),
+  KEY dbq_task_order (order_queue, task_key, order_failed)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'One row for each task. Only dbq may change it. To read tasks, use the view dbq_tasks.';
 
@@ -254,36 +260,113 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   CONSTRAINT dbq_archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE IF NOT EXISTS dbq_graph_task (
-  task BINARY(16) NOT NULL PRIMARY KEY,
-  graph BINARY(16) NOT NULL,
-  name VARBINARY(800) NOT NULL,
-  queue VARBINARY(400) NOT NULL,
-  needs INT NOT NULL,
-  dependents INT NOT NULL,
-  run_at BIGINT,
-  delay BIGINT NOT NULL,
-  KEY dbq_graph_task_graph (graph, task)
-) ENGINE = InnoDB;
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE OR REPLACE VIEW dbq_archived AS
+SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
+  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CONVERT(task_key USING utf8mb4) AS task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due, CONVERT(holder USING utf8mb4) AS holder,
+  '1970-01-01' + INTERVAL taken MICROSECOND AS taken, '1970-01-01' + INTERVAL created MICROSECOND AS created,
+  '1970-01-01' + INTERVAL updated MICROSECOND AS updated, '1970-01-01' + INTERVAL archived MICROSECOND AS archived,
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result,
+  CONVERT(progress USING utf8mb4) AS progress
+  FROM dbq_archive;
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE IF NOT EXISTS dbq_graph_need (
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+CREATE TABLE IF NOT EXISTS dbq_step (
+  task BINARY(16) NOT NULL PRIMARY KEY,
+  workflow BINARY(16) NOT NULL,
+  name VARBINARY(800) NOT NULL COMMENT 'the name of the step',
+  queue VARBINARY(400) NOT NULL,
+  needs INT NOT NULL COMMENT 'how many tasks it still waits for',
+  dependents INT NOT NULL COMMENT 'how many tasks need it',
+  run_at BIGINT COMMENT 'when it may start at the earliest, in microseconds since 1970 in UTC',
+  delay BIGINT NOT NULL COMMENT 'the pause after the last task that it needs, in microseconds',
+  CONSTRAINT dbq_step_needs CHECK (needs >= 0),
+  KEY dbq_step_workflow (workflow, task)
+) ENGINE = InnoDB COMMENT = 'The tasks of workflows. A plain task has no row here.';
+
+-- The task child needs the task parent of the same workflow.
+CREATE TABLE IF NOT EXISTS dbq_need (
   parent BINARY(16) NOT NULL,
   child BINARY(16) NOT NULL,
-  on_failure TINYINT NOT NULL,
-  met TINYINT NOT NULL,
+  on_failure TINYINT NOT NULL
+    COMMENT 'what happens if the parent goes to POISON, 0 cancels the child, 1 lets it wait, 2 lets it go on',
+  met TINYINT NOT NULL COMMENT '1 once the child no longer waits for the parent',
+  CONSTRAINT dbq_need_on_failure CHECK (on_failure IN (0, 1, 2)),
+  CONSTRAINT dbq_need_met CHECK (met IN (0, 1)),
   PRIMARY KEY (parent, child),
-  KEY dbq_graph_need_child (child, parent)
-) ENGINE = InnoDB;
+  KEY dbq_need_child (child, parent)
+) ENGINE = InnoDB COMMENT = 'The task child needs the task parent of the same workflow.';
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE IF NOT EXISTS dbq_audit (
+  id BINARY(16) NOT NULL,
+  part INT NOT NULL COMMENT '0, or the number of a later transaction of the same call',
+  happened BIGINT NOT NULL,
+  who VARBINARY(800) NOT NULL,
+  program VARBINARY(800) NOT NULL,
+  address VARBINARY(800) NOT NULL,
+  request VARBINARY(800) NOT NULL,
+  action VARBINARY(100) NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  subject VARBINARY(800) NOT NULL COMMENT 'the schedule, worker or token',
+  task BINARY(16),
+  task_filter TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  old_value TEXT NOT NULL,
+  new_value TEXT NOT NULL,
+  changed INT NOT NULL COMMENT 'how many tasks or settings',
+  PRIMARY KEY (id, part)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'What operators have changed, and who it was.';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
+
+-- 3: statistics
+
+-- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
+-- for the minute of one source: a worker, or the sampler of all queues. Rows with a longer step are the totals of all
+-- sources. since is when the period began, in microseconds since 1970 in UTC. The columns from enqueued to released are
+-- sums; those from created to oldest_due are the highest number of tasks that was sampled. latency and run_time are
+-- histograms.
+CREATE TABLE IF NOT EXISTS dbq_stat (
+  queue VARBINARY(400) NOT NULL,
+  step INT NOT NULL COMMENT 'seconds, or 0 for the minute of one source',
+  since BIGINT NOT NULL COMMENT 'when the period began, in microseconds since 1970',
+  source VARBINARY(800) NOT NULL,
+  enqueued BIGINT NOT NULL,
+  started BIGINT NOT NULL,
+  completed BIGINT NOT NULL,
+  failed BIGINT NOT NULL,
+  poisoned BIGINT NOT NULL,
+  released BIGINT NOT NULL,
+  created BIGINT NOT NULL,
+  processing BIGINT NOT NULL,
+  error BIGINT NOT NULL,
+  poison BIGINT NOT NULL,
+  due BIGINT NOT NULL,
+  parked BIGINT NOT NULL,
+  oldest_due BIGINT NOT NULL,
+  latency TEXT NOT NULL,
+  run_time TEXT NOT NULL,
+  PRIMARY KEY (step, queue, since, source),
+  KEY dbq_stat_since (step, since)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
+  COMMENT = 'Statistics over time of each queue.';
+
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT 3, 'statistics', 3, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+ FROM DUAL
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 3);
 
 -- ======== Sessions and migrations ========
 
@@ -327,8 +410,11 @@ SELECT :version, :title, :compatible, {now}
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
-DROP TABLE IF EXISTS dbq_graph_need;
-DROP TABLE IF EXISTS dbq_graph_task;
+DROP VIEW IF EXISTS dbq_archived;
+DROP TABLE IF EXISTS dbq_stat;
+DROP TABLE IF EXISTS dbq_audit;
+DROP TABLE IF EXISTS dbq_need;
+DROP TABLE IF EXISTS dbq_step;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
@@ -477,52 +563,53 @@ DELETE k
 
 -- ======== Workflows ========
 
--- ==== AddGraphTasks ====
+-- ==== AddWorkflowTasks ====
 -- Adds the tasks of a workflow, after Insert in one transaction.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)
-INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
+--   (:id, :workflow_id, :name, :queue_name, :needs, :dependents, :at, :delay)
+INSERT INTO dbq_step (task, workflow, name, queue, needs, dependents, run_at, delay)
 VALUES {rows};
 
--- ==== AddGraphNeeds ====
+-- ==== AddWorkflowNeeds ====
 -- Adds the dependencies of a workflow.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:parent, :child, :on_failure, 0)
-INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+INSERT INTO dbq_need (parent, child, on_failure, met)
 VALUES {rows};
 
--- ==== AddGraphChange ====
+-- ==== AddWorkflowChange ====
 -- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
 INSERT INTO dbq_kv (namespace, name, version, value, updated)
 SELECT :namespace, :name, {now}, :value, {now}
  FROM DUAL;
 
--- ==== GraphTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- ==== WorkflowTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of step and task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows});
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.task IN ({rows});
 
--- ==== LockGraphTasks ====
--- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
--- done. Index: the primary key.
+-- ==== LockWorkflowTasks ====
+-- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
+-- one sees what the first has done. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
-   SET needs = needs
- WHERE task IN ({rows});
+SELECT task
+  FROM dbq_step
+ WHERE task IN ({rows})
+ ORDER BY task
+   FOR UPDATE;
 
--- ==== GraphNeeds ====
+-- ==== WorkflowNeeds ====
 -- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
-  FROM dbq_graph_need n
+  FROM dbq_need n
  WHERE n.parent IN ({rows})
    AND n.child > :above
    AND n.met <= :met
@@ -533,7 +620,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
 -- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_need
+UPDATE dbq_need
    SET met = 1
  WHERE parent IN ({rows})
    AND child > :above
@@ -545,67 +632,65 @@ UPDATE dbq_graph_need
 -- Changes how many tasks a task still waits for. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
+UPDATE dbq_step
    SET needs = needs - :met
  WHERE task IN ({rows});
 
--- ==== NeededGraphTasks ====
+-- ==== NeededWorkflowTasks ====
 -- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows})
+SELECT s.task
+  FROM dbq_step s
+ WHERE s.task IN ({rows})
    AND EXISTS (
      SELECT 1
-       FROM dbq_graph_need n, dbq_task c
-      WHERE c.id = n.child
-        AND n.parent = g.task
+       FROM dbq_need n
+       JOIN dbq_task c ON c.id = n.child
+      WHERE n.parent = s.task
         AND c.state NOT IN (2, 4));
 
--- ==== DropGraphNeeds ====
+-- ==== DropWorkflowNeeds ====
 -- Removes what needed the tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_need
+DELETE FROM dbq_need
  WHERE parent IN ({rows});
 
--- ==== DropGraphTasks ====
+-- ==== DropWorkflowTasks ====
 -- Removes tasks from their workflows. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_task
+DELETE FROM dbq_step
  WHERE task IN ({rows});
 
--- ==== GraphParents ====
--- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
-       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
-  FROM dbq_graph_need n, dbq_graph_task g
- WHERE g.task = n.parent
-   AND n.child = :child
+-- ==== WorkflowParents ====
+-- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled,
+       t.result
+  FROM dbq_need n
+  JOIN dbq_step s ON s.task = n.parent
+  LEFT JOIN dbq_task t ON t.id = n.parent
+ WHERE n.child = :child
    AND n.parent > :after
  ORDER BY n.parent
  LIMIT :limit;
 
--- ==== GraphList ====
--- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.graph = :graph
-   AND g.task > :after
- ORDER BY g.task
+-- ==== WorkflowList ====
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.task > :after
+ ORDER BY s.task
  LIMIT :limit;
 
--- ==== OfGraph ====
--- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
-id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
+-- ==== OfWorkflow ====
+-- A condition, not a statement: the task belongs to a workflow. Index: step_workflow.
+id IN (SELECT s.task FROM dbq_step s WHERE s.workflow = :workflow);
 
 -- ======== Checking out ========
 
@@ -1127,9 +1212,10 @@ SELECT id
    FOR UPDATE;
 
 -- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are then settled.
--- Runs if a batch of settlements met a locked task. Index: the primary key. fence >= 0 is always true. It makes MySQL
--- read rows: for the primary key alone it may scan all of a table that seems small.
+-- Locks the tasks of a batch that no other transaction has locked; only these are then settled or leased.
+-- Runs if a batch of settlements, or a checkout of a queue with limits per key, met a locked task. Index: the primary
+-- key. fence >= 0 is always true. It makes MySQL read rows: for the primary key alone it may scan all of a table that
+-- seems small.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id
@@ -1149,7 +1235,7 @@ SELECT id
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1167,7 +1253,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- Runs before Purge, which cannot return what it removes. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id
+SELECT id, queue, task_key, state
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1181,7 +1267,7 @@ SELECT id
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1202,7 +1288,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1222,7 +1308,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1242,7 +1328,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1263,7 +1349,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = 1 /* PROCESSING */
          THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -1836,6 +1922,61 @@ DELETE FROM dbq_kv
 DELETE FROM dbq_kv
  WHERE namespace = :namespace AND expires <= {now} - :age;
 
+-- ======== Statistics over time ========
+
+-- ==== AddStatistics ====
+-- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+--   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
+INSERT INTO dbq_stat (
+       queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time)
+VALUES {rows};
+
+-- ==== Statistics ====
+-- Reads the statistics of all queues. Index: stat_since.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+ LIMIT :limit;
+
+-- ==== StatisticsOf ====
+-- Reads the statistics of a queue. Index: the primary key.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+   AND queue = :queue
+ LIMIT :limit;
+
+-- ==== OldestStatistics ====
+-- Finds the next period to add up or to remove. Index: stat_since.
+SELECT min(since) AS since
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from;
+
+-- ==== DropStatistics ====
+-- Removes statistics whose retention has passed. Index: stat_since.
+DELETE FROM dbq_stat
+ WHERE step = :step
+   AND since < :until;
+
+-- ==== CountIDs ====
+-- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
+-- by id.
+SELECT t.queue, count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.id >= :after
+   AND t.id < :before
+ GROUP BY t.queue;
+
 -- ======== Limits of queues ========
 
 -- ==== LockKV ====
@@ -1843,6 +1984,13 @@ DELETE FROM dbq_kv
 UPDATE dbq_kv
    SET version = version + 1
  WHERE namespace = :namespace AND name = :name;
+
+-- ==== QueueKV ====
+-- Reads the limits of a queue that were locked, and whether it is paused. Index: the primary key of kv.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE namespace IN ('limit', 'pause')
+   AND name = :name;
 
 -- ==== Busy ====
 -- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
@@ -1885,16 +2033,27 @@ SELECT x.*
  LIMIT :limit;
 
 -- ==== DueKeys ====
--- Finds the next keys that have tasks with a due time.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each key
--- (a loose index scan).
-SELECT t.task_key
-  FROM dbq_task AS t FORCE INDEX (dbq_task_key)
- WHERE t.key_queue = :queue
-   AND t.task_key > :after
- GROUP BY t.key_queue, t.task_key
- ORDER BY t.key_queue, t.task_key
- LIMIT :limit;
+-- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, two entries for each
+-- key: one of a loose index scan, and the first of the key. MySQL sorts all tasks of the key unless ORDER BY names
+-- task_key, and MariaDB 10.11 if it also names key_queue. With a hot key, both would read all of its tasks.
+SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size, {now} AS now
+  FROM (
+    SELECT (
+        SELECT h.id
+          FROM dbq_task AS h FORCE INDEX (dbq_task_key)
+         WHERE h.key_queue = :queue AND h.task_key = k.task_key
+         ORDER BY h.task_key, h.key_due, h.id
+         LIMIT 1) AS id
+      FROM (
+        SELECT t.task_key
+          FROM dbq_task AS t FORCE INDEX (dbq_task_key)
+         WHERE t.key_queue = :queue
+           AND t.task_key > :after
+         GROUP BY t.key_queue, t.task_key
+         ORDER BY t.key_queue, t.task_key
+         LIMIT :limit) AS k) AS f
+  STRAIGHT_JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = f.id;
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
@@ -1906,3 +2065,51 @@ SELECT t.task_key
 --   ORDER BY t.key_due, t.id LIMIT :limit) AS x
 SELECT d.*
   FROM ({rows}) AS d;
+
+-- ==== HeadsOfKeys ====
+-- Finds the first tasks of some keys, in the order of their ids, that are due.
+-- Runs in a checkout of a queue with an order. Index: task_order, which ends with the id: one or two entries for each
+-- key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT x.* FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size FROM dbq_task
+--   AS t FORCE INDEX (dbq_task_order) WHERE t.order_queue = :queue AND t.task_key = :task_key AND t.order_failed = 0
+--   ORDER BY t.id LIMIT 1) AS x WHERE x.was_due <= {now} AND (:block = 0 OR NOT EXISTS ( SELECT 1 FROM dbq_task AS f
+--   FORCE INDEX (dbq_task_order) WHERE f.order_queue = :queue AND f.task_key = :task_key AND f.order_failed = 1 AND
+--   f.id < x.id))
+SELECT d.*
+  FROM ({rows}) AS d;
+
+-- ======== The audit ========
+
+-- ==== AddAudit ====
+-- Records an operator's change, in the transaction of the change.
+INSERT INTO dbq_audit (id, part, happened, who, program, address, request, action, queue, subject, task,
+       task_filter, reason, old_value, new_value, changed)
+VALUES (:id, :part, {now}, :who, :program, :address, :request, :action, :queue, :subject, :task,
+       :task_filter, :reason, :old_value, :new_value, :changed);
+
+-- ==== ListAudit ====
+-- Reads the audit. Index: the primary key.
+SELECT a.id, a.happened, a.who, a.program, a.address, a.request, a.action, a.queue, a.subject, a.task,
+       a.task_filter, a.reason, a.old_value, a.new_value,
+       (SELECT sum(p.changed) FROM dbq_audit p WHERE p.id = a.id) AS changed
+  FROM dbq_audit a
+ WHERE a.part = 0 AND {where}
+ ORDER BY a.id{order}
+ LIMIT :limit;
+
+-- ==== OldAudit ====
+-- Finds entries that an operator's cleaning removes. Index: the primary key.
+SELECT id
+  FROM dbq_audit
+ WHERE part = 0
+   AND happened <= :until
+ ORDER BY id
+ LIMIT :limit;
+
+-- ==== DropAudit ====
+-- Removes entries. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_audit
+ WHERE id IN ({rows});

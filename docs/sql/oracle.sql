@@ -71,6 +71,14 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_task (
     (CASE WHEN task_key IS NOT NULL AND due IS NOT NULL THEN queue END) VIRTUAL,
   key_due NUMBER(19) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL THEN due END) VIRTUAL,
   key_name VARCHAR2(800 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN task_key END) VIRTUAL,
+  order_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL
+    AND (due IS NOT NULL OR state IN (3, 4) AND cancelled = 0) THEN queue END) VIRTUAL,
+  order_key VARCHAR2(800 BYTE) GENERATED ALWAYS AS
+    (CASE WHEN due IS NOT NULL OR state IN (3, 4) AND cancelled = 0 THEN task_key END) VIRTUAL,
+  order_failed NUMBER(1) GENERATED ALWAYS AS (CASE WHEN task_key IS NULL THEN NULL WHEN due IS NOT NULL THEN 0
+    WHEN state IN (3, 4) AND cancelled = 0 THEN 1 END) VIRTUAL,
+  order_id RAW(16) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL
+    AND (due IS NOT NULL OR state IN (3, 4) AND cancelled = 0) THEN id END) VIRTUAL,
   busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
   CONSTRAINT dbq_task_pk PRIMARY KEY (id),
   CONSTRAINT dbq_task_state CHECK (state IN (0, 1, 2, 3, 4)),
@@ -202,6 +210,13 @@ END;
 
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_key ON dbq_task (key_queue, key_name, key_due) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+-- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_order ON dbq_task (order_queue, order_key, order_failed, order_id)
+  INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
@@ -346,52 +361,176 @@ COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table
 
 COMMENT ON COLUMN dbq_archive.archived IS 'when it was moved here';
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_graph_task (
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW dbq_archived AS
+SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind, task_key,
+  CASE state WHEN 0 THEN ''CREATED'' WHEN 1 THEN ''PROCESSING'' WHEN 2 THEN ''COMPLETED'' WHEN 3 THEN ''ERROR''
+    WHEN 4 THEN ''POISON'' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, ''SECOND'') AS due,
+  holder,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, ''SECOND'') AS taken,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, ''SECOND'') AS created,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, ''SECOND'') AS updated,
+  CAST(DATE ''1970-01-01'' AS TIMESTAMP) + NUMTODSINTERVAL(archived / 1000000, ''SECOND'') AS archived,
+  headers, payload_size AS payload_bytes, result, progress
+  FROM dbq_archive';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+COMMENT ON TABLE dbq_archived IS 'The tasks of the archive, with the names of states, and with times as timestamps.';
+
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_step (
   task RAW(16) NOT NULL,
-  graph RAW(16) NOT NULL,
+  workflow RAW(16) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
   needs NUMBER(10) NOT NULL,
   dependents NUMBER(10) NOT NULL,
   run_at NUMBER(19),
   delay NUMBER(19) NOT NULL,
-  CONSTRAINT dbq_grtask_pk PRIMARY KEY (task)
+  CONSTRAINT dbq_step_pk PRIMARY KEY (task),
+  CONSTRAINT dbq_step_needs CHECK (needs >= 0)
 ) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
-BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_grtask_gr ON dbq_graph_task (graph, task)';
+COMMENT ON TABLE dbq_step IS 'The tasks of workflows. A plain task has no row here.';
+
+COMMENT ON COLUMN dbq_step.name IS 'the name of the step';
+
+COMMENT ON COLUMN dbq_step.needs IS 'how many tasks it still waits for';
+
+COMMENT ON COLUMN dbq_step.dependents IS 'how many tasks need it';
+
+COMMENT ON COLUMN dbq_step.run_at IS 'when it may start at the earliest, in microseconds since 1970 in UTC';
+
+COMMENT ON COLUMN dbq_step.delay IS 'the pause after the last task that it needs, in microseconds';
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_step_wf ON dbq_step (workflow, task)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_graph_need (
+-- The task child needs the task parent of the same workflow.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_need (
   parent RAW(16) NOT NULL,
   child RAW(16) NOT NULL,
   on_failure NUMBER(1) NOT NULL,
   met NUMBER(1) NOT NULL,
-  CONSTRAINT dbq_grneed_pk PRIMARY KEY (parent, child)
+  CONSTRAINT dbq_need_pk PRIMARY KEY (parent, child),
+  CONSTRAINT dbq_need_fail CHECK (on_failure IN (0, 1, 2)),
+  CONSTRAINT dbq_need_met CHECK (met IN (0, 1))
 ) INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
-BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_grneed_ch ON dbq_graph_need (child, parent)';
+COMMENT ON TABLE dbq_need IS 'The task child needs the task parent of the same workflow.';
+
+COMMENT ON COLUMN dbq_need.on_failure IS
+  'what happens if the parent goes to POISON, 0 cancels the child, 1 lets it wait, 2 lets it go on';
+
+COMMENT ON COLUMN dbq_need.met IS '1 once the child no longer waits for the parent';
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_need_ch ON dbq_need (child, parent)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_audit (
+  id RAW(16) NOT NULL,
+  part NUMBER(10) NOT NULL,
+  happened NUMBER(19) NOT NULL,
+  who VARCHAR2(800 BYTE),
+  program VARCHAR2(800 BYTE),
+  address VARCHAR2(800 BYTE),
+  request VARCHAR2(800 BYTE),
+  action VARCHAR2(100 BYTE),
+  queue VARCHAR2(400 BYTE),
+  subject VARCHAR2(800 BYTE),
+  task RAW(16),
+  task_filter VARCHAR2(4000 BYTE),
+  reason VARCHAR2(4000 BYTE),
+  old_value VARCHAR2(4000 BYTE),
+  new_value VARCHAR2(4000 BYTE),
+  changed NUMBER(10) NOT NULL,
+  CONSTRAINT dbq_audit_pk PRIMARY KEY (id, part)
+)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+COMMENT ON TABLE dbq_audit IS 'What operators have changed, and who it was.';
+
+COMMENT ON COLUMN dbq_audit.part IS '0, or the number of a later transaction of the same call';
+
+COMMENT ON COLUMN dbq_audit.subject IS 'the schedule, worker or token';
+
+COMMENT ON COLUMN dbq_audit.changed IS 'how many tasks or settings';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
+
+-- 3: statistics
+
+-- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
+-- for the minute of one source: a worker, or the sampler of all queues. Rows with a longer step are the totals of all
+-- sources. since is when the period began, in microseconds since 1970 in UTC. The columns from enqueued to released are
+-- sums; those from created to oldest_due are the highest number of tasks that was sampled. latency and run_time are
+-- histograms.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_stat (
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  step NUMBER(10) NOT NULL,
+  since NUMBER(19) NOT NULL,
+  source VARCHAR2(800 BYTE) NOT NULL,
+  enqueued NUMBER(19) NOT NULL,
+  started NUMBER(19) NOT NULL,
+  completed NUMBER(19) NOT NULL,
+  failed NUMBER(19) NOT NULL,
+  poisoned NUMBER(19) NOT NULL,
+  released NUMBER(19) NOT NULL,
+  created NUMBER(19) NOT NULL,
+  processing NUMBER(19) NOT NULL,
+  error NUMBER(19) NOT NULL,
+  poison NUMBER(19) NOT NULL,
+  due NUMBER(19) NOT NULL,
+  parked NUMBER(19) NOT NULL,
+  oldest_due NUMBER(19) NOT NULL,
+  latency VARCHAR2(4000 BYTE),
+  run_time VARCHAR2(4000 BYTE),
+  CONSTRAINT dbq_stat_pk PRIMARY KEY (step, queue, since, source)
+)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+COMMENT ON TABLE dbq_stat IS 'Statistics over time of each queue.';
+
+COMMENT ON COLUMN dbq_stat.step IS 'seconds, or 0 for the minute of one source';
+
+COMMENT ON COLUMN dbq_stat.since IS 'when the period began, in microseconds since 1970';
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_stat_since ON dbq_stat (step, since)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT 3, 'statistics', 3, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+ + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+ FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 3);
 
 -- ======== Sessions and migrations ========
 
@@ -468,11 +607,23 @@ BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_attempts';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_graph_need PURGE';
+BEGIN EXECUTE IMMEDIATE 'DROP VIEW dbq_archived';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_graph_task PURGE';
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_stat PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_audit PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_need PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_step PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
@@ -641,52 +792,53 @@ DELETE FROM dbq_unique_key
 
 -- ======== Workflows ========
 
--- ==== AddGraphTasks ====
+-- ==== AddWorkflowTasks ====
 -- Adds the tasks of a workflow, after Insert in one transaction.
--- Runs after Insert in the transaction of a graph, with arrays.
+-- Runs after Insert in the transaction of a workflow, with arrays.
 -- At most 500 rows.
-INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
-VALUES (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay);
+INSERT INTO dbq_step (task, workflow, name, queue, needs, dependents, run_at, delay)
+VALUES (:id, :workflow_id, :name, :queue_name, :needs, :dependents, :at, :delay);
 
--- ==== AddGraphNeeds ====
+-- ==== AddWorkflowNeeds ====
 -- Adds the dependencies of a workflow.
--- Runs after AddGraphTasks, with arrays.
+-- Runs after AddWorkflowTasks, with arrays.
 -- At most 500 rows.
-INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+INSERT INTO dbq_need (parent, child, on_failure, met)
 VALUES (:parent, :child, :on_failure, 0);
 
--- ==== AddGraphChange ====
+-- ==== AddWorkflowChange ====
 -- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
 INSERT INTO dbq_kv (namespace, name, version, value, updated)
 SELECT :namespace, :name, {now}, :value, {now}
  FROM dual;
 
--- ==== GraphTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- ==== WorkflowTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of step and task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows});
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.task IN ({rows});
 
--- ==== LockGraphTasks ====
--- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
--- done. Index: the primary key.
+-- ==== LockWorkflowTasks ====
+-- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
+-- one sees what the first has done. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
-   SET needs = needs
- WHERE task IN ({rows});
+SELECT task
+  FROM dbq_step
+ WHERE task IN ({rows})
+ ORDER BY task
+   FOR UPDATE;
 
--- ==== GraphNeeds ====
+-- ==== WorkflowNeeds ====
 -- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
-  FROM dbq_graph_need n
+  FROM dbq_need n
  WHERE n.parent IN ({rows})
    AND n.child > :above
    AND n.met <= :met
@@ -697,7 +849,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
 -- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_need
+UPDATE dbq_need
    SET met = 1
  WHERE parent IN ({rows})
    AND child > :above
@@ -709,67 +861,65 @@ UPDATE dbq_graph_need
 -- Changes how many tasks a task still waits for. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
+UPDATE dbq_step
    SET needs = needs - :met
  WHERE task IN ({rows});
 
--- ==== NeededGraphTasks ====
+-- ==== NeededWorkflowTasks ====
 -- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows})
+SELECT s.task
+  FROM dbq_step s
+ WHERE s.task IN ({rows})
    AND EXISTS (
      SELECT 1
-       FROM dbq_graph_need n, dbq_task c
-      WHERE c.id = n.child
-        AND n.parent = g.task
+       FROM dbq_need n
+       JOIN dbq_task c ON c.id = n.child
+      WHERE n.parent = s.task
         AND c.state NOT IN (2, 4));
 
--- ==== DropGraphNeeds ====
+-- ==== DropWorkflowNeeds ====
 -- Removes what needed the tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_need
+DELETE FROM dbq_need
  WHERE parent IN ({rows});
 
--- ==== DropGraphTasks ====
+-- ==== DropWorkflowTasks ====
 -- Removes tasks from their workflows. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_task
+DELETE FROM dbq_step
  WHERE task IN ({rows});
 
--- ==== GraphParents ====
--- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
-       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
-  FROM dbq_graph_need n, dbq_graph_task g
- WHERE g.task = n.parent
-   AND n.child = :child
+-- ==== WorkflowParents ====
+-- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled,
+       t.result
+  FROM dbq_need n
+  JOIN dbq_step s ON s.task = n.parent
+  LEFT JOIN dbq_task t ON t.id = n.parent
+ WHERE n.child = :child
    AND n.parent > :after
  ORDER BY n.parent
  FETCH FIRST :limit ROWS ONLY;
 
--- ==== GraphList ====
--- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.graph = :graph
-   AND g.task > :after
- ORDER BY g.task
+-- ==== WorkflowList ====
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.task > :after
+ ORDER BY s.task
  FETCH FIRST :limit ROWS ONLY;
 
--- ==== OfGraph ====
--- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
-id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
+-- ==== OfWorkflow ====
+-- A condition, not a statement: the task belongs to a workflow. Index: step_workflow.
+id IN (SELECT s.task FROM dbq_step s WHERE s.workflow = :workflow);
 
 -- ======== Checking out ========
 
@@ -1260,8 +1410,9 @@ DELETE FROM dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are then settled.
--- Runs if a batch of settlements met a locked task. Index: the primary key.
+-- Locks the tasks of a batch that no other transaction has locked; only these are then settled or leased.
+-- Runs if a batch of settlements, or a checkout of a queue with limits per key, met a locked task. Index: the primary
+-- key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT /*+ INDEX(t dbq_task_pk) */ t.id
@@ -1279,7 +1430,7 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
@@ -1297,7 +1448,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id
+SELECT id, queue, task_key, state
   FROM dbq_task
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
@@ -1311,7 +1462,7 @@ SELECT id
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
@@ -1333,7 +1484,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
@@ -1354,7 +1505,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
@@ -1375,7 +1526,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
@@ -1397,7 +1548,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated,
 -- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = 1 /* PROCESSING */
@@ -1899,6 +2050,61 @@ DELETE FROM dbq_kv
 DELETE FROM dbq_kv
  WHERE namespace = :namespace AND expires <= {now} - :age;
 
+-- ======== Statistics over time ========
+
+-- ==== AddStatistics ====
+-- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- Runs once a minute in each worker that was busy, and for the totals, with arrays.
+-- At most 500 rows.
+INSERT INTO dbq_stat (
+       queue, step, since, source, enqueued, started, completed, failed, poisoned, released, created, processing,
+       error, poison, due, parked, oldest_due, latency, run_time)
+VALUES (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+       :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time);
+
+-- ==== Statistics ====
+-- Reads the statistics of all queues. Index: stat_since.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== StatisticsOf ====
+-- Reads the statistics of a queue. Index: the primary key.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+   AND queue = :queue
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== OldestStatistics ====
+-- Finds the next period to add up or to remove. Index: stat_since.
+SELECT min(since) AS since
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from;
+
+-- ==== DropStatistics ====
+-- Removes statistics whose retention has passed. Index: stat_since.
+DELETE FROM dbq_stat
+ WHERE step = :step
+   AND since < :until;
+
+-- ==== CountIDs ====
+-- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
+-- by id.
+SELECT t.queue, count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.id >= :after
+   AND t.id < :before
+ GROUP BY t.queue;
+
 -- ======== Limits of queues ========
 
 -- ==== LockKV ====
@@ -1906,6 +2112,13 @@ DELETE FROM dbq_kv
 UPDATE dbq_kv
    SET version = version + 1
  WHERE namespace = :namespace AND name = :name;
+
+-- ==== QueueKV ====
+-- Reads the limits of a queue that were locked, and whether it is paused. Index: the primary key of kv.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE namespace IN ('limit', 'pause')
+   AND name = :name;
 
 -- ==== Busy ====
 -- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
@@ -1952,15 +2165,23 @@ SELECT *
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== DueKeys ====
--- Finds the next keys that have tasks with a due time.
+-- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key. It reads all entries of
 -- the keys that it returns.
-SELECT t.key_name AS task_key
-  FROM dbq_task t
- WHERE t.key_queue = :queue AND t.key_name > :after
- GROUP BY t.key_name
- ORDER BY t.key_name
- FETCH FIRST :limit ROWS ONLY;
+SELECT x.*, {now} AS now
+  FROM (
+    SELECT t.key_name
+      FROM dbq_task t
+     WHERE t.key_queue = :queue AND t.key_name > :after
+     GROUP BY t.key_name
+     ORDER BY t.key_name
+     FETCH FIRST :limit ROWS ONLY) k
+ CROSS APPLY (
+   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size
+     FROM dbq_task t
+    WHERE t.key_queue = :queue AND t.key_name = k.key_name
+    ORDER BY t.key_due, t.id
+    FETCH FIRST 1 ROWS ONLY) x;
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
@@ -1972,3 +2193,49 @@ SELECT t.key_name AS task_key
 --   :limit ROWS ONLY)
 SELECT *
   FROM ({rows});
+
+-- ==== HeadsOfKeys ====
+-- Finds the first tasks of some keys, in the order of their ids, that are due.
+-- Runs in a checkout of a queue with an order. Index: task_order, one or two entries for each key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size FROM dbq_task t WHERE t.id = (
+--   SELECT MIN(h.order_id) FROM dbq_task h WHERE h.order_queue = :queue AND h.order_key = :task_key AND
+--   h.order_failed = 0) AND t.due <= {now} AND (:block = 0 OR NOT EXISTS ( SELECT 1 FROM dbq_task f WHERE
+--   f.order_queue = :queue AND f.order_key = :task_key AND f.order_failed = 1 AND f.order_id < t.id))
+SELECT *
+  FROM ({rows});
+
+-- ======== The audit ========
+
+-- ==== AddAudit ====
+-- Records an operator's change, in the transaction of the change.
+INSERT INTO dbq_audit (id, part, happened, who, program, address, request, action, queue, subject, task,
+       task_filter, reason, old_value, new_value, changed)
+VALUES (:id, :part, {now}, :who, :program, :address, :request, :action, :queue, :subject, :task,
+       :task_filter, :reason, :old_value, :new_value, :changed);
+
+-- ==== ListAudit ====
+-- Reads the audit. Index: the primary key.
+SELECT a.id, a.happened, a.who, a.program, a.address, a.request, a.action, a.queue, a.subject, a.task,
+       a.task_filter, a.reason, a.old_value, a.new_value,
+       (SELECT sum(p.changed) FROM dbq_audit p WHERE p.id = a.id) AS changed
+  FROM dbq_audit a
+ WHERE a.part = 0 AND {where}
+ ORDER BY a.id{order}
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== OldAudit ====
+-- Finds entries that an operator's cleaning removes. Index: the primary key.
+SELECT id
+  FROM dbq_audit
+ WHERE part = 0
+   AND happened <= :until
+ ORDER BY id
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== DropAudit ====
+-- Removes entries. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_audit
+ WHERE id IN ({rows});

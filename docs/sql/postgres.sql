@@ -178,6 +178,14 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1 /* PROCE
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX dbq_task_key ON dbq_task (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
+-- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator. The
+-- expression keeps the planner from reading the primary key in order instead.
+CREATE INDEX dbq_task_order ON dbq_task (queue, task_key, (CASE WHEN due IS NOT NULL THEN id END))
+ WHERE due IS NOT NULL AND task_key IS NOT NULL;
+
+CREATE INDEX dbq_task_key_failed ON dbq_task (queue, task_key, id)
+ WHERE due IS NULL AND task_key IS NOT NULL AND cancelled = 0 AND state IN (3 /* ERROR */, 4 /* POISON */);
+
 -- For operators: the tasks in ERROR and POISON.
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) INCLUDE (cancelled)
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
@@ -298,39 +306,149 @@ COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table
 
 COMMENT ON COLUMN dbq_archive.archived IS 'when it was moved here';
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE dbq_graph_task (
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE VIEW dbq_archived AS
+SELECT id, queue, reference, kind, task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
+  holder, to_timestamp(taken / 1e6) AS taken, to_timestamp(created / 1e6) AS created,
+  to_timestamp(updated / 1e6) AS updated, to_timestamp(archived / 1e6) AS archived,
+  headers, octet_length(payload) AS payload_bytes, CASE
+    WHEN encode(result, 'hex') ~ (
+      '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
+      '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
+    THEN convert_from(result, 'UTF8')
+    ELSE encode(result, 'escape') END AS result,
+  encode(progress, 'escape') AS progress
+  FROM dbq_archive;
+
+COMMENT ON VIEW dbq_archived IS 'The tasks of the archive, with the names of states, and with times as timestamps.';
+
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+CREATE TABLE dbq_step (
   task uuid PRIMARY KEY,
-  graph uuid NOT NULL,
+  workflow uuid NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
   queue varchar(100) COLLATE "C" NOT NULL,
-  needs integer NOT NULL,
+  needs integer NOT NULL
+    CONSTRAINT dbq_step_needs CHECK (needs >= 0),
   dependents integer NOT NULL,
   run_at bigint,
   delay bigint NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
-CREATE INDEX dbq_graph_task_graph ON dbq_graph_task (graph, task);
+COMMENT ON TABLE dbq_step IS 'The tasks of workflows. A plain task has no row here.';
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE dbq_graph_need (
+COMMENT ON COLUMN dbq_step.name IS 'the name of the step';
+
+COMMENT ON COLUMN dbq_step.needs IS 'how many tasks it still waits for';
+
+COMMENT ON COLUMN dbq_step.dependents IS 'how many tasks need it';
+
+COMMENT ON COLUMN dbq_step.run_at IS 'when it may start at the earliest, in microseconds since 1970 in UTC';
+
+COMMENT ON COLUMN dbq_step.delay IS 'the pause after the last task that it needs, in microseconds';
+
+CREATE INDEX dbq_step_workflow ON dbq_step (workflow, task);
+
+-- The task child needs the task parent of the same workflow.
+CREATE TABLE dbq_need (
   parent uuid NOT NULL,
   child uuid NOT NULL,
-  on_failure smallint NOT NULL,
-  met smallint NOT NULL,
+  on_failure smallint NOT NULL
+    CONSTRAINT dbq_need_on_failure CHECK (on_failure IN (0, 1, 2)),
+  met smallint NOT NULL
+    CONSTRAINT dbq_need_met CHECK (met IN (0, 1)),
   PRIMARY KEY (parent, child)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
-CREATE INDEX dbq_graph_need_child ON dbq_graph_need (child, parent);
+COMMENT ON TABLE dbq_need IS 'The task child needs the task parent of the same workflow.';
+
+COMMENT ON COLUMN dbq_need.on_failure IS
+  'what happens if the parent goes to POISON, 0 cancels the child, 1 lets it wait, 2 lets it go on';
+
+COMMENT ON COLUMN dbq_need.met IS '1 once the child no longer waits for the parent';
+
+CREATE INDEX dbq_need_child ON dbq_need (child, parent);
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE dbq_audit (
+  id uuid NOT NULL,
+  part integer NOT NULL,
+  happened bigint NOT NULL,
+  who varchar(200) COLLATE "C" NOT NULL,
+  program varchar(200) COLLATE "C" NOT NULL,
+  address varchar(200) COLLATE "C" NOT NULL,
+  request varchar(200) COLLATE "C" NOT NULL,
+  action varchar(100) COLLATE "C" NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  subject varchar(200) COLLATE "C" NOT NULL,
+  task uuid,
+  task_filter text NOT NULL,
+  reason text NOT NULL,
+  old_value text NOT NULL,
+  new_value text NOT NULL,
+  changed integer NOT NULL,
+  PRIMARY KEY (id, part));
+
+COMMENT ON TABLE dbq_audit IS 'What operators have changed, and who it was.';
+
+COMMENT ON COLUMN dbq_audit.part IS '0, or the number of a later transaction of the same call';
+
+COMMENT ON COLUMN dbq_audit.subject IS 'the schedule, worker or token';
+
+COMMENT ON COLUMN dbq_audit.changed IS 'how many tasks or settings';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
+
+-- 3: statistics
+
+-- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
+-- for the minute of one source: a worker, or the sampler of all queues. Rows with a longer step are the totals of all
+-- sources. since is when the period began, in microseconds since 1970 in UTC. The columns from enqueued to released are
+-- sums; those from created to oldest_due are the highest number of tasks that was sampled. latency and run_time are
+-- histograms.
+CREATE TABLE dbq_stat (
+  queue varchar(100) COLLATE "C" NOT NULL,
+  step integer NOT NULL,
+  since bigint NOT NULL,
+  source varchar(200) COLLATE "C" NOT NULL,
+  enqueued bigint NOT NULL,
+  started bigint NOT NULL,
+  completed bigint NOT NULL,
+  failed bigint NOT NULL,
+  poisoned bigint NOT NULL,
+  released bigint NOT NULL,
+  created bigint NOT NULL,
+  processing bigint NOT NULL,
+  error bigint NOT NULL,
+  poison bigint NOT NULL,
+  due bigint NOT NULL,
+  parked bigint NOT NULL,
+  oldest_due bigint NOT NULL,
+  latency text NOT NULL,
+  run_time text NOT NULL,
+  PRIMARY KEY (step, queue, since, source));
+
+COMMENT ON TABLE dbq_stat IS 'Statistics over time of each queue.';
+
+COMMENT ON COLUMN dbq_stat.step IS 'seconds, or 0 for the minute of one source';
+
+COMMENT ON COLUMN dbq_stat.since IS 'when the period began, in microseconds since 1970';
+
+CREATE INDEX dbq_stat_since ON dbq_stat (step, since);
+
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT 3, 'statistics', 3, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 3);
 
 -- ======== Sessions and migrations ========
 
@@ -373,8 +491,11 @@ SELECT :version, :title, :compatible, {now}
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
-DROP TABLE IF EXISTS dbq_graph_need;
-DROP TABLE IF EXISTS dbq_graph_task;
+DROP VIEW IF EXISTS dbq_archived;
+DROP TABLE IF EXISTS dbq_stat;
+DROP TABLE IF EXISTS dbq_audit;
+DROP TABLE IF EXISTS dbq_need;
+DROP TABLE IF EXISTS dbq_step;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
@@ -525,51 +646,52 @@ DELETE FROM dbq_unique_key k
 
 -- ======== Workflows ========
 
--- ==== AddGraphTasks ====
+-- ==== AddWorkflowTasks ====
 -- Adds the tasks of a workflow, after Insert in one transaction.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)
-INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
+--   (:id, :workflow_id, :name, :queue_name, :needs, :dependents, :at, :delay)
+INSERT INTO dbq_step (task, workflow, name, queue, needs, dependents, run_at, delay)
 VALUES {rows};
 
--- ==== AddGraphNeeds ====
+-- ==== AddWorkflowNeeds ====
 -- Adds the dependencies of a workflow.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:parent, :child, :on_failure, 0)
-INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+INSERT INTO dbq_need (parent, child, on_failure, met)
 VALUES {rows};
 
--- ==== AddGraphChange ====
+-- ==== AddWorkflowChange ====
 -- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
 INSERT INTO dbq_kv (namespace, name, version, value, updated)
 SELECT :namespace, :name, {now}, :value, {now};
 
--- ==== GraphTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- ==== WorkflowTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of step and task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows});
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.task IN ({rows});
 
--- ==== LockGraphTasks ====
--- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
--- done. Index: the primary key.
+-- ==== LockWorkflowTasks ====
+-- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
+-- one sees what the first has done. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
-   SET needs = needs
- WHERE task IN ({rows});
+SELECT task
+  FROM dbq_step
+ WHERE task IN ({rows})
+ ORDER BY task
+   FOR UPDATE;
 
--- ==== GraphNeeds ====
+-- ==== WorkflowNeeds ====
 -- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
-  FROM dbq_graph_need n
+  FROM dbq_need n
  WHERE n.parent IN ({rows})
    AND n.child > :above
    AND n.met <= :met
@@ -580,7 +702,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
 -- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_need
+UPDATE dbq_need
    SET met = 1
  WHERE parent IN ({rows})
    AND child > :above
@@ -592,67 +714,65 @@ UPDATE dbq_graph_need
 -- Changes how many tasks a task still waits for. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
+UPDATE dbq_step
    SET needs = needs - :met
  WHERE task IN ({rows});
 
--- ==== NeededGraphTasks ====
+-- ==== NeededWorkflowTasks ====
 -- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows})
+SELECT s.task
+  FROM dbq_step s
+ WHERE s.task IN ({rows})
    AND EXISTS (
      SELECT 1
-       FROM dbq_graph_need n, dbq_task c
-      WHERE c.id = n.child
-        AND n.parent = g.task
+       FROM dbq_need n
+       JOIN dbq_task c ON c.id = n.child
+      WHERE n.parent = s.task
         AND c.state NOT IN (2, 4));
 
--- ==== DropGraphNeeds ====
+-- ==== DropWorkflowNeeds ====
 -- Removes what needed the tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_need
+DELETE FROM dbq_need
  WHERE parent IN ({rows});
 
--- ==== DropGraphTasks ====
+-- ==== DropWorkflowTasks ====
 -- Removes tasks from their workflows. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_task
+DELETE FROM dbq_step
  WHERE task IN ({rows});
 
--- ==== GraphParents ====
--- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
-       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
-  FROM dbq_graph_need n, dbq_graph_task g
- WHERE g.task = n.parent
-   AND n.child = :child
+-- ==== WorkflowParents ====
+-- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled,
+       t.result
+  FROM dbq_need n
+  JOIN dbq_step s ON s.task = n.parent
+  LEFT JOIN dbq_task t ON t.id = n.parent
+ WHERE n.child = :child
    AND n.parent > :after
  ORDER BY n.parent
  LIMIT :limit;
 
--- ==== GraphList ====
--- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.graph = :graph
-   AND g.task > :after
- ORDER BY g.task
+-- ==== WorkflowList ====
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.task > :after
+ ORDER BY s.task
  LIMIT :limit;
 
--- ==== OfGraph ====
--- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
-id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
+-- ==== OfWorkflow ====
+-- A condition, not a statement: the task belongs to a workflow. Index: step_workflow.
+id IN (SELECT s.task FROM dbq_step s WHERE s.workflow = :workflow);
 
 -- ======== Checking out ========
 
@@ -1271,8 +1391,9 @@ DELETE FROM dbq_task t
 RETURNING t.id;
 
 -- ==== LockFree ====
--- Locks the tasks of a batch that no other transaction has locked; only these are then settled.
--- Runs if a batch waited too long for a locked row. Index: the primary key.
+-- Locks the tasks of a batch that no other transaction has locked; only these are then settled or leased.
+-- Runs if a batch waited too long for a locked row, or a checkout of a queue with limits per key met one. Index: the
+-- primary key.
 -- At most 5000 rows.
 SELECT t.id
   FROM dbq_task t
@@ -1288,7 +1409,7 @@ SELECT t.id
 -- no two calls deadlock.
 -- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
                                                                WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
        {now} AS now
@@ -1304,7 +1425,7 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- no two calls deadlock.
 -- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
                                                                WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
        {now} AS now
@@ -1321,7 +1442,7 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- no two calls deadlock.
 -- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
                                                                WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
        {now} AS now
@@ -1337,7 +1458,7 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- no two calls deadlock.
 -- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
                                                                WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
        {now} AS now
@@ -1353,7 +1474,7 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- no two calls deadlock.
 -- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
                                                                WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
        {now} AS now
@@ -1370,7 +1491,7 @@ SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
 -- no two calls deadlock.
 -- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
                                                                WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
        {now} AS now
@@ -1403,7 +1524,7 @@ UPDATE dbq_task t
 DELETE FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-RETURNING t.id;
+RETURNING t.id, t.queue, t.task_key, t.state;
 
 -- ==== Move quarantine ====
 -- Applies an operator's event. A failed task will not be retried.
@@ -1928,6 +2049,61 @@ DELETE FROM dbq_kv
 DELETE FROM dbq_kv
  WHERE namespace = :namespace AND expires <= {now} - :age;
 
+-- ======== Statistics over time ========
+
+-- ==== AddStatistics ====
+-- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+--   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
+INSERT INTO dbq_stat (
+       queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time)
+VALUES {rows};
+
+-- ==== Statistics ====
+-- Reads the statistics of all queues. Index: stat_since.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+ LIMIT :limit;
+
+-- ==== StatisticsOf ====
+-- Reads the statistics of a queue. Index: the primary key.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+   AND queue = :queue
+ LIMIT :limit;
+
+-- ==== OldestStatistics ====
+-- Finds the next period to add up or to remove. Index: stat_since.
+SELECT min(since) AS since
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from;
+
+-- ==== DropStatistics ====
+-- Removes statistics whose retention has passed. Index: stat_since.
+DELETE FROM dbq_stat
+ WHERE step = :step
+   AND since < :until;
+
+-- ==== CountIDs ====
+-- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
+-- by id.
+SELECT t.queue, count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.id >= :after
+   AND t.id < :before
+ GROUP BY t.queue;
+
 -- ======== Limits of queues ========
 
 -- ==== LockKV ====
@@ -1935,6 +2111,13 @@ DELETE FROM dbq_kv
 UPDATE dbq_kv
    SET version = version + 1
  WHERE namespace = :namespace AND name = :name;
+
+-- ==== QueueKV ====
+-- Reads the limits of a queue that were locked, and whether it is paused. Index: the primary key of kv.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE namespace IN ('limit', 'pause')
+   AND name = :name;
 
 -- ==== Busy ====
 -- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
@@ -2026,24 +2209,70 @@ SELECT * FROM (
  LIMIT :limit;
 
 -- ==== DueKeys ====
--- Finds the next keys that have tasks with a due time.
-WITH RECURSIVE k (task_key, n) AS (
-  SELECT (SELECT t.task_key
-            FROM dbq_task t
-           WHERE t.queue = :queue AND t.task_key > :after AND t.due IS NOT NULL
-           ORDER BY t.task_key
-           LIMIT 1), 1
+-- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
+-- key: the first after all entries of the key before.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+WITH RECURSIVE k AS (
+  (SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, coalesce(octet_length(t.payload), 0) AS payload_size,
+          1 AS n
+     FROM dbq_task t
+    WHERE t.queue = :queue
+      AND t.task_key > :after
+      AND t.due IS NOT NULL
+    ORDER BY t.task_key, t.due, t.id
+    LIMIT 1)
    UNION ALL
-  SELECT (SELECT t.task_key
-            FROM dbq_task t
-           WHERE t.queue = :queue AND t.task_key > k.task_key AND t.due IS NOT NULL
-           ORDER BY t.task_key
-           LIMIT 1), k.n + 1
+  SELECT x.*
     FROM k
-   WHERE k.task_key IS NOT NULL AND k.n < :limit)
-SELECT k.task_key
-  FROM k
- WHERE k.task_key IS NOT NULL;
+   CROSS JOIN LATERAL (
+     SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due,
+            coalesce(octet_length(t.payload), 0) AS payload_size, k.n + 1
+       FROM dbq_task t
+      WHERE t.queue = :queue
+        AND t.task_key > k.task_key
+        AND t.due IS NOT NULL
+      ORDER BY t.task_key, t.due, t.id
+      LIMIT 1) AS x
+   WHERE k.n < CAST(:limit AS bigint))
+SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} AS now
+  FROM k;
+
+-- ==== DueKeysNext ====
+-- Does the same for the keys after the one that was served last, before the client has read the limits.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV. Indexes: task_key,
+-- one entry for each key, and the primary key of kv. The key after which it begins is in the record of the limits, and
+-- before all others if there is none there.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+WITH RECURSIVE k AS (
+  (SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, coalesce(octet_length(t.payload), 0) AS payload_size,
+          1 AS n
+     FROM dbq_task t
+    WHERE t.queue = :queue
+      AND t.task_key > (SELECT coalesce(CAST(n.value AS json) ->> 'after_key', chr(1))
+                          FROM dbq_kv n
+                         WHERE n.namespace = 'limit'
+                           AND n.name = :queue)
+      AND t.due IS NOT NULL
+    ORDER BY t.task_key, t.due, t.id
+    LIMIT 1)
+   UNION ALL
+  SELECT x.*
+    FROM k
+   CROSS JOIN LATERAL (
+     SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due,
+            coalesce(octet_length(t.payload), 0) AS payload_size, k.n + 1
+       FROM dbq_task t
+      WHERE t.queue = :queue
+        AND t.task_key > k.task_key
+        AND t.due IS NOT NULL
+      ORDER BY t.task_key, t.due, t.id
+      LIMIT 1) AS x
+   WHERE k.n < CAST(:limit AS bigint))
+SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} AS now
+  FROM k;
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
@@ -2062,3 +2291,65 @@ SELECT x.*
       AND t.due <= {now}
     ORDER BY t.due, t.id
     LIMIT :limit) AS x;
+
+-- ==== HeadsOfKeys ====
+-- Finds the first tasks of some keys, in the order of their ids, that are due.
+-- Runs in a checkout of a queue with an order. Indexes: task_order, one entry for each key, and task_key_failed.
+-- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
+-- of the row.
+-- At most 5000 rows.
+SELECT x.*
+  FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
+ CROSS JOIN LATERAL (
+   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, coalesce(octet_length(t.payload), 0) AS payload_size
+     FROM dbq_task t
+    WHERE t.queue = :queue
+      AND t.task_key = d.task_key
+      AND t.due IS NOT NULL
+    ORDER BY CASE WHEN t.due IS NOT NULL THEN t.id END
+    LIMIT 1) AS x
+ WHERE x.was_due <= {now}
+   AND (CAST(:block AS smallint) = 0 OR NOT EXISTS (
+     SELECT 1
+       FROM dbq_task f
+      WHERE f.queue = :queue
+        AND f.task_key = x.task_key
+        AND f.id < x.id
+        AND f.due IS NULL
+        AND f.cancelled = 0
+        AND f.state IN (3 /* ERROR */, 4 /* POISON */)));
+
+-- ======== The audit ========
+
+-- ==== AddAudit ====
+-- Records an operator's change, in the transaction of the change.
+INSERT INTO dbq_audit (id, part, happened, who, program, address, request, action, queue, subject, task,
+       task_filter, reason, old_value, new_value, changed)
+VALUES (:id, :part, {now}, :who, :program, :address, :request, :action, :queue, :subject, :task,
+       :task_filter, :reason, :old_value, :new_value, :changed);
+
+-- ==== ListAudit ====
+-- Reads the audit. Index: the primary key.
+SELECT a.id, a.happened, a.who, a.program, a.address, a.request, a.action, a.queue, a.subject, a.task,
+       a.task_filter, a.reason, a.old_value, a.new_value,
+       (SELECT sum(p.changed) FROM dbq_audit p WHERE p.id = a.id) AS changed
+  FROM dbq_audit a
+ WHERE a.part = 0 AND {where}
+ ORDER BY a.id{order}
+ LIMIT :limit;
+
+-- ==== OldAudit ====
+-- Finds entries that an operator's cleaning removes. Index: the primary key.
+SELECT id
+  FROM dbq_audit
+ WHERE part = 0
+   AND happened <= :until
+ ORDER BY id
+ LIMIT :limit;
+
+-- ==== DropAudit ====
+-- Removes entries. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_audit
+ WHERE id IN ({rows});

@@ -82,6 +82,12 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX dbq_task_key ON dbq_task (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
+-- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+CREATE INDEX dbq_task_order ON dbq_task (queue, task_key, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
+
+CREATE INDEX dbq_task_key_failed ON dbq_task (queue, task_key, id)
+ WHERE due IS NULL AND task_key IS NOT NULL AND cancelled = 0 AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);
+
 -- For operators: the tasks in ERROR and POISON. SQLite uses a partial index only if a query has one of these
 -- equalities, or both in this form.
 CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id, cancelled)
@@ -261,35 +267,112 @@ CREATE TABLE dbq_archive (
 
 CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE dbq_graph_task (
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE VIEW dbq_archived AS
+SELECT lower(hex(id)) AS id, queue, reference, kind, task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
+  strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due, holder,
+  strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
+  strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
+  strftime('%Y-%m-%d %H:%M:%f', archived / 1e6, 'unixepoch') AS archived,
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result,
+  CAST(progress AS TEXT) AS progress
+  FROM dbq_archive;
+
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+-- needs counts the tasks that it still waits for, and dependents those that need it. run_at is its earliest start, and
+-- delay the pause after the last task that it needs, in microseconds.
+CREATE TABLE dbq_step (
   task BLOB NOT NULL PRIMARY KEY,
-  graph BLOB NOT NULL,
+  workflow BLOB NOT NULL,
   name TEXT NOT NULL,
   queue TEXT NOT NULL,
-  needs INTEGER NOT NULL,
+  needs INTEGER NOT NULL
+    CONSTRAINT dbq_step_needs CHECK (needs >= 0),
   dependents INTEGER NOT NULL,
   run_at INTEGER,
   delay INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
-CREATE INDEX dbq_graph_task_graph ON dbq_graph_task (graph, task);
+CREATE INDEX dbq_step_workflow ON dbq_step (workflow, task);
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE dbq_graph_need (
+-- The task child needs the task parent of the same workflow.
+-- on_failure is what happens when the parent goes to POISON: 0 cancels the child, 1 lets it wait, 2 lets it go on. met
+-- is 1 once the child no longer waits for the parent.
+CREATE TABLE dbq_need (
   parent BLOB NOT NULL,
   child BLOB NOT NULL,
-  on_failure INTEGER NOT NULL,
-  met INTEGER NOT NULL,
+  on_failure INTEGER NOT NULL
+    CONSTRAINT dbq_need_on_failure CHECK (on_failure IN (0, 1, 2)),
+  met INTEGER NOT NULL
+    CONSTRAINT dbq_need_met CHECK (met IN (0, 1)),
   PRIMARY KEY (parent, child)) STRICT, WITHOUT ROWID;
 
-CREATE INDEX dbq_graph_need_child ON dbq_graph_need (child, parent);
+CREATE INDEX dbq_need_child ON dbq_need (child, parent);
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE dbq_audit (
+  id BLOB NOT NULL,
+  part INTEGER NOT NULL,
+  happened INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  program TEXT NOT NULL,
+  address TEXT NOT NULL,
+  request TEXT NOT NULL,
+  action TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  task BLOB,
+  task_filter TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  old_value TEXT NOT NULL,
+  new_value TEXT NOT NULL,
+  changed INTEGER NOT NULL,
+  PRIMARY KEY (id, part)) STRICT;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
+
+-- 3: statistics
+
+-- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
+-- for the minute of one source: a worker, or the sampler of all queues. Rows with a longer step are the totals of all
+-- sources. since is when the period began, in microseconds since 1970 in UTC. The columns from enqueued to released are
+-- sums; those from created to oldest_due are the highest number of tasks that was sampled. latency and run_time are
+-- histograms.
+CREATE TABLE dbq_stat (
+  queue TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  source TEXT NOT NULL,
+  enqueued INTEGER NOT NULL,
+  started INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  poisoned INTEGER NOT NULL,
+  released INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  processing INTEGER NOT NULL,
+  error INTEGER NOT NULL,
+  poison INTEGER NOT NULL,
+  due INTEGER NOT NULL,
+  parked INTEGER NOT NULL,
+  oldest_due INTEGER NOT NULL,
+  latency TEXT NOT NULL,
+  run_time TEXT NOT NULL,
+  PRIMARY KEY (step, queue, since, source)) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dbq_stat_since ON dbq_stat (step, since);
+
+INSERT INTO dbq_migration (version, title, compatible, applied)
+SELECT 3, 'statistics', 3, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+ WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 3);
 
 -- ======== Sessions and migrations ========
 
@@ -317,8 +400,11 @@ SELECT :version, :title, :compatible, {now}
 DROP VIEW IF EXISTS dbq_tasks;
 DROP VIEW IF EXISTS dbq_enqueue;
 DROP VIEW IF EXISTS dbq_attempts;
-DROP TABLE IF EXISTS dbq_graph_need;
-DROP TABLE IF EXISTS dbq_graph_task;
+DROP VIEW IF EXISTS dbq_archived;
+DROP TABLE IF EXISTS dbq_stat;
+DROP TABLE IF EXISTS dbq_audit;
+DROP TABLE IF EXISTS dbq_need;
+DROP TABLE IF EXISTS dbq_step;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
 DROP TABLE IF EXISTS dbq_kv;
@@ -469,51 +555,51 @@ DELETE FROM dbq_unique_key
 
 -- ======== Workflows ========
 
--- ==== AddGraphTasks ====
+-- ==== AddWorkflowTasks ====
 -- Adds the tasks of a workflow, after Insert in one transaction.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)
-INSERT INTO dbq_graph_task (task, graph, name, queue, needs, dependents, run_at, delay)
+--   (:id, :workflow_id, :name, :queue_name, :needs, :dependents, :at, :delay)
+INSERT INTO dbq_step (task, workflow, name, queue, needs, dependents, run_at, delay)
 VALUES {rows};
 
--- ==== AddGraphNeeds ====
+-- ==== AddWorkflowNeeds ====
 -- Adds the dependencies of a workflow.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:parent, :child, :on_failure, 0)
-INSERT INTO dbq_graph_need (parent, child, on_failure, met)
+INSERT INTO dbq_need (parent, child, on_failure, met)
 VALUES {rows};
 
--- ==== AddGraphChange ====
+-- ==== AddWorkflowChange ====
 -- Records, in the transaction that ends tasks of workflows, that their workflows have to be advanced.
 INSERT INTO dbq_kv (namespace, name, version, value, updated)
 SELECT :namespace, :name, {now}, :value, {now};
 
--- ==== GraphTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of graph_task and task.
+-- ==== WorkflowTasks ====
+-- Reads tasks of workflows. Indexes: the primary keys of step and task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows});
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.task IN ({rows});
 
--- ==== LockGraphTasks ====
--- Locks tasks of workflows, so that of two transactions that advance a workflow the later one sees what the first has
--- done. Index: the primary key.
+-- ==== LockWorkflowTasks ====
+-- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
+-- one sees what the first has done. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
-   SET needs = needs
- WHERE task IN ({rows});
+SELECT task
+  FROM dbq_step
+ WHERE task IN ({rows})
+ ORDER BY task;
 
--- ==== GraphNeeds ====
+-- ==== WorkflowNeeds ====
 -- Reads the dependencies on the tasks that have ended. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT n.parent, n.child, n.on_failure, n.met
-  FROM dbq_graph_need n
+  FROM dbq_need n
  WHERE n.parent IN ({rows})
    AND n.child > :above
    AND n.met <= :met
@@ -524,7 +610,7 @@ SELECT n.parent, n.child, n.on_failure, n.met
 -- Marks dependencies as met. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_need
+UPDATE dbq_need
    SET met = 1
  WHERE parent IN ({rows})
    AND child > :above
@@ -536,67 +622,65 @@ UPDATE dbq_graph_need
 -- Changes how many tasks a task still waits for. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-UPDATE dbq_graph_task
+UPDATE dbq_step
    SET needs = needs - :met
  WHERE task IN ({rows});
 
--- ==== NeededGraphTasks ====
+-- ==== NeededWorkflowTasks ====
 -- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT g.task
-  FROM dbq_graph_task g
- WHERE g.task IN ({rows})
+SELECT s.task
+  FROM dbq_step s
+ WHERE s.task IN ({rows})
    AND EXISTS (
      SELECT 1
-       FROM dbq_graph_need n, dbq_task c
-      WHERE c.id = n.child
-        AND n.parent = g.task
+       FROM dbq_need n
+       JOIN dbq_task c ON c.id = n.child
+      WHERE n.parent = s.task
         AND c.state NOT IN (2, 4));
 
--- ==== DropGraphNeeds ====
+-- ==== DropWorkflowNeeds ====
 -- Removes what needed the tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_need
+DELETE FROM dbq_need
  WHERE parent IN ({rows});
 
--- ==== DropGraphTasks ====
+-- ==== DropWorkflowTasks ====
 -- Removes tasks from their workflows. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-DELETE FROM dbq_graph_task
+DELETE FROM dbq_step
  WHERE task IN ({rows});
 
--- ==== GraphParents ====
--- Reads what a task needs, with the results. Indexes: graph_need_child and the primary keys.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled,
-       (SELECT t.result FROM dbq_task t WHERE t.id = g.task) AS result
-  FROM dbq_graph_need n, dbq_graph_task g
- WHERE g.task = n.parent
-   AND n.child = :child
+-- ==== WorkflowParents ====
+-- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled,
+       t.result
+  FROM dbq_need n
+  JOIN dbq_step s ON s.task = n.parent
+  LEFT JOIN dbq_task t ON t.id = n.parent
+ WHERE n.child = :child
    AND n.parent > :after
  ORDER BY n.parent
  LIMIT :limit;
 
--- ==== GraphList ====
--- Reads the tasks of a workflow, for operators. Indexes: graph_task_graph and the primary key of task.
-SELECT g.task, g.graph, g.name, g.queue, g.needs, g.dependents, g.run_at, g.delay, {now} AS now,
-       (SELECT t.state FROM dbq_task t WHERE t.id = g.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = g.task) AS due,
-       (SELECT t.cancelled FROM dbq_task t WHERE t.id = g.task) AS cancelled
-  FROM dbq_graph_task g
- WHERE g.graph = :graph
-   AND g.task > :after
- ORDER BY g.task
+-- ==== WorkflowList ====
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.task > :after
+ ORDER BY s.task
  LIMIT :limit;
 
--- ==== OfGraph ====
--- A condition, not a statement: the task belongs to a workflow. Index: graph_task_graph.
-id IN (SELECT g.task FROM dbq_graph_task g WHERE g.graph = :graph);
+-- ==== OfWorkflow ====
+-- A condition, not a statement: the task belongs to a workflow. Index: step_workflow.
+id IN (SELECT s.task FROM dbq_step s WHERE s.workflow = :workflow);
 
 -- ======== Checking out ========
 
@@ -914,7 +998,7 @@ SELECT id
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
  WHERE dbq_task.rowid IN (
@@ -929,7 +1013,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
  WHERE dbq_task.rowid IN (
@@ -945,7 +1029,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
  WHERE dbq_task.rowid IN (
@@ -960,7 +1044,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
  WHERE dbq_task.rowid IN (
@@ -975,7 +1059,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
  WHERE dbq_task.rowid IN (
@@ -991,7 +1075,7 @@ SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
 -- Runs first in the transaction of an operator's event. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM dbq_task
  WHERE dbq_task.rowid IN (
@@ -1032,7 +1116,7 @@ DELETE FROM dbq_task
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-RETURNING id;
+RETURNING id, queue, task_key, state;
 
 -- ==== Move quarantine ====
 -- Applies an operator's event. A failed task will not be retried.
@@ -1471,6 +1555,61 @@ DELETE FROM dbq_kv
 DELETE FROM dbq_kv
  WHERE namespace = :namespace AND expires <= {now} - :age;
 
+-- ======== Statistics over time ========
+
+-- ==== AddStatistics ====
+-- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+--   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
+INSERT INTO dbq_stat (
+       queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time)
+VALUES {rows};
+
+-- ==== Statistics ====
+-- Reads the statistics of all queues. Index: stat_since.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+ LIMIT :limit;
+
+-- ==== StatisticsOf ====
+-- Reads the statistics of a queue. Index: the primary key.
+SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       created, processing, error, poison, due, parked, oldest_due, latency, run_time
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from
+   AND since < :until
+   AND queue = :queue
+ LIMIT :limit;
+
+-- ==== OldestStatistics ====
+-- Finds the next period to add up or to remove. Index: stat_since.
+SELECT min(since) AS since
+  FROM dbq_stat
+ WHERE step = :step
+   AND since >= :from;
+
+-- ==== DropStatistics ====
+-- Removes statistics whose retention has passed. Index: stat_since.
+DELETE FROM dbq_stat
+ WHERE step = :step
+   AND since < :until;
+
+-- ==== CountIDs ====
+-- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
+-- by id.
+SELECT t.queue, count(*) AS tasks
+  FROM dbq_task t
+ WHERE t.id >= :after
+   AND t.id < :before
+ GROUP BY t.queue;
+
 -- ======== Limits of queues ========
 
 -- ==== LockKV ====
@@ -1478,6 +1617,13 @@ DELETE FROM dbq_kv
 UPDATE dbq_kv
    SET version = version + 1
  WHERE namespace = :namespace AND name = :name;
+
+-- ==== QueueKV ====
+-- Reads the limits of a queue that were locked, and whether it is paused. Index: the primary key of kv.
+SELECT namespace, name, version, value, updated, expires, {now} AS now
+  FROM dbq_kv
+ WHERE namespace IN ('limit', 'pause')
+   AND name = :name;
 
 -- ==== Busy ====
 -- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
@@ -1569,24 +1715,26 @@ SELECT * FROM (
  LIMIT :limit;
 
 -- ==== DueKeys ====
--- Finds the next keys that have tasks with a due time.
-WITH RECURSIVE k (task_key, n) AS (
-  SELECT (SELECT t.task_key
+-- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
+WITH RECURSIVE k (id, n) AS (
+  SELECT (SELECT t.id
             FROM dbq_task t
            WHERE t.queue = :queue AND t.task_key > :after AND t.due IS NOT NULL
-           ORDER BY t.task_key
+           ORDER BY t.task_key, t.due, t.id
            LIMIT 1), 1
    UNION ALL
-  SELECT (SELECT t.task_key
+  SELECT (SELECT t.id
             FROM dbq_task t
-           WHERE t.queue = :queue AND t.task_key > k.task_key AND t.due IS NOT NULL
-           ORDER BY t.task_key
+           WHERE t.queue = :queue AND t.task_key > p.task_key AND t.due IS NOT NULL
+           ORDER BY t.task_key, t.due, t.id
            LIMIT 1), k.n + 1
     FROM k
-   WHERE k.task_key IS NOT NULL AND k.n < :limit)
-SELECT k.task_key
+   CROSS JOIN dbq_task p
+   WHERE p.id = k.id AND k.n < :limit)
+SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
   FROM k
- WHERE k.task_key IS NOT NULL;
+ CROSS JOIN dbq_task t
+ WHERE t.id = k.id;
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
@@ -1595,3 +1743,48 @@ SELECT k.task_key
 --   FROM dbq_task t WHERE t.queue = :queue AND t.task_key = :task_key AND t.due <= {now} ORDER BY t.due, t.id LIMIT
 --   :limit) x
 {rows};
+
+-- ==== HeadsOfKeys ====
+-- Finds the first tasks of some keys, in the order of their ids, that are due.
+-- {rows} is a list of at most 100 of these, separated by " UNION ALL ":
+--   SELECT * FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+--   FROM dbq_task t WHERE t.queue = :queue AND t.task_key = :task_key AND t.due IS NOT NULL ORDER BY t.id LIMIT 1) x
+--   WHERE x.was_due <= {now} AND (:block = 0 OR NOT EXISTS ( SELECT 1 FROM dbq_task f WHERE f.queue = :queue AND
+--   f.task_key = :task_key AND f.id < x.id AND f.due IS NULL AND f.cancelled = 0 AND (f.state = 3 /* ERROR */ OR
+--   f.state = 4 /* POISON */)))
+{rows};
+
+-- ======== The audit ========
+
+-- ==== AddAudit ====
+-- Records an operator's change, in the transaction of the change.
+INSERT INTO dbq_audit (id, part, happened, who, program, address, request, action, queue, subject, task,
+       task_filter, reason, old_value, new_value, changed)
+VALUES (:id, :part, {now}, :who, :program, :address, :request, :action, :queue, :subject, :task,
+       :task_filter, :reason, :old_value, :new_value, :changed);
+
+-- ==== ListAudit ====
+-- Reads the audit. Index: the primary key.
+SELECT a.id, a.happened, a.who, a.program, a.address, a.request, a.action, a.queue, a.subject, a.task,
+       a.task_filter, a.reason, a.old_value, a.new_value,
+       (SELECT sum(p.changed) FROM dbq_audit p WHERE p.id = a.id) AS changed
+  FROM dbq_audit a
+ WHERE a.part = 0 AND {where}
+ ORDER BY a.id{order}
+ LIMIT :limit;
+
+-- ==== OldAudit ====
+-- Finds entries that an operator's cleaning removes. Index: the primary key.
+SELECT id
+  FROM dbq_audit
+ WHERE part = 0
+   AND happened <= :until
+ ORDER BY id
+ LIMIT :limit;
+
+-- ==== DropAudit ====
+-- Removes entries. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+DELETE FROM dbq_audit
+ WHERE id IN ({rows});

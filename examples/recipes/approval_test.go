@@ -9,11 +9,12 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/dbq-go/dbq/workflow"
 )
 
-type refund struct{ Order string }
+type refundOf struct{ Order string }
 
-var payRefund = dbq.Kind[refund]{Name: "pay-refund", Queue: "refunds"}
+var payRefund = dbq.Kind[refundOf]{Name: "pay-refund", Queue: "refunds"}
 
 var errNotPending = errors.New("no refund of this order waits for an approval")
 
@@ -34,31 +35,40 @@ func approve(ctx context.Context, c *dbq.Client, order, by string) error {
 	} else if n == 0 {
 		return errNotPending
 	}
-	if _, err := payRefund.EnqueueTx(ctx, tx, c, refund{order}); err != nil {
+	if _, err := payRefund.EnqueueTx(ctx, tx, c, refundOf{order}); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// payIfSmall pays small refunds at once. A large one is parked in ERROR until it is approved.
-func payIfSmall(ctx context.Context, tx *sql.Tx, _ dbq.Task, r refund) error {
+var approveRefund = dbq.Kind[refundOf]{Name: "approve-refund", Queue: "refunds"}
+
+// requestRefund enqueues the approval of a refund and, as a second step that needs it, the payment.
+func requestRefund(ctx context.Context, c *dbq.Client, r refundOf) error {
+	approval := workflow.NewStep("approve", approveRefund, r)
+	approval.Task.Reference = r.Order
+	_, err := workflow.Enqueue(ctx, c, []workflow.Step{approval, workflow.NewStep("pay", payRefund, r, "approve")})
+	return err
+}
+
+// awaitApproval approves small refunds. A large one is parked in ERROR until a person approves it.
+func awaitApproval(ctx context.Context, _ dbq.Task, r refundOf) error {
 	var cents int
 	var by sql.NullString
 	const read = "SELECT cents, approved_by FROM refunds WHERE name = ?"
-	if err := tx.QueryRowContext(ctx, read, r.Order).Scan(&cents, &by); err != nil {
+	if err := worker.Client(ctx).DB().QueryRowContext(ctx, read, r.Order).Scan(&cents, &by); err != nil {
 		return err
 	}
 	if cents > 10000 && !by.Valid {
 		return dbq.Parked(errors.New("waits for an approval")).Err()
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE refunds SET paid = 1 WHERE name = ?", r.Order)
-	return err
+	return nil
 }
 
 // approveParked records the approval and makes the parked task due again, in one transaction. While the task's attempt
 // is still running it returns dbq.ErrWrongState and records nothing: ask the approver to try again.
 func approveParked(ctx context.Context, c *dbq.Client, order, by string) error {
-	task, err := c.Queue(payRefund.Queue).Find(ctx, order) // the task's Reference is the order
+	task, err := c.Queue(approveRefund.Queue).Find(ctx, order) // the task's Reference is the order
 	if err != nil {
 		return err
 	}
@@ -67,7 +77,6 @@ func approveParked(ctx context.Context, c *dbq.Client, order, by string) error {
 		return err
 	}
 	defer tx.Rollback()
-	// First the task, then the refund: HandleTx locks them in the same order, so the two cannot deadlock.
 	if err := admin.New(c).OperateTx(ctx, tx, admin.Reenqueue, task, admin.By(by)); err != nil {
 		return err
 	}
@@ -80,17 +89,23 @@ func approveParked(ctx context.Context, c *dbq.Client, order, by string) error {
 
 const refunds = "CREATE TABLE refunds (name TEXT PRIMARY KEY, cents INTEGER, approved_by TEXT, paid INTEGER DEFAULT 0)"
 
+// pay pays a refund.
+func pay(ctx context.Context, tx *sql.Tx, _ dbq.Task, r refundOf) error {
+	_, err := tx.ExecContext(ctx, "UPDATE refunds SET paid = 1 WHERE name = ?", r.Order)
+	return err
+}
+
 // A refund has no task until it is approved.
 func Example_approval() {
 	ctx := context.Background()
 	c := open(ctx, refunds, "INSERT INTO refunds (name, cents) VALUES ('books', 500)")
 	defer c.Close()
 	mux := worker.NewMux()
-	worker.HandleTx(mux, payRefund, payIfSmall)
+	worker.HandleTx(mux, payRefund, pay)
 
 	fmt.Println("ann:", approve(ctx, c, "books", "ann"))
 	fmt.Println("bob:", approve(ctx, c, "books", "bob"))
-	work(ctx, c, payRefund.Queue, mux)
+	workOn(ctx, c, payRefund.Queue, mux)
 	fmt.Println("paid:", number(ctx, c, "SELECT sum(paid) FROM refunds"))
 	// Output:
 	// ann: <nil>
@@ -99,22 +114,22 @@ func Example_approval() {
 }
 
 // A task that finds out by itself that it needs an approval is parked until then.
-func Example_approvalOfParkedTask() {
+func Example_approvalStep() {
 	ctx := context.Background()
 	c := open(ctx, refunds, "INSERT INTO refunds (name, cents) VALUES ('piano', 90000), ('books', 500)")
 	defer c.Close()
 	for _, order := range []string{"piano", "books"} {
-		_, err := payRefund.Enqueue(ctx, c, refund{order}, func(t *dbq.NewTask) { t.Reference = order })
-		must(err)
+		must(requestRefund(ctx, c, refundOf{order}))
 	}
 	mux := worker.NewMux()
-	worker.HandleTx(mux, payRefund, payIfSmall)
+	worker.Handle(mux, approveRefund, awaitApproval)
+	worker.HandleTx(mux, payRefund, pay)
 
 	fmt.Println("too early:", errors.Is(approveParked(ctx, c, "piano", "ann"), dbq.ErrWrongState))
-	work(ctx, c, payRefund.Queue, mux)
+	workOn(ctx, c, "refunds", mux)
 	fmt.Println("paid:", number(ctx, c, "SELECT sum(paid) FROM refunds"))
 	fmt.Println("approved:", approveParked(ctx, c, "piano", "ann"))
-	work(ctx, c, payRefund.Queue, mux)
+	workOn(ctx, c, "refunds", mux)
 	fmt.Println("paid:", number(ctx, c, "SELECT sum(paid) FROM refunds"))
 	// Output:
 	// too early: true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/dbq-go/dbq/workflow"
 )
 
 type (
@@ -20,51 +21,40 @@ var (
 	closeAlbum    = dbq.Kind[album]{Name: "close-album", Queue: "albums"}
 )
 
-// split enqueues a task for each picture and stores how many are open, in the transaction that completes the album's
+// split enqueues a task for each picture, and one that needs all of them, in the transaction that completes the album's
 // own task: either all of it is done once, or nothing is.
-func split(c *dbq.Client) func(ctx context.Context, tx *sql.Tx, t dbq.Task, a album) error {
-	return func(ctx context.Context, tx *sql.Tx, _ dbq.Task, a album) error {
-		names, err := pictures(ctx, tx, a)
-		if err != nil {
-			return err
-		}
-		var parts []picture
-		for _, name := range names {
-			parts = append(parts, picture{a.Name, name})
-		}
-		const count = "UPDATE albums SET open = ? WHERE name = ?"
-		if _, err := tx.ExecContext(ctx, count, len(parts), a.Name); err != nil {
-			return err
-		}
-		if len(parts) == 0 {
-			_, err := closeAlbum.EnqueueTx(ctx, tx, c, a)
-			return err
-		}
-		_, err = resizePicture.EnqueueManyTx(ctx, tx, c, parts)
+func split(ctx context.Context, tx *sql.Tx, _ dbq.Task, a album) error {
+	names, err := pictures(ctx, tx, a)
+	if err != nil {
 		return err
 	}
+	var steps []workflow.Step
+	for _, name := range names {
+		steps = append(steps, workflow.NewStep("picture "+name, resizePicture, picture{a.Name, name}))
+	}
+	steps = append(steps, workflow.NewStep("close", closeAlbum, a, workflow.Names(steps)...))
+	_, err = workflow.EnqueueTx(ctx, tx, worker.Client(ctx), steps)
+	return err
 }
 
-// resize does one part. The part that finds no other one open enqueues the task that gathers the results.
-func resize(c *dbq.Client) func(ctx context.Context, tx *sql.Tx, t dbq.Task, p picture) error {
-	return func(ctx context.Context, tx *sql.Tx, _ dbq.Task, p picture) error {
-		const store = "UPDATE pictures SET thumbnail = upper(name) WHERE album = ? AND name = ?"
-		if _, err := tx.ExecContext(ctx, store, p.Album, p.Name); err != nil {
-			return err
+// resize does one part. Its result is the size of the thumbnail.
+func resize(_ context.Context, _ dbq.Task, p picture) (bytes int, err error) {
+	return len(p.Name), nil
+}
+
+// closed adds the results of the parts up.
+func closed(ctx context.Context, t dbq.Task, a album) (total int, err error) {
+	for s, err := range workflow.Needs(ctx, worker.Client(ctx), t.ID) {
+		if err != nil {
+			return 0, err
 		}
-		// This statement locks the album's row until the commit, so run it last: parts commit one after the other.
-		const count = "UPDATE albums SET open = open - 1 WHERE name = ?"
-		if _, err := tx.ExecContext(ctx, count, p.Album); err != nil {
-			return err
+		var bytes int
+		if err := s.Decode(&bytes); err != nil {
+			return 0, err
 		}
-		var open int
-		const read = "SELECT open FROM albums WHERE name = ?"
-		if err := tx.QueryRowContext(ctx, read, p.Album).Scan(&open); err != nil || open > 0 {
-			return err
-		}
-		_, err := closeAlbum.EnqueueTx(ctx, tx, c, album{p.Album})
-		return err
+		total += bytes
 	}
+	return total, nil
 }
 
 func pictures(ctx context.Context, tx *sql.Tx, a album) ([]string, error) {
@@ -86,9 +76,7 @@ func pictures(ctx context.Context, tx *sql.Tx, a album) ([]string, error) {
 
 func Example_fanOutAndGather() {
 	ctx := context.Background()
-	c := open(ctx, "CREATE TABLE albums (name TEXT PRIMARY KEY, open INTEGER)",
-		"CREATE TABLE pictures (album TEXT, name TEXT, thumbnail TEXT, PRIMARY KEY (album, name))",
-		"INSERT INTO albums (name) VALUES ('summer'), ('empty')",
+	c := open(ctx, "CREATE TABLE pictures (album TEXT, name TEXT, PRIMARY KEY (album, name))",
 		"INSERT INTO pictures (album, name) VALUES ('summer', 'beach'), ('summer', 'boat'), ('summer', 'sun')")
 	defer c.Close()
 	for _, name := range []string{"summer", "empty"} {
@@ -97,24 +85,15 @@ func Example_fanOutAndGather() {
 	}
 
 	mux := worker.NewMux()
-	worker.HandleTx(mux, splitAlbum, split(c))
-	worker.HandleTx(mux, resizePicture, resize(c))
-	closed := make(chan string, 10)
-	worker.HandleTx(mux, closeAlbum, func(ctx context.Context, tx *sql.Tx, _ dbq.Task, a album) error {
-		var n int
-		const count = "SELECT count(thumbnail) FROM pictures WHERE album = ?"
-		if err := tx.QueryRowContext(ctx, count, a.Name).Scan(&n); err != nil {
-			return err
-		}
-		closed <- fmt.Sprintf("%s has %d thumbnails", a.Name, n)
-		return nil
+	worker.HandleTx(mux, splitAlbum, split)
+	worker.HandleResult(mux, resizePicture, resize)
+	worker.HandleResult(mux, closeAlbum, func(ctx context.Context, t dbq.Task, a album) (int, error) {
+		total, err := closed(ctx, t, a)
+		fmt.Println(a.Name, total, "bytes")
+		return total, err
 	})
-	work(ctx, c, "albums", mux)
-	close(closed)
-	for text := range closed {
-		fmt.Println(text)
-	}
+	workOn(ctx, c, "albums", mux)
 	// Unordered output:
-	// summer has 3 thumbnails
-	// empty has 0 thumbnails
+	// summer 12 bytes
+	// empty 0 bytes
 }

@@ -19,8 +19,9 @@ var root = core.Root().(interface {
 	Task(dialect.Row) dbq.Task
 	Attempt(sqlrun.AttemptRow) dbq.Attempt
 	Bounded(dbq.Outcome) dbq.Outcome
-	NewRows(ctx context.Context, q *dbq.Queue, ts []dbq.NewTask) ([]store.InsertRow, error)
+	NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error)
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
+	ForRemote(q *dbq.Queue, id string) *dbq.Queue
 	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
 		tasks, exhausted []dbq.Task, more bool, err error)
 	Settlement(l dbq.Lease, o dbq.Outcome, again, unrecorded, attemptsLeft bool, cause error) dbq.Settlement
@@ -36,9 +37,10 @@ func Task(r dialect.Row) dbq.Task { return root.Task(r) }
 // Attempt returns a row of the history as an attempt.
 func Attempt(r sqlrun.AttemptRow) dbq.Attempt { return root.Attempt(r) }
 
-// NewRows checks tasks to enqueue in q, and returns them with their ids and the client's defaults.
-func NewRows(ctx context.Context, q *dbq.Queue, ts []dbq.NewTask) ([]store.InsertRow, error) {
-	return root.NewRows(ctx, q, ts)
+// NewRow returns a function for one call that enqueues tasks in several queues. The function checks a task, and
+// returns it with its id and the client's defaults.
+func NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error) {
+	return root.NewRow(ctx, c)
 }
 
 // Bounded returns an outcome with its delay or time within the limits.

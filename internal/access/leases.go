@@ -160,3 +160,7 @@ func tasksOf(ls []dbq.Lease) []uuid.UUID {
 	}
 	return ids
 }
+
+// ForRemote returns the queue for the worker with this id, like ForWorker, but for a worker of another process that
+// starts the tasks that it gets immediately: every attempt counts, and MarkStarted is not needed.
+func ForRemote(q *dbq.Queue, id string) *dbq.Queue { return root.ForRemote(q, id) }

@@ -24,6 +24,8 @@ type Settings struct {
 	MaxAttempts int      `json:"max_attempts,omitempty"`
 	History     string   `json:"history,omitempty"`
 	DeadLetter  string   `json:"dead_letter,omitempty"`
+	// NoStatistics turns the statistics over time off.
+	NoStatistics bool `json:"no_statistics,omitempty"`
 
 	KeepCompleted Duration `json:"keep_completed,omitzero"`
 	KeepPoison    Duration `json:"keep_poison,omitzero"`
@@ -83,6 +85,18 @@ func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err e
 		}
 	}
 	return s, c.wrap("settings", queue, err)
+}
+
+// WithoutStatistics returns the queues whose settings turn the statistics over time off.
+func (c *Control) WithoutStatistics(ctx context.Context) (map[string]bool, error) {
+	records, err := c.store.ListKV(ctx, namespaceSettings)
+	out := map[string]bool{}
+	for _, r := range records {
+		if s, err := parseSettings(r); err == nil && s.NoStatistics {
+			out[r.Name] = true
+		}
+	}
+	return out, c.wrap("settings", "", err)
 }
 
 // Configure changes the queue's settings atomically, and wakes its workers to read them: concurrent updates to

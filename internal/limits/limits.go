@@ -37,7 +37,7 @@ const (
 // leases, has up to 25 more.
 const MaxWorkerID = MaxReference - 25
 
-// The limits of the period of unique tasks.
+// The limits of the period and the window of unique tasks.
 const (
 	MinUniquePeriod = time.Second
 	MaxUniquePeriod = 365 * 24 * time.Hour

@@ -3,12 +3,14 @@ package sqlrun
 import (
 	"context"
 	"database/sql"
+
+	"github.com/dbq-go/dbq/dialect"
 )
 
 // transaction is an open transaction of a connection, with the two ways to end it.
 type transaction struct {
 	conn             *sql.Conn
-	on               sqlConn // what statements run on
+	on               dialect.Conn // what statements run on
 	commit, rollback func(ctx context.Context) error
 }
 
@@ -20,20 +22,69 @@ func (s *Session) beginTexts() []string {
 	return s.Texts.Begin
 }
 
-// beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK.
+// beginByText begins by Statements.Begin, and ends by COMMIT or ROLLBACK. In a pipeline it begins with the first
+// statement.
 func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
+	on := s.on(conn)
 	for _, text := range s.beginTexts() {
-		if _, err := conn.ExecContext(ctx, text); err != nil {
+		if _, err := later(ctx, on, text); err != nil {
 			return transaction{}, err
 		}
 	}
-	say := func(text string) func(context.Context) error {
+	say := func(c dialect.Conn, text string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := conn.ExecContext(ctx, text)
+			_, err := c.Exec(ctx, text)
 			return err
 		}
 	}
-	return transaction{conn: conn, on: conn, commit: say("COMMIT"), rollback: say("ROLLBACK")}, nil
+	// ROLLBACK does not wait for statements that have not been sent.
+	return transaction{conn: conn, on: on, commit: say(on, "COMMIT"), rollback: say(stdConn{conn}, "ROLLBACK")}, nil
+}
+
+// later runs a statement, in a pipeline together with the next one. touched is the number of affected rows, as soon as
+// the next statement has run.
+func later(ctx context.Context, c dialect.Conn, query string, args ...any) (touched *int64, err error) {
+	touched = new(int64)
+	if p, ok := c.(dialect.Pipeline); ok {
+		return touched, p.Later(ctx, touched, query, args...)
+	}
+	*touched, err = c.Exec(ctx, query, args...)
+	return touched, err
+}
+
+// ExecLater is Exec for a statement that need not run before the next one on c, whose error may then be that of both.
+// touched is set when that has run.
+func (s *Session) ExecLater(
+	ctx context.Context, c dialect.Conn, text string, args dialect.Args,
+) (touched *int64, err error) {
+	q, values, err := s.binder.bind(text, args)
+	if err != nil {
+		return nil, err
+	}
+	return later(ctx, c, q, values...)
+}
+
+// QueryLater is QueryAs for a Pipeline: the rows are there when the next statement on c has run, whose error may be
+// that of both. Without a Pipeline it runs nothing, and returns nil.
+func QueryLater[T any](
+	ctx context.Context, s *Session, c dialect.Conn, text string, args dialect.Args,
+) (out *[]T, err error) {
+	p, ok := c.(dialect.Pipeline)
+	if !ok {
+		return nil, nil
+	}
+	q, values, err := s.binder.bind(text, args)
+	if err != nil {
+		return nil, err
+	}
+	atMost, _ := args["limit"].(int)
+	out = new([]T)
+	return out, p.ReadLater(ctx, func(rows dialect.Rows) (err error) {
+		if *out, err = scan[T](rows, atMost); err == nil {
+			restoreEmpty(*out)
+		}
+		return err
+	}, q, values...)
 }
 
 // beginByDriver begins and ends by database/sql. Such a transaction is rolled back when its context ends, so it gets a
@@ -57,7 +108,7 @@ func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
 			return end()
 		}
 	}
-	return transaction{conn: conn, on: tx, commit: within(tx.Commit), rollback: within(tx.Rollback)}, nil
+	return transaction{conn: conn, on: stdConn{tx}, commit: within(tx.Commit), rollback: within(tx.Rollback)}, nil
 }
 
 // end commits or rolls back. The end of the caller's context does not interrupt it. If it fails, end discards the

@@ -119,24 +119,41 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
 	}
 	text(&st.DueFirst, "SELECT * FROM (\n"+strings.Join(first, "\nUNION ALL\n")+") y\n {limit}")
 	next := func(after string) string {
-		return `(SELECT t.task_key
+		return `(SELECT t.id
             FROM {task} t
            WHERE t.queue = :queue AND t.task_key > ` + after + ` AND t.due IS NOT NULL
-           ORDER BY t.task_key
+           ORDER BY t.task_key, t.due, t.id
            LIMIT 1)`
 	}
-	text(&st.DueKeys, `WITH RECURSIVE k (task_key, n) AS (
+	text(&st.DueKeys, `WITH RECURSIVE k (id, n) AS (
   SELECT `+next(":after")+`, 1
    UNION ALL
-  SELECT `+next("k.task_key")+`, k.n + 1
+  SELECT `+next("p.task_key")+`, k.n + 1
     FROM k
-   WHERE k.task_key IS NOT NULL AND k.n < :limit)
-SELECT k.task_key
+   CROSS JOIN {task} p
+   WHERE p.id = k.id AND k.n < :limit)
+SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
   FROM k
- WHERE k.task_key IS NOT NULL`)
+ CROSS JOIN {task} t
+ WHERE t.id = k.id`)
 	if st.DueOfKeys.SQL == "" {
 		row := t(candidates("t.task_key = :task_key"))
 		st.DueOfKeys = dialect.Batch{SQL: "{rows}", Row: row, Max: 100}
+	}
+	if st.HeadsOfKeys.SQL == "" {
+		row := t(`SELECT * FROM (
+  SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size
+    FROM {task} t
+   WHERE t.queue = :queue AND t.task_key = :task_key AND t.due IS NOT NULL
+   ORDER BY t.id
+   LIMIT 1) x
+ WHERE x.was_due <= {now}
+   AND (:block = 0 OR NOT EXISTS (
+     SELECT 1
+       FROM {task} f
+      WHERE f.queue = :queue AND f.task_key = :task_key AND f.id < x.id
+        AND f.due IS NULL AND f.cancelled = 0 AND (f.state = 3 OR f.state = 4)))`)
+		st.HeadsOfKeys = dialect.Batch{SQL: "{rows}", Row: row, Max: 100}
 	}
 	byID(&st.LockWaiting, `SELECT id, state, due, created
   FROM {task}
@@ -160,7 +177,7 @@ SELECT k.task_key
  WHERE id IN ({rows})
    AND {guard}`)
 	if !st.Returning {
-		byID(&st.Purgeable, `SELECT id
+		byID(&st.Purgeable, `SELECT id, queue, task_key, state
   FROM {task}
  WHERE id IN ({rows})
    AND {guard}
@@ -168,7 +185,7 @@ SELECT k.task_key
 	}
 	byID(&st.Purge, `DELETE FROM {task}
  WHERE id IN ({rows})
-   AND {guard}`+returning("id"))
+   AND {guard}`+returning("id, queue, task_key, state"))
 	byID(&st.Archive, `INSERT INTO {archive} (
        {stored}, archived)
 SELECT {stored}, {now}
@@ -181,10 +198,11 @@ SELECT {stored}, {now}
 			*field = dialect.Batch{SQL: t(text), Row: row, Max: min(st.Settle.Max, 500)}
 		}
 	}
-	rows(&st.AddGraphTasks, `INSERT INTO {graph_task} (task, graph, name, queue, needs, dependents, run_at, delay)
-VALUES {rows}`, "(:id, :graph_id, :name, :queue_name, :needs, :dependents, :at, :delay)")
-	rows(&st.AddGraphNeeds, `INSERT INTO {graph_need} (parent, child, on_failure, met)
+	rows(&st.AddWorkflowTasks, `INSERT INTO {step} (task, workflow, name, queue, needs, dependents, run_at, delay)
+VALUES {rows}`, "(:id, :workflow_id, :name, :queue_name, :needs, :dependents, :at, :delay)")
+	rows(&st.AddWorkflowNeeds, `INSERT INTO {need} (parent, child, on_failure, met)
 VALUES {rows}`, "(:parent, :child, :on_failure, 0)")
+	rows(&st.AddStatistics, addStatistics, addStatisticsRow)
 	byRow := func(field *dialect.Batch, text string) {
 		if field.SQL == "" {
 			*field = dialect.Batch{SQL: t(text), Max: 1}

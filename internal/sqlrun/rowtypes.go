@@ -21,7 +21,7 @@ type CountRow struct {
 	Cancelled int64 `db:"cancelled"`
 }
 
-// KeyCount is one line of dialect.Statements.Busy, BusyKeys and DueKeys.
+// KeyCount is one line of dialect.Statements.Busy and BusyKeys.
 type KeyCount struct {
 	Key   *string `db:"task_key"` // null is none
 	Tasks int64   `db:"tasks"`

@@ -153,10 +153,14 @@ func readAs[T any](ctx context.Context, c dialect.Conn, query string, values []a
 			out, err = scan[T](rows, atMost)
 		}
 	}
-	if tasks, ok := any(out).([]dialect.Row); ok {
+	restoreEmpty(out)
+	return out, err
+}
+
+func restoreEmpty[T any](rows []T) {
+	if tasks, ok := any(rows).([]dialect.Row); ok {
 		restoreAllEmpty(tasks)
 	}
-	return out, err
 }
 
 // on runs statements on one connection.
@@ -223,9 +227,9 @@ func (s *Session) LockedTx(
 			_ = tx.end(ctx, tx.rollback) // if this fails, it discards the connection
 		}
 	}()
-	err = f(ctx, s.on(tx.on))
+	err = f(ctx, tx.on)
 	if err == nil && lock.Early {
-		if _, err = s.Exec(ctx, s.on(tx.on), lock.Free, lock.Args); err == nil {
+		if _, err = s.Exec(ctx, tx.on, lock.Free, lock.Args); err == nil {
 			lock.Take = ""
 		}
 	}

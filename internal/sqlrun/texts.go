@@ -16,7 +16,9 @@ import (
 // dialect.Statements.
 type Texts struct {
 	dialect.Statements
-	GraphTexts
+	WorkflowTexts
+	AuditTexts
+	StatisticsTexts
 
 	// Movable locks the rows of an operator's event, if that is necessary, and Move changes them. They are the dialect's
 	// texts with the guards and assignments of the state table.
@@ -46,8 +48,9 @@ type Texts struct {
 	// If another client adds the same record at the same time, AddKV may fail with class Duplicate. SetKV gives a record
 	// of :version a new :value and :ttl and the next version. DropKV removes a record, ExpireKV those of :namespace that
 	// expired at least :age ago. LockKV locks a record until the transaction ends, by giving it the next version. The
-	// number of affected rows reports whether something was changed.
-	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV, LockKV string
+	// number of affected rows reports whether something was changed. QueueKV returns the limits and the pause of the queue
+	// :name, as far as it has them.
+	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV, LockKV, QueueKV string
 }
 
 // NewTexts returns the statements of a dialect for tables of some names.
@@ -57,14 +60,17 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
 		dual = st.Dual + "\n "
 	}
 	t := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
-	const kv = `SELECT namespace, name, version, value, updated, expires, {now} AS now
+	const kvs = `SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM {kv}
- WHERE namespace = :namespace`
+ WHERE namespace `
+	const kv = kvs + `= :namespace`
 	const last = `SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM `
 	out := Texts{
-		Statements: st,
-		GraphTexts: graphTexts(st, t),
+		Statements:      st,
+		WorkflowTexts:   workflowTexts(st, t),
+		AuditTexts:      auditTexts(st, t),
+		StatisticsTexts: statisticsTexts(t),
 
 		Version: t(`SELECT max(version) AS version, max(compatible) AS compatible
   FROM {migration}`),
@@ -135,6 +141,8 @@ SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
 	out.LockKV = t(`UPDATE {kv}
    SET version = version + 1
  WHERE namespace = :namespace AND name = :name`)
+	out.QueueKV = t(kvs + "IN ('" + dialect.LimitNamespace + "', '" + dialect.PauseNamespace + `')
+   AND name = :name`)
 	out.Next = dialect.WithinLimits(out.Next)
 	out.setMoves(t)
 	return out

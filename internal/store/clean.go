@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -99,33 +100,53 @@ func (s *Store) remove(ctx context.Context, f Filter, before beforeRemoval, done
 	if err != nil {
 		return err
 	}
+	audit := auditOf(ctx)
 	for part := range slices.Chunk(ids, cleanBatch) {
-		var moved []dialect.Row
-		err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-			moved = nil
-			ids, err := s.unneeded(ctx, conn, part)
-			if err != nil || len(ids) == 0 {
-				return err
-			}
-			if before != nil {
-				if err := before(ctx, conn, ids); err != nil {
-					return err
-				}
-			}
-			if moved, err = s.move(ctx, conn, state.Purge, ids); err != nil || len(moved) == 0 {
-				return err
-			}
-			return s.leaveGraphs(ctx, conn, idsOf(moved))
-		})
+		n, err := s.removePart(ctx, part, before, audit)
+		for errors.Is(err, errAudited) { // the part before this one was committed, although its answer was lost
+			audit.committed()
+			n, err = s.removePart(ctx, part, before, audit)
+		}
 		if err != nil {
 			return err
 		}
-		*done += len(moved)
+		if n > 0 {
+			audit.committed()
+		}
+		*done += n
 		if err := Sleep(ctx, cleanPause); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removePart removes tasks in one transaction, and returns how many.
+func (s *Store) removePart(
+	ctx context.Context, part []uuid.UUID, before beforeRemoval, audit *Audit,
+) (n int, err error) {
+	err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		n = 0
+		ids, err := s.unneeded(ctx, conn, part)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if before != nil {
+			if err := before(ctx, conn, ids); err != nil {
+				return err
+			}
+		}
+		moved, err := s.move(ctx, conn, state.Purge, ids)
+		if err != nil || len(moved) == 0 {
+			return err
+		}
+		if err := s.leaveWorkflows(ctx, conn, idsOf(moved)); err != nil {
+			return err
+		}
+		n = len(moved)
+		return s.addAudit(ctx, conn, audit, "", "", n)
+	})
+	return n, err
 }
 
 func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
@@ -138,12 +159,26 @@ func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID)
 
 func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Duration, done *int) error {
 	args := dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": cleanBatch}
+	audit := auditOf(ctx)
 	for {
-		var n int64
-		err := s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-			n, err = s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args)
-			return err
+		var n, tried int64
+		earlier, err := s.writeAudited(ctx, audit, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			tried = n
+			if n, err = s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args); err != nil {
+				return err
+			}
+			return s.addAudit(ctx, conn, audit, "", "", int(n))
 		})
+		if earlier && tried == 0 { // its row is that of an earlier transaction, whose answer was lost
+			audit.committed()
+			continue
+		}
+		if earlier {
+			n = tried
+		}
+		if err == nil && n > 0 {
+			audit.committed()
+		}
 		*done += int(n)
 		if err != nil || n < cleanBatch {
 			return err

@@ -17,7 +17,7 @@ type Filter struct {
 	Kind          string
 	Key           string
 	Reference     string
-	Workflow      uuid.UUID // only tasks of this graph
+	Workflow      uuid.UUID // only tasks of this workflow
 	ParkedOnly    bool
 	CancelledOnly bool // cancelled tasks are in POISON
 	NotCancelled  bool
@@ -44,7 +44,7 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dia
 	compare(f.Reference != "", "reference = :reference", "reference", f.Reference)
 	compare(f.Kind != "", "kind = :kind", "kind", f.Kind)
 	compare(f.Key != "", "task_key = :task_key", "task_key", f.Key)
-	compare(f.Workflow != uuid.Nil, st.OfGraph, "graph", f.Workflow)
+	compare(f.Workflow != uuid.Nil, st.OfWorkflow, "workflow", f.Workflow)
 	if f.ParkedOnly {
 		add("due IS NULL AND state = " + state.Literals(state.Error))
 	}

@@ -47,12 +47,12 @@ const insertBytes = 8 << 20
 // order of tasks, and sorts tasks. If the answer is lost, it searches for the tasks for a few hundred milliseconds, and
 // returns ErrMayHaveHappened if the outcome stays unknown. It never inserts again after that.
 func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
-	b := s.newInsertBatch(queue, tasks)
+	b, audit := s.newInsertBatch(queue, tasks), auditOf(ctx)
 	run, autocommit := s.sql.Tx, false
 	if len(b.chunks) == 1 {
 		b.only = b.args(b.rows, nil)
 	}
-	if b.only != nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
+	if b.only != nil && audit == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
 		run, autocommit = s.sql.Autocommit, true // one statement is its own transaction
 	}
 	var lost error // why the outcome cannot be known
@@ -61,8 +61,11 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 			b.inserted = false // an earlier try was rolled back
 		}
 		err := run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			out, err = b.insert(ctx, conn)
-			return err
+			if out, err = b.insert(ctx, conn); err != nil || audit == nil {
+				return err
+			}
+			audit.Task = out[0].ID
+			return s.addAudit(ctx, conn, audit, "", "", len(out))
 		})
 		if s.sql.Class(err) != dialect.Ambiguous || autocommit && b.inserted { // then only a query after the insert failed
 			return autocommit && b.inserted && (b.all || len(b.added) > 0), err

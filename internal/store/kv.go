@@ -93,15 +93,21 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, namespace, 
 		text = s.sql.Texts.SetKV
 	}
 	var changed int64
-	unsure := false
-	err = s.write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
+	unsure, write, audit := false, s.write, auditOf(ctx)
+	if audit != nil {
+		write = s.writeTx
+	}
+	err = write(ctx, func(ctx context.Context, conn dialect.Conn, again bool) (err error) {
 		changed, err = s.sql.Exec(ctx, conn, text, args)
-		if s.sql.Class(err) == dialect.Duplicate { // another client adds it at the same time
-			changed, err = 0, nil
-		}
 		unsure = again && changed == 0
+		if err == nil && changed > 0 {
+			err = s.auditKV(ctx, conn, audit, old.Value, value)
+		}
 		return err
 	})
+	if s.sql.Class(err) == dialect.Duplicate { // another client adds it at the same time
+		changed, err = 0, nil
+	}
 	if err == nil && unsure { // an earlier try of this call may have written it
 		now, there, err := s.GetKV(ctx, namespace, name)
 		return there && now.Value == value && (!exists || now.Version == old.Version+1), err
@@ -139,10 +145,39 @@ func kvArgs(namespace, name, value string, version int64, ttl time.Duration) (di
 
 // DeleteKV removes a record. A record that does not exist is not an error.
 func (s *Store) DeleteKV(ctx context.Context, namespace, name string) error {
-	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": namespace, "name": name})
-		return err
+	args, audit := dialect.Args{"namespace": namespace, "name": name}, auditOf(ctx)
+	if audit == nil {
+		return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+			_, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, args)
+			return err
+		})
+	}
+	return s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		old, exists, err := s.lockKV(ctx, conn, namespace, name)
+		if err != nil || !exists {
+			return err
+		}
+		if _, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, args); err != nil {
+			return err
+		}
+		return s.auditKV(ctx, conn, audit, old.Value, "")
 	})
+}
+
+// lockKV locks a record until the transaction ends, and then reads it.
+func (s *Store) lockKV(ctx context.Context, conn dialect.Conn, namespace, name string) (
+	r Record, exists bool, err error,
+) {
+	args := dialect.Args{"namespace": namespace, "name": name}
+	n, err := s.sql.Exec(ctx, conn, s.sql.Texts.LockKV, args)
+	if err != nil || n == 0 {
+		return r, false, err
+	}
+	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV, args)
+	if err != nil || len(rows) != 1 {
+		return r, false, err
+	}
+	return rows[0], true, nil
 }
 
 // DeleteExpiredKV removes the records of a namespace that expired at least age ago.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -16,10 +17,30 @@ import (
 
 // Limits are the limits of a queue. The zero value is none.
 type Limits struct {
-	Leased int  // tasks in PROCESSING; 0 is no limit
-	Rate   Rate // starts
-	PerKey bool // the keys are served in turn
-	KeyMax int  // tasks of each key in PROCESSING; 0 is no limit
+	Leased    int  // tasks in PROCESSING; 0 is no limit
+	Rate      Rate // starts
+	PerKey    bool // the keys are served in turn
+	KeyLeased int  // tasks of each key in PROCESSING; 0 is no limit
+	Order     Order
+}
+
+// Order is whether the tasks of each key run one after the other, in the order of their ids.
+type Order string
+
+// The orders. A task that waits for an operator, in POISON or parked, keeps the later ones of its key waiting under
+// OrderBlock, and is passed over under OrderSkip.
+const (
+	OrderNone  Order = ""
+	OrderBlock Order = "block"
+	OrderSkip  Order = "skip"
+)
+
+// perKey is how many tasks of each key may be in PROCESSING; 0 is no limit.
+func (l Limits) perKey() int {
+	if l.Order != OrderNone {
+		return 1
+	}
+	return l.KeyLeased
 }
 
 // Rate is a number of starts in a time, on average, of which up to Burst may come at once. The zero value is no limit.
@@ -41,9 +62,11 @@ func (l Limits) Check() error {
 	switch {
 	case l.Leased < 0 || l.Leased > maxLeased:
 		return fmt.Errorf("%w: %d leased tasks; a limit is 1 to %d, or 0 for none", errs.ErrOption, l.Leased, maxLeased)
-	case l.KeyMax < 0 || l.KeyMax > maxLeased:
+	case l.KeyLeased < 0 || l.KeyLeased > maxLeased:
 		return fmt.Errorf("%w: %d tasks of a key leased; a limit is 1 to %d, or 0 for none",
-			errs.ErrOption, l.KeyMax, maxLeased)
+			errs.ErrOption, l.KeyLeased, maxLeased)
+	case l.Order != OrderNone && l.Order != OrderBlock && l.Order != OrderSkip:
+		return fmt.Errorf("%w: an order %q; it is %q, %q or none", errs.ErrOption, l.Order, OrderBlock, OrderSkip)
 	}
 	return l.Rate.check()
 }
@@ -90,10 +113,11 @@ func (r Rate) after(now, full int64, n int) int64 {
 
 // limitRecord is the record of a queue with limits, as readable JSON. A checkout of the queue locks it first.
 type limitRecord struct {
-	Leased int         `json:"leased,omitempty"`
-	Rate   *rateRecord `json:"rate,omitempty"`
-	PerKey bool        `json:"per_key,omitempty"`
-	KeyMax int         `json:"key_leased,omitempty"`
+	Leased    int         `json:"leased,omitempty"`
+	Rate      *rateRecord `json:"rate,omitempty"`
+	PerKey    bool        `json:"per_key,omitempty"`
+	KeyLeased int         `json:"key_leased,omitempty"`
+	Order     Order       `json:"order,omitempty"`
 
 	Full  int64  `json:"full_at,omitempty"`   // when all of the rate's burst is free again, in nanoseconds since 1970
 	After string `json:"after_key,omitempty"` // the last key that was served; the next turn begins after it
@@ -106,7 +130,7 @@ type rateRecord struct {
 }
 
 func (r limitRecord) limits() (l Limits, err error) {
-	l = Limits{Leased: r.Leased, PerKey: r.PerKey, KeyMax: r.KeyMax}
+	l = Limits{Leased: r.Leased, PerKey: r.PerKey, KeyLeased: r.KeyLeased, Order: r.Order}
 	if r.Rate != nil {
 		l.Rate = Rate{Starts: r.Rate.Starts, Burst: r.Rate.Burst}
 		l.Rate.Per, err = time.ParseDuration(r.Rate.Per)
@@ -118,7 +142,7 @@ func (r limitRecord) limits() (l Limits, err error) {
 }
 
 func (r *limitRecord) set(l Limits) {
-	r.Leased, r.PerKey, r.KeyMax, r.Rate = l.Leased, l.PerKey || l.KeyMax > 0, l.KeyMax, nil
+	r.Leased, r.PerKey, r.KeyLeased, r.Order, r.Rate = l.Leased, l.PerKey || l.perKey() > 0, l.KeyLeased, l.Order, nil
 	if l.Rate != (Rate{}) {
 		r.Rate = &rateRecord{l.Rate.Starts, l.Rate.Per.String(), l.Rate.Burst}
 	}
@@ -146,6 +170,27 @@ func (s *Store) Limits(ctx context.Context, queue string) (l Limits, limited boo
 	return l, limited, err
 }
 
+// Ordered reports whether the tasks of each key of a queue may run one after the other. It errs on the side of true.
+func (s *Store) Ordered(ctx context.Context, queue string) bool {
+	l, _, err := s.Limits(ctx, queue)
+	return err != nil || l.Order != OrderNone
+}
+
+// OrderedTx is Ordered in the caller's transaction.
+func (s *Store) OrderedTx(ctx context.Context, tx sqlrun.Tx, queue string) (bool, error) {
+	conn, err := s.txConn(tx)
+	if err != nil {
+		return false, err
+	}
+	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV,
+		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	_, l, err := parseLimits(rows[0])
+	return err != nil || l.Order != OrderNone, nil
+}
+
 // ListLimits returns the limits of all queues that have any, by queue.
 func (s *Store) ListLimits(ctx context.Context) (map[string]Limits, error) {
 	records, err := s.ListKV(ctx, dialect.LimitNamespace)
@@ -165,7 +210,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 		return err
 	}
 	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		old, exists, err := s.lockKV(ctx, conn, dialect.LimitNamespace, queue)
+		old, exists, _, err := s.lockLimits(ctx, conn, queue, nil)
 		if err != nil {
 			return err
 		}
@@ -182,17 +227,28 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 			return err
 		}
 		if l == (Limits{}) {
+			if !exists {
+				return nil
+			}
 			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
+		} else {
+			rec.set(l)
+			err = s.putLimits(ctx, conn, old, exists, queue, rec)
+		}
+		if err != nil {
 			return err
 		}
-		rec.set(l)
-		return s.putLimits(ctx, conn, old, exists, queue, rec)
+		return s.auditLimits(ctx, conn, was, l)
 	})
+	if errors.Is(err, errAudited) {
+		err = nil
+	}
 	s.limitState(queue).set(true) // if there are none, the next checkout finds out
 	return err
 }
 
-// putLimits writes a record that the transaction has locked, or a new one.
+// putLimits writes a record that the transaction has locked, or a new one. A locked one is written together with the
+// next statement or the commit: nothing can prevent it.
 func (s *Store) putLimits(
 	ctx context.Context, conn dialect.Conn, old Record, exists bool, queue string, rec limitRecord,
 ) error {
@@ -200,35 +256,55 @@ func (s *Store) putLimits(
 	if err != nil {
 		return err
 	}
-	args, err := kvArgs(dialect.LimitNamespace, queue, string(value), old.Version, 0)
+	return s.putKV(ctx, conn, old, exists, dialect.LimitNamespace, queue, string(value))
+}
+
+// putKV writes a record that the transaction has locked, or a new one.
+func (s *Store) putKV(
+	ctx context.Context, conn dialect.Conn, old Record, exists bool, namespace, name, value string,
+) error {
+	args, err := kvArgs(namespace, name, value, old.Version, 0)
 	if err != nil {
 		return err
 	}
-	text := s.sql.Texts.AddKV
 	if exists {
-		text = s.sql.Texts.SetKV
+		_, err := s.sql.ExecLater(ctx, conn, s.sql.Texts.SetKV, args)
+		return err
 	}
-	n, err := s.sql.Exec(ctx, conn, text, args)
+	n, err := s.sql.Exec(ctx, conn, s.sql.Texts.AddKV, args)
 	if err == nil && n != 1 || s.sql.Class(err) == dialect.Duplicate {
 		err = errKVBusy // another client has added it at the same time
 	}
 	return err
 }
 
-// lockKV locks a record until the transaction ends, and reads it.
-func (s *Store) lockKV(ctx context.Context, conn dialect.Conn, namespace, name string) (
-	r Record, exists bool, err error,
+// lockLimits locks the limits of a queue until the transaction ends, and then reads them, and whether the queue is
+// paused. Between these, it runs the statements of ahead.
+func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string, ahead func() error) (
+	r Record, exists, paused bool, err error,
 ) {
-	args := dialect.Args{"namespace": namespace, "name": name}
-	n, err := s.sql.Exec(ctx, conn, s.sql.Texts.LockKV, args)
-	if err != nil || n == 0 {
-		return r, false, err
+	locked, err := s.sql.ExecLater(ctx, conn, s.sql.Texts.LockKV,
+		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
+	if err != nil {
+		return r, false, false, err
 	}
-	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV, args)
-	if err != nil || len(rows) != 1 {
-		return r, false, err
+	if ahead != nil {
+		if err := ahead(); err != nil {
+			return r, false, false, err
+		}
 	}
-	return rows[0], true, nil
+	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.QueueKV, dialect.Args{"name": queue})
+	if err != nil || *locked == 0 { // another client may have added it since
+		return r, false, false, err
+	}
+	for _, row := range rows {
+		if row.Namespace == dialect.LimitNamespace {
+			r, exists = row, true
+		} else {
+			paused = true
+		}
+	}
+	return r, exists, paused, nil
 }
 
 // limitState is what this client knows about the limits of a queue. No promise depends on it.
@@ -237,7 +313,9 @@ type limitState struct {
 	checked atomic.Int64 // when the queue was found to have none, in nanoseconds
 	refused atomic.Bool  // the last checkout found nothing that it might take
 	backlog atomic.Bool  // more tasks were due than DueFirst returns
-	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys in vain
+	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys, or locked rows, in vain
+	locked  lockedTasks
+	limits  atomic.Pointer[Limits] // as they were last read
 }
 
 func (s *Store) limitState(queue string) *limitState {

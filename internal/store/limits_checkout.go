@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -54,11 +53,15 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 		}
 	}
 	err = s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		rec, exists, err := s.lockKV(ctx, conn, dialect.LimitNamespace, r.Queue)
+		within := checkoutWithin{s: s, conn: conn, r: r, state: st}
+		rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue, func() error { return within.readAhead(ctx) })
 		if limited = exists; err != nil || !exists {
 			return err
 		}
-		within := checkoutWithin{s: s, conn: conn, r: r, state: st, now: rec.Now * int64(time.Microsecond)}
+		if paused {
+			return errNothing
+		}
+		within.now = rec.Now * int64(time.Microsecond)
 		out, err = within.run(ctx, rec)
 		return err
 	})
@@ -100,6 +103,7 @@ type checkoutWithin struct {
 	state *limitState
 	now   int64 // the database's clock in nanoseconds
 
+	ahead  ahead
 	limits Limits
 	rec    limitRecord
 	starts int // that the rate allows
@@ -112,15 +116,9 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 	if c.rec, c.limits, err = parseLimits(old); err != nil {
 		return out, err
 	}
-	before := c.rec
+	before, limits := c.rec, c.limits
+	c.state.limits.Store(&limits)
 	if c.starts, out.wait = c.limits.Rate.allowed(c.now, c.rec.Full); c.starts == 0 {
-		return out, errNothing
-	}
-	paused, err := c.paused(ctx)
-	if err != nil {
-		return out, err
-	}
-	if paused {
 		return out, errNothing
 	}
 	if err = c.lease(ctx); err != nil {
@@ -143,12 +141,6 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 		return out, errNothing
 	}
 	return out, nil
-}
-
-func (c *checkoutWithin) paused(ctx context.Context) (bool, error) {
-	rows, err := sqlrun.QueryAs[Record](ctx, c.s.sql, c.conn, c.s.sql.Texts.GetKV,
-		dialect.Args{"namespace": dialect.PauseNamespace, "name": c.r.Queue})
-	return len(rows) > 0, err
 }
 
 // lease takes over expired leases, which keep their slots, and leases due tasks for free slots, in the order asked for.
@@ -176,19 +168,12 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 	if n <= 0 || c.leased.More {
 		return nil
 	}
-	texts, args := c.s.sql.Texts, dialect.Args{"queue": c.r.Queue}
-	text := texts.Busy
-	if c.limits.PerKey {
-		text = texts.BusyKeys
-	}
-	leased := 0
-	var perKey map[string]int
-	if c.limits.Leased > 0 || c.limits.KeyMax > 0 {
-		busy, err := sqlrun.QueryAs[sqlrun.KeyCount](ctx, c.s.sql, c.conn, text, args)
+	leased, perKey := 0, map[string]int{}
+	if c.busyText(c.limits) != "" {
+		busy, err := c.busy(ctx)
 		if err != nil {
 			return err
 		}
-		perKey = make(map[string]int, len(busy))
 		for _, b := range busy {
 			leased += int(b.Tasks)
 			perKey[keyOf(b.Key)] = int(b.Tasks)
@@ -200,16 +185,10 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 	if n <= 0 {
 		return nil
 	}
-	r := dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n}
 	if c.limits.PerKey {
-		t := turns{checkoutWithin: c, n: n, busy: perKey}
-		given, err := t.choose(ctx)
-		if err != nil || len(given) == 0 {
-			return err
-		}
-		r.Given = given
+		return c.leaseInTurn(ctx, n, perKey)
 	}
-	return c.add(ctx, r)
+	return c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n})
 }
 
 // add leases tasks by a part of the dialect's checkout.
@@ -248,8 +227,9 @@ func keyOf(key *string) string {
 
 // free returns how many more tasks of a key may be leased. Tasks without a key have no limit per key.
 func (t *turns) free(key string) int {
-	if t.limits.KeyMax == 0 || key == "" {
+	most := t.limits.perKey()
+	if most == 0 || key == "" {
 		return math.MaxInt
 	}
-	return max(t.limits.KeyMax-t.busy[key], 0)
+	return max(most-t.busy[key], 0)
 }

@@ -81,7 +81,7 @@ func TestRateAllowsItsBurstAtOnce(t *testing.T) {
 func TestLimitsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Limits{
-		{Leased: -1}, {Leased: maxLeased + 1}, {KeyMax: -1}, {KeyMax: maxLeased + 1},
+		{Leased: -1}, {Leased: maxLeased + 1}, {KeyLeased: -1}, {KeyLeased: maxLeased + 1},
 		{Rate: Rate{0, time.Second, 1}}, {Rate: Rate{maxStarts + 1, time.Second, 1}}, {Rate: Rate{1, 0, 1}},
 		{Rate: Rate{1, time.Millisecond - 1, 1}}, {Rate: Rate{1, maxRatePer + 1, 1}}, {Rate: Rate{1, time.Second, 0}},
 		{Rate: Rate{1, time.Second, maxStarts + 1}}, {Rate: Rate{1, maxRatePer, maxStarts}},
@@ -90,7 +90,7 @@ func TestLimitsAreChecked(t *testing.T) {
 			t.Errorf("%+v: got %v, want ErrOption", l, err)
 		}
 	}
-	most := Limits{maxLeased, Rate{maxStarts, maxRatePer, maxStarts}, true, maxLeased}
+	most := Limits{maxLeased, Rate{maxStarts, maxRatePer, maxStarts}, true, maxLeased, OrderSkip}
 	for _, l := range []Limits{{}, {Leased: 1}, most} {
 		var r limitRecord
 		r.set(l)

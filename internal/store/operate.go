@@ -36,14 +36,17 @@ func (s *Store) OperateLimit(event state.Event) int { return s.sql.Texts.Move[ev
 // they were before; a task whose state does not allow the event stays as it is. The ids are in ascending order, so that
 // two calls never deadlock.
 func (s *Store) Operate(ctx context.Context, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
-	tx := &operateTx{s: s, op: op, ids: ids}
+	tx := &operateTx{s: s, op: op, ids: ids, audit: auditOf(ctx)}
 	err := s.writeTx(ctx, tx.run)
+	if err == nil && len(tx.moved) > 0 {
+		tx.audit.committed()
+	}
 	return tx.moved, err
 }
 
 // OperateOne is Operate for one task. It returns ErrNotFound or ErrWrongState if the task was not changed.
 func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]dialect.Row, error) {
-	tx := &operateTx{s: s, op: op, ids: []uuid.UUID{id}}
+	tx := &operateTx{s: s, op: op, ids: []uuid.UUID{id}, audit: auditOf(ctx)}
 	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
 		if err := tx.run(ctx, conn, again); err != nil || len(tx.moved) == 1 {
 			return err
@@ -61,9 +64,20 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 	if err != nil {
 		return nil, left, err
 	}
+	var was map[uuid.UUID]dialect.Row
+	audit := auditOf(ctx)
+	if audit != nil && op.Transition.To == state.None { // its statement returns only ids
+		if was, err = s.Peek(ctx, conn, []uuid.UUID{id}); err != nil {
+			return nil, left, err
+		}
+	}
 	moved, left.Changes, err = s.operateIn(ctx, conn, op, []uuid.UUID{id})
-	if err == nil && len(moved) == 0 {
+	switch {
+	case err != nil:
+	case len(moved) == 0:
 		err = s.refusal(ctx, conn, op.Transition, id)
+	default:
+		err = s.auditMoved(ctx, conn, audit, op, moved, was)
 	}
 	return moved, left, err
 }
@@ -74,9 +88,9 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 	return moved, err
 }
 
-// operateIn is operate, and also returns the changes of graphs that it has recorded.
+// operateIn is operate, and also returns the changes of workflows that it has recorded.
 func (s *Store) operateIn(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) (
-	moved []dialect.Row, changes []GraphChange, err error) {
+	moved []dialect.Row, changes []WorkflowChange, err error) {
 	removes := op.Transition.To == state.None
 	if removes {
 		if ids, err = s.unneeded(ctx, conn, ids); err != nil || len(ids) == 0 {
@@ -88,7 +102,7 @@ func (s *Store) operateIn(ctx context.Context, conn dialect.Conn, op Operation, 
 	}
 	moved, err = s.move(ctx, conn, op.Transition.Event, ids)
 	if err == nil && len(moved) > 0 {
-		changes, err = s.changeGraphs(ctx, conn, op.Transition.To, idsOf(moved))
+		changes, err = s.changeWorkflows(ctx, conn, op.Transition.To, idsOf(moved))
 	}
 	if err != nil || len(moved) == 0 || removes {
 		return moved, changes, err

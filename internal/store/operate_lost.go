@@ -18,6 +18,7 @@ type operateTx struct {
 	op    Operation
 	ids   []uuid.UUID
 	moved []dialect.Row // as they were before
+	audit *Audit        // nil for none
 
 	tries []operateTry // those that moved something and may have been committed
 }
@@ -72,11 +73,13 @@ func (o *operateTx) try(ctx context.Context, conn dialect.Conn) (tried operateTr
 	if removes {
 		removed := byID(o.moved)
 		maps.DeleteFunc(tried.before, func(id uuid.UUID, _ dialect.Row) bool { _, ok := removed[id]; return !ok })
-		return tried, nil
+		return tried, o.s.auditMoved(ctx, conn, o.audit, o.op, o.moved, tried.before)
 	}
 	tried.before = byID(o.moved)
-	tried.after, err = o.s.Peek(ctx, conn, idsOf(o.moved))
-	return tried, err
+	if tried.after, err = o.s.Peek(ctx, conn, idsOf(o.moved)); err != nil {
+		return tried, err
+	}
+	return tried, o.s.auditMoved(ctx, conn, o.audit, o.op, o.moved, nil)
 }
 
 // resolve determines whether one of the earlier tries was committed. Each was committed as a whole or not at all.

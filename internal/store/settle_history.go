@@ -45,23 +45,23 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 	return err
 }
 
-// endsInGraph reports whether the settlement may change what other tasks of a graph wait for.
-func (x *SettleRow) endsInGraph() bool {
-	return InGraph(x.Task) && x.Event != state.Release && (x.Remove || isNeeded(x.Task))
+// endsInWorkflow reports whether the settlement may change what other tasks of a workflow wait for.
+func (x *SettleRow) endsInWorkflow() bool {
+	return InWorkflow(x.Task) && x.Event != state.Release && (x.Remove || isNeeded(x.Task))
 }
 
-// advances reports whether the batch may have to record changes of graphs.
+// advances reports whether the batch may have to record changes of workflows.
 func (b *settleBatch) advances() bool {
-	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.endsInGraph() })
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.endsInWorkflow() })
 }
 
-// change records the changes of graphs for the tasks that the batch has ended on conn.
+// change records the changes of workflows for the tasks that the batch has ended on conn.
 func (b *settleBatch) change(ctx context.Context, conn dialect.Conn) (err error) {
 	var ids []uuid.UUID
 	for i := range b.ss {
 		to := b.out[i].State
 		ended := to == state.Completed || to == state.Poison || to == state.None
-		if b.out[i].Err == nil && ended && !b.duplicate(i) && b.ss[i].endsInGraph() {
+		if b.out[i].Err == nil && ended && !b.duplicate(i) && b.ss[i].endsInWorkflow() {
 			ids = append(ids, b.ss[i].Task)
 		}
 	}

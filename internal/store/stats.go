@@ -35,10 +35,13 @@ func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats
 			_, err := c.count(ctx, s.sql.Texts.Count, nil)
 			return err
 		}
-		if only == "" {
-			return c.countUpTo(ctx, limit)
+		if only != "" {
+			return c.countQueues(ctx, limit, only)
 		}
-		return c.countQueues(ctx, limit, only)
+		if err := c.findQueues(ctx); err != nil {
+			return err
+		}
+		return c.countQueues(ctx, limit, slices.Collect(maps.Keys(c.queues))...)
 	})
 	if err != nil {
 		return nil, err
@@ -79,21 +82,18 @@ func (c *counter) queue(name string) *QueueStats {
 	return q
 }
 
-// countUpTo finds the queues one by one, and counts each.
-func (c *counter) countUpTo(ctx context.Context, limit int) error {
+// findQueues finds the queues one by one.
+func (c *counter) findQueues(ctx context.Context) error {
 	for after := ""; len(c.queues) < maxStatsQueues; {
 		args := dialect.Args{"queue": after}
 		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, c.s.sql.Texts.NextQueue, args)
-		if err != nil {
+		if err != nil || len(rows) == 0 || rows[0].Queue <= after {
 			return err
-		}
-		if len(rows) == 0 || rows[0].Queue <= after {
-			break
 		}
 		after = rows[0].Queue
 		c.queue(after)
 	}
-	return c.countQueues(ctx, limit, slices.Collect(maps.Keys(c.queues))...)
+	return nil
 }
 
 // countQueues counts some queues. For states that have no index, it counts those of all queues together, and so may

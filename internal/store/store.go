@@ -47,7 +47,7 @@ type Store struct {
 	expiredSearches expiredSearches
 	checkoutLimits  checkoutLimits
 	sweeps          sweeps
-	// advancing has the names of the changes of graphs that Advance is carrying out: a large graph takes a while.
+	// advancing has the names of the changes of workflows that Advance is carrying out: a large workflow takes a while.
 	advancing sync.Map
 }
 

@@ -116,6 +116,11 @@ func firstID(t time.Time) uuid.UUID {
 	return id
 }
 
+// timeOf returns the time of an id.
+func timeOf(id uuid.UUID) time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:]) >> 16))
+}
+
 // nextID returns the lowest id above id.
 func nextID(id uuid.UUID) uuid.UUID {
 	for i := len(id) - 1; i >= 0; i-- {

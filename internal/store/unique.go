@@ -19,6 +19,7 @@ type Unique struct {
 	Key        string
 	Unfinished bool          // the task excludes others until it ends; otherwise while it has a due time
 	Period     time.Duration // it excludes others that are due in the same period, whatever its state; 0 is none
+	Window     time.Duration // it excludes others for this time after it was added, whatever its state; 0 is none
 	OnConflict OnConflict
 	MaxWait    time.Duration // how long after its creation a task may be due because of others; 0 is no bound
 }
@@ -98,7 +99,8 @@ type uniqueKey struct {
 	id          uuid.UUID
 	scope, name string
 	unfinished  bool
-	periodEnd   int64 // 0 is no period
+	periodEnd   int64 // the end of the period or window; 0 is none
+	takenAfter  int64 // with a periodEnd: the key is taken if it expires later than this
 	expires     int64 // if one of the batch's tasks takes it
 	rows        []int // the batch's rows with this key, in the caller's order
 	winner      int   // the one that takes it, or -1
@@ -136,7 +138,7 @@ func (b *uniqueBatch) insert(ctx context.Context, conn dialect.Conn) error {
 // readClock reads the database's clock, if a due time is to be computed.
 func (b *uniqueBatch) readClock(ctx context.Context, conn dialect.Conn) (err error) {
 	for i := range b.rows {
-		if u := b.rows[i].Unique; u != nil && (u.Period > 0 || u.OnConflict != Keep) {
+		if u := b.rows[i].Unique; u != nil && (u.Period > 0 || u.Window > 0 || u.OnConflict != Keep) {
 			b.now, err = b.s.sql.Now(ctx, conn)
 			return err
 		}
@@ -188,7 +190,7 @@ func (b *uniqueBatch) findKeys(ctx context.Context, conn dialect.Conn) error {
 func (b *uniqueBatch) key(r *InsertRow) *uniqueKey {
 	u := r.Unique
 	k := &uniqueKey{scope: "pending", name: u.Key, unfinished: u.Unfinished, winner: -1}
-	last := max(time.Now().UnixMicro(), r.RunAt.UnixMicro())
+	last := max(time.Now().UnixMicro(), r.RunAt.UnixMicro()) + r.Delay.Microseconds()
 	switch {
 	case u.Period > 0:
 		due, length := b.due(r), u.Period.Microseconds()
@@ -197,10 +199,13 @@ func (b *uniqueBatch) key(r *InsertRow) *uniqueKey {
 		k.periodEnd = start + length
 		k.scope = fmt.Sprintf("%v from %s", u.Period, time.UnixMicro(start).UTC().Format("2006-01-02T15:04:05.999999Z"))
 		last = max(b.now, k.periodEnd)
+	case u.Window > 0:
+		k.scope, k.periodEnd = "window", b.now+u.Window.Microseconds()
+		k.takenAfter, last = b.now+keyKept.Microseconds(), k.periodEnd
 	case u.Unfinished:
 		k.scope = "unfinished"
 	}
-	k.expires = last + (r.Delay + keyKept).Microseconds()
+	k.expires = last + keyKept.Microseconds()
 	text := fmt.Sprintf("%d %s %d %s %s", len(b.queue), b.queue, len(k.scope), k.scope, k.name)
 	k.id = uuid.NewHash(sha256.New(), uuid.Nil, []byte(text), 8)
 	return k
@@ -226,7 +231,7 @@ func (b *uniqueBatch) givesWay(k *uniqueKey) bool {
 func (k *uniqueKey) excludes(expires int64, taskState, due *int64) bool {
 	switch {
 	case k.periodEnd > 0:
-		return expires > 0
+		return expires > k.takenAfter
 	case due != nil:
 		return true
 	}

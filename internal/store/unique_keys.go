@@ -27,8 +27,8 @@ func idsOfKeys(keys []*uniqueKey) []uuid.UUID {
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
-// cleanKeys removes the unique keys that have expired and whose tasks have ended. A key whose task has not ended is
-// checked again later.
+// cleanKeys removes the unique keys that have expired and whose tasks are completed or removed. Other tasks exclude
+// others, or can return to the queue and do so again: their keys are checked again later.
 func (s *Store) cleanKeys(ctx context.Context) error {
 	for {
 		checked := 0
@@ -69,7 +69,7 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 	for _, k := range rows {
 		switch {
 		case k.Expires > now: // a task has taken it
-		case k.Due != nil || k.State != nil && *k.State == int64(state.Processing):
+		case k.State != nil && *k.State != int64(state.Completed):
 			id, task, expires = append(id, k.ID), append(task, k.Task), append(expires, now+keyKept.Microseconds())
 		default:
 			ended = append(ended, k.ID)

@@ -30,13 +30,13 @@ var elsewhere = map[string]string{
 	"Begin":           "every transaction of this test begins with it",
 	"MigrationUnlock": "it follows MigrationLock",
 	"Drop":            "it comes last",
-	"OfGraph":         "it is a condition",
+	"OfWorkflow":      "it is a condition",
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.
 var told = []string{
 	"SetVersion", "AddKV", "SetKV", "DropKV", "ExpireKV", "ExpireAttempts", "ExpireLeases", "Notify",
-	"AddGraphChange",
+	"AddWorkflowChange", "AddAudit",
 }
 
 // everyStatementRuns checks that the server takes each statement, in a transaction of its own, and returns no columns
@@ -155,14 +155,20 @@ func (r runner) text(name, text string) {
 		r.query(name, "SELECT "+text+" AS now "+st.Dual, r.read)
 	case name == "MigrationLock":
 		r.exec(name, text, st.MigrationUnlock)
-	case strings.HasSuffix(name, "tKV"): // GetKV, ListKV, EarliestKV
+	case strings.HasSuffix(name, "tKV") || name == "QueueKV": // GetKV, ListKV, EarliestKV
 		r.query(name, text, readAs[sqlrun.KVRow])
 	case name == "Attempts":
 		r.query(name, text, readAs[sqlrun.AttemptRow])
 	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
 		r.query(name, text, readAs[sqlrun.CountRow])
-	case name == "GraphList" || name == "GraphParents":
-		r.query(name, text, readAs[sqlrun.GraphRow])
+	case name == "WorkflowList" || name == "WorkflowParents":
+		r.query(name, text, readAs[sqlrun.WorkflowRow])
+	case name == "ListAudit":
+		r.query(name, sqlrun.ListText(text, "1 = 1", false), readAs[sqlrun.AuditRow])
+	case name == "Statistics" || name == "StatisticsOf":
+		r.query(name, text, readAs[sqlrun.StatisticsRow])
+	case name == "OldestStatistics":
+		r.query(name, text, readAs[sqlrun.TimeRow])
 	case slices.Contains(told, name):
 		r.exec(name, text)
 	default:
@@ -214,14 +220,14 @@ func (r runner) batch(name string, b dialect.Batch) {
 	args := bound(name, r.two)
 	r.inTx(name, b.SQL, func(ctx context.Context, c dialect.Conn) error {
 		switch name {
-		case "GraphTasks", "NeededGraphTasks":
-			_, err := sqlrun.QueryBatchAs[sqlrun.GraphRow](ctx, r.s, c, b, args, min(b.Max, 2))
+		case "WorkflowTasks", "NeededWorkflowTasks", "LockWorkflowTasks":
+			_, err := sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, r.s, c, b, args, min(b.Max, 2))
 			return err
-		case "GraphNeeds":
+		case "WorkflowNeeds":
 			_, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, r.s, c, b, args, min(b.Max, 2))
 			return err
 		}
-		if strings.HasSuffix(name, "Keys") && name != "DueOfKeys" { // of unique tasks
+		if strings.HasSuffix(name, "Keys") && !strings.HasSuffix(name, "OfKeys") { // of unique tasks
 			_, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, r.s, c, b, args, min(b.Max, 2))
 			return err
 		}

@@ -12,12 +12,13 @@ import (
 // its dialect binds in a checkout.
 func One() dialect.Args {
 	return dialect.Args{
-		"namespace": "k",
-		"queue":     "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "known_started": int64(0),
+		"namespace": "k", "part": 0, "who": "a", "program": "p", "address": "", "request": "", "action": "purge",
+		"subject": "s", "task": uuid.UUID{3}, "task_filter": "", "reason": "", "old_value": "", "new_value": "", "changed": 1,
+		"queue": "q", "holder": "h", "reference": "r", "limit": 10, "lease": int64(1000), "known_started": int64(0),
 		"id": uuid.UUID{1}, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
 		"name": "n", "version": 99, "title": "t", "compatible": 98,
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
-		"graph": uuid.UUID{1}, "child": uuid.UUID{2},
+		"workflow": uuid.UUID{1}, "child": uuid.UUID{2}, "step": int64(60), "from": int64(0), "until": int64(1),
 		"bytes": int64(1000), "used": int64(0), "share": int64(100),
 	}
 }
@@ -25,7 +26,7 @@ func One() dialect.Args {
 // Two returns the same for a batch of two rows.
 func Two() dialect.Args {
 	payload := []byte("p")
-	return dialect.Args{
+	out := dialect.Args{
 		"queue": "q", "holder": "h", "lease": int64(1000), "known_started": int64(0),
 		"lock_wait": int64(1000), "callers_tx": int64(0), "clock": int64(1),
 		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
@@ -42,14 +43,23 @@ func Two() dialect.Args {
 		"worker": dialect.Col[string]{"", "w"}, "error": dialect.Col[[]byte]{nil, []byte("e")},
 		"task": dialect.Col[uuid.UUID]{{1}, {2}}, "expires": dialect.Col[int64]{1, 2}, "running": int64(0),
 		"scope": dialect.Col[string]{"pending", "pending"}, "name": dialect.Col[string]{"a", "b"},
-		"graph_id": dialect.Col[uuid.UUID]{{1}, {1}}, "queue_name": dialect.Col[string]{"q", "q"},
+		"workflow_id": dialect.Col[uuid.UUID]{{1}, {1}}, "queue_name": dialect.Col[string]{"q", "q"},
 		"needs": dialect.Col[int64]{0, 1}, "dependents": dialect.Col[int64]{1, 0},
 		"parent": dialect.Col[uuid.UUID]{{1}, {2}}, "child": dialect.Col[uuid.UUID]{{2}, {3}},
 		"on_failure": dialect.Col[int64]{0, 2}, "above": uuid.Nil, "last": uuid.Max, "met": int64(1), "least": int64(0),
 		"limit":      10,
+		"block":      int64(1),
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
 		"progress":   dialect.Col[[]byte]{nil, []byte("p")}, "progress_size": dialect.Col[*int64]{nil, sizeOf(payload)},
+		"source": dialect.Col[string]{"w", "w"}, "latency": dialect.Col[string]{"", "1:1"},
+		"run_time": dialect.Col[string]{"1:1", ""},
 	}
+	for _, name := range dialect.StatisticsColumns {
+		if out[name] == nil {
+			out[name] = dialect.Col[int64]{0, 1}
+		}
+	}
+	return out
 }
 
 // columns are the values in which the rows of a uniform batch differ.

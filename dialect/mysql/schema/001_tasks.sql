@@ -17,7 +17,9 @@
 -- the last due time would otherwise read past the delete-marked entries of leased tasks.
 --
 -- key_queue and key_due are the queue and the due time of a waiting task that has a key, for the limits per key
--- (task_key). They are null otherwise, so that an update of a task without a key leaves that index alone.
+-- (task_key). order_queue and order_failed are for queues with an order (task_order): order_failed is 0 for a waiting
+-- task, and 1 for one that waits for an operator. They are null for a task without a key, so that its updates leave
+-- these indexes alone.
 CREATE TABLE IF NOT EXISTS {task} (
   id BINARY(16) NOT NULL PRIMARY KEY,
   queue VARBINARY(400) NOT NULL,
@@ -57,11 +59,15 @@ CREATE TABLE IF NOT EXISTS {task} (
     COMMENT 'the part of the queue in the index {prefix}task_lane',
   key_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN queue END) STORED,
   key_due BIGINT AS (CASE WHEN task_key IS NOT NULL AND due_at >= 0 THEN due_at END) STORED,
+  order_queue VARBINARY(400) AS (CASE WHEN task_key IS NOT NULL
+    AND (due_at >= 0 OR state IN (3, 4) AND cancelled = 0) THEN queue END) STORED,
+  order_failed TINYINT AS (CASE WHEN task_key IS NOT NULL THEN due_at < 0 END) STORED,
   CONSTRAINT {prefix}task_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT {prefix}task_priority CHECK (priority BETWEEN 0 AND 9),
   UNIQUE KEY {prefix}task_reference (reference, queue),
   KEY {prefix}task_lane (queue, lane, priority, due_at),
-  KEY {prefix}task_key (key_queue, task_key, key_due)
+  KEY {prefix}task_key (key_queue, task_key, key_due),
+  KEY {prefix}task_order (order_queue, task_key, order_failed)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'One row for each task. Only dbq may change it. To read tasks, use the view {tasks}.';
 

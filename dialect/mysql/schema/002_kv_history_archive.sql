@@ -81,28 +81,68 @@ CREATE TABLE IF NOT EXISTS {archive} (
   CONSTRAINT {prefix}archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE IF NOT EXISTS {graph_task} (
-  task BINARY(16) NOT NULL PRIMARY KEY,
-  graph BINARY(16) NOT NULL,
-  name VARBINARY(800) NOT NULL,
-  queue VARBINARY(400) NOT NULL,
-  needs INT NOT NULL,
-  dependents INT NOT NULL,
-  run_at BIGINT,
-  delay BIGINT NOT NULL,
-  KEY {prefix}graph_task_graph (graph, task)
-) ENGINE = InnoDB;
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE OR REPLACE VIEW {archived} AS
+SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
+  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
+  CONVERT(task_key USING utf8mb4) AS task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
+  '1970-01-01' + INTERVAL due MICROSECOND AS due, CONVERT(holder USING utf8mb4) AS holder,
+  '1970-01-01' + INTERVAL taken MICROSECOND AS taken, '1970-01-01' + INTERVAL created MICROSECOND AS created,
+  '1970-01-01' + INTERVAL updated MICROSECOND AS updated, '1970-01-01' + INTERVAL archived MICROSECOND AS archived,
+  CONVERT(headers USING utf8mb4) AS headers, length(payload) AS payload_bytes, CONVERT(result USING utf8mb4) AS result,
+  CONVERT(progress USING utf8mb4) AS progress
+  FROM {archive};
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE IF NOT EXISTS {graph_need} (
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+CREATE TABLE IF NOT EXISTS {step} (
+  task BINARY(16) NOT NULL PRIMARY KEY,
+  workflow BINARY(16) NOT NULL,
+  name VARBINARY(800) NOT NULL COMMENT 'the name of the step',
+  queue VARBINARY(400) NOT NULL,
+  needs INT NOT NULL COMMENT 'how many tasks it still waits for',
+  dependents INT NOT NULL COMMENT 'how many tasks need it',
+  run_at BIGINT COMMENT 'when it may start at the earliest, in microseconds since 1970 in UTC',
+  delay BIGINT NOT NULL COMMENT 'the pause after the last task that it needs, in microseconds',
+  CONSTRAINT {prefix}step_needs CHECK (needs >= 0),
+  KEY {prefix}step_workflow (workflow, task)
+) ENGINE = InnoDB COMMENT = 'The tasks of workflows. A plain task has no row here.';
+
+-- The task child needs the task parent of the same workflow.
+CREATE TABLE IF NOT EXISTS {need} (
   parent BINARY(16) NOT NULL,
   child BINARY(16) NOT NULL,
-  on_failure TINYINT NOT NULL,
-  met TINYINT NOT NULL,
+  on_failure TINYINT NOT NULL
+    COMMENT 'what happens if the parent goes to POISON, 0 cancels the child, 1 lets it wait, 2 lets it go on',
+  met TINYINT NOT NULL COMMENT '1 once the child no longer waits for the parent',
+  CONSTRAINT {prefix}need_on_failure CHECK (on_failure IN (0, 1, 2)),
+  CONSTRAINT {prefix}need_met CHECK (met IN (0, 1)),
   PRIMARY KEY (parent, child),
-  KEY {prefix}graph_need_child (child, parent)
-) ENGINE = InnoDB;
+  KEY {prefix}need_child (child, parent)
+) ENGINE = InnoDB COMMENT = 'The task child needs the task parent of the same workflow.';
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE IF NOT EXISTS {audit} (
+  id BINARY(16) NOT NULL,
+  part INT NOT NULL COMMENT '0, or the number of a later transaction of the same call',
+  happened BIGINT NOT NULL,
+  who VARBINARY(800) NOT NULL,
+  program VARBINARY(800) NOT NULL,
+  address VARBINARY(800) NOT NULL,
+  request VARBINARY(800) NOT NULL,
+  action VARBINARY(100) NOT NULL,
+  queue VARBINARY(400) NOT NULL,
+  subject VARBINARY(800) NOT NULL COMMENT 'the schedule, worker or token',
+  task BINARY(16),
+  task_filter TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  old_value TEXT NOT NULL,
+  new_value TEXT NOT NULL,
+  changed INT NOT NULL COMMENT 'how many tasks or settings',
+  PRIMARY KEY (id, part)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'What operators have changed, and who it was.';

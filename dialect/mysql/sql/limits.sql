@@ -32,15 +32,26 @@ SELECT x.*
 t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size;
 
 -- DueKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each key
--- (a loose index scan).
-SELECT t.task_key
-  FROM {task} AS t FORCE INDEX ({prefix}task_key)
- WHERE t.key_queue = :queue
-   AND t.task_key > :after
- GROUP BY t.key_queue, t.task_key
- ORDER BY t.key_queue, t.task_key
- LIMIT :limit;
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, two entries for each
+-- key: one of a loose index scan, and the first of the key. MySQL sorts all tasks of the key unless ORDER BY names
+-- task_key, and MariaDB 10.11 if it also names key_queue. With a hot key, both would read all of its tasks.
+SELECT {candidate}, {now} AS now
+  FROM (
+    SELECT (
+        SELECT h.id
+          FROM {task} AS h FORCE INDEX ({prefix}task_key)
+         WHERE h.key_queue = :queue AND h.task_key = k.task_key
+         ORDER BY h.task_key, h.key_due, h.id
+         LIMIT 1) AS id
+      FROM (
+        SELECT t.task_key
+          FROM {task} AS t FORCE INDEX ({prefix}task_key)
+         WHERE t.key_queue = :queue
+           AND t.task_key > :after
+         GROUP BY t.key_queue, t.task_key
+         ORDER BY t.key_queue, t.task_key
+         LIMIT :limit) AS k) AS f
+  STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = f.id;
 
 -- DueOfKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
@@ -56,3 +67,23 @@ SELECT x.*
      WHERE t.key_queue = :queue AND t.task_key = :task_key AND t.key_due <= {now}
      ORDER BY t.key_due, t.id
      LIMIT :limit) AS x;
+
+-- HeadsOfKeys
+-- Runs in a checkout of a queue with an order. Index: task_order, which ends with the id: one or two entries for each
+-- key.
+SELECT d.*
+  FROM ({rows}) AS d;
+
+-- HeadsOfKeys row
+SELECT x.*
+  FROM (
+    SELECT {candidate}
+      FROM {task} AS t FORCE INDEX ({prefix}task_order)
+     WHERE t.order_queue = :queue AND t.task_key = :task_key AND t.order_failed = 0
+     ORDER BY t.id
+     LIMIT 1) AS x
+ WHERE x.was_due <= {now}
+   AND (:block = 0 OR NOT EXISTS (
+     SELECT 1
+       FROM {task} AS f FORCE INDEX ({prefix}task_order)
+      WHERE f.order_queue = :queue AND f.task_key = :task_key AND f.order_failed = 1 AND f.id < x.id));

@@ -1,7 +1,7 @@
 -- Movable
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        CASE
          WHEN t.state = {PROCESSING}
          THEN {reported}
@@ -25,7 +25,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 
 -- Purgeable
 -- Runs before Purge, which cannot return what it removes. Index: the primary key.
-SELECT id
+SELECT id, queue, task_key, state
 {picked}
  ORDER BY id
    FOR UPDATE;

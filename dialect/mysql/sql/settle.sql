@@ -94,8 +94,9 @@ SELECT t.id, t.fence
 {pair};
 
 -- LockFree
--- Runs if a batch of settlements met a locked task. Index: the primary key. fence >= 0 is always true. It makes MySQL
--- read rows: for the primary key alone it may scan all of a table that seems small.
+-- Runs if a batch of settlements, or a checkout of a queue with limits per key, met a locked task. Index: the primary
+-- key. fence >= 0 is always true. It makes MySQL read rows: for the primary key alone it may scan all of a table that
+-- seems small.
 SELECT id
   FROM {task} FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})

@@ -40,6 +40,14 @@ CREATE TABLE {task} (
     (CASE WHEN task_key IS NOT NULL AND due IS NOT NULL THEN queue END) VIRTUAL,
   key_due NUMBER(19) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL THEN due END) VIRTUAL,
   key_name VARCHAR2(800 BYTE) GENERATED ALWAYS AS (CASE WHEN due IS NOT NULL THEN task_key END) VIRTUAL,
+  order_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL
+    AND (due IS NOT NULL OR state IN (3, 4) AND cancelled = 0) THEN queue END) VIRTUAL,
+  order_key VARCHAR2(800 BYTE) GENERATED ALWAYS AS
+    (CASE WHEN due IS NOT NULL OR state IN (3, 4) AND cancelled = 0 THEN task_key END) VIRTUAL,
+  order_failed NUMBER(1) GENERATED ALWAYS AS (CASE WHEN task_key IS NULL THEN NULL WHEN due IS NOT NULL THEN 0
+    WHEN state IN (3, 4) AND cancelled = 0 THEN 1 END) VIRTUAL,
+  order_id RAW(16) GENERATED ALWAYS AS (CASE WHEN task_key IS NOT NULL
+    AND (due IS NOT NULL OR state IN (3, 4) AND cancelled = 0) THEN id END) VIRTUAL,
   busy_queue VARCHAR2(400 BYTE) GENERATED ALWAYS AS (CASE WHEN state = 1 THEN queue END) VIRTUAL,
   CONSTRAINT {prefix}task_pk PRIMARY KEY (id),
   CONSTRAINT {prefix}task_state CHECK (state IN (0, 1, 2, 3, 4)),
@@ -124,6 +132,10 @@ CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX {owner}task_key ON {task} (key_queue, key_name, key_due) INITRANS 16;
+
+-- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+CREATE INDEX {owner}task_order ON {task} (order_queue, order_key, order_failed, order_id)
+  INITRANS 16;
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {tasks} AS

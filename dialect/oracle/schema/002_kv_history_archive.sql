@@ -88,31 +88,89 @@ CREATE TABLE {archive} (
 COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
 COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE {graph_task} (
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE OR REPLACE VIEW {archived} AS
+SELECT LOWER(RAWTOHEX(id)) AS id, queue, reference, kind, task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(due / 1000000, 'SECOND') AS due,
+  holder,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(taken / 1000000, 'SECOND') AS taken,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(created / 1000000, 'SECOND') AS created,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(updated / 1000000, 'SECOND') AS updated,
+  CAST(DATE '1970-01-01' AS TIMESTAMP) + NUMTODSINTERVAL(archived / 1000000, 'SECOND') AS archived,
+  headers, payload_size AS payload_bytes, result, progress
+  FROM {archive};
+
+COMMENT ON TABLE {archived} IS 'The tasks of the archive, with the names of states, and with times as timestamps.';
+
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+CREATE TABLE {step} (
   task RAW(16) NOT NULL,
-  graph RAW(16) NOT NULL,
+  workflow RAW(16) NOT NULL,
   name VARCHAR2(800 BYTE) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
   needs NUMBER(10) NOT NULL,
   dependents NUMBER(10) NOT NULL,
   run_at NUMBER(19),
   delay NUMBER(19) NOT NULL,
-  CONSTRAINT {prefix}grtask_pk PRIMARY KEY (task)
+  CONSTRAINT {prefix}step_pk PRIMARY KEY (task),
+  CONSTRAINT {prefix}step_needs CHECK (needs >= 0)
 ) INITRANS 16;
 
-CREATE INDEX {owner}grtask_gr ON {graph_task} (graph, task);
+COMMENT ON TABLE {step} IS 'The tasks of workflows. A plain task has no row here.';
+COMMENT ON COLUMN {step}.name IS 'the name of the step';
+COMMENT ON COLUMN {step}.needs IS 'how many tasks it still waits for';
+COMMENT ON COLUMN {step}.dependents IS 'how many tasks need it';
+COMMENT ON COLUMN {step}.run_at IS 'when it may start at the earliest, in microseconds since 1970 in UTC';
+COMMENT ON COLUMN {step}.delay IS 'the pause after the last task that it needs, in microseconds';
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE {graph_need} (
+CREATE INDEX {owner}step_wf ON {step} (workflow, task);
+
+-- The task child needs the task parent of the same workflow.
+CREATE TABLE {need} (
   parent RAW(16) NOT NULL,
   child RAW(16) NOT NULL,
   on_failure NUMBER(1) NOT NULL,
   met NUMBER(1) NOT NULL,
-  CONSTRAINT {prefix}grneed_pk PRIMARY KEY (parent, child)
+  CONSTRAINT {prefix}need_pk PRIMARY KEY (parent, child),
+  CONSTRAINT {prefix}need_fail CHECK (on_failure IN (0, 1, 2)),
+  CONSTRAINT {prefix}need_met CHECK (met IN (0, 1))
 ) INITRANS 16;
 
-CREATE INDEX {owner}grneed_ch ON {graph_need} (child, parent);
+COMMENT ON TABLE {need} IS 'The task child needs the task parent of the same workflow.';
+COMMENT ON COLUMN {need}.on_failure IS
+  'what happens if the parent goes to POISON, 0 cancels the child, 1 lets it wait, 2 lets it go on';
+COMMENT ON COLUMN {need}.met IS '1 once the child no longer waits for the parent';
+
+CREATE INDEX {owner}need_ch ON {need} (child, parent);
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE {audit} (
+  id RAW(16) NOT NULL,
+  part NUMBER(10) NOT NULL,
+  happened NUMBER(19) NOT NULL,
+  who VARCHAR2(800 BYTE),
+  program VARCHAR2(800 BYTE),
+  address VARCHAR2(800 BYTE),
+  request VARCHAR2(800 BYTE),
+  action VARCHAR2(100 BYTE),
+  queue VARCHAR2(400 BYTE),
+  subject VARCHAR2(800 BYTE),
+  task RAW(16),
+  task_filter VARCHAR2(4000 BYTE),
+  reason VARCHAR2(4000 BYTE),
+  old_value VARCHAR2(4000 BYTE),
+  new_value VARCHAR2(4000 BYTE),
+  changed NUMBER(10) NOT NULL,
+  CONSTRAINT {prefix}audit_pk PRIMARY KEY (id, part)
+);
+
+COMMENT ON TABLE {audit} IS 'What operators have changed, and who it was.';
+COMMENT ON COLUMN {audit}.part IS '0, or the number of a later transaction of the same call';
+COMMENT ON COLUMN {audit}.subject IS 'the schedule, worker or token';
+COMMENT ON COLUMN {audit}.changed IS 'how many tasks or settings';

@@ -35,12 +35,20 @@ t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size;
 -- DueKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key. It reads all entries of
 -- the keys that it returns.
-SELECT t.key_name AS task_key
-  FROM {task} t
- WHERE t.key_queue = :queue AND t.key_name > :after
- GROUP BY t.key_name
- ORDER BY t.key_name
- FETCH FIRST :limit ROWS ONLY;
+SELECT x.*, {now} AS now
+  FROM (
+    SELECT t.key_name
+      FROM {task} t
+     WHERE t.key_queue = :queue AND t.key_name > :after
+     GROUP BY t.key_name
+     ORDER BY t.key_name
+     FETCH FIRST :limit ROWS ONLY) k
+ CROSS APPLY (
+   SELECT {candidate}
+     FROM {task} t
+    WHERE t.key_queue = :queue AND t.key_name = k.key_name
+    ORDER BY t.key_due, t.id
+    FETCH FIRST 1 ROWS ONLY) x;
 
 -- DueOfKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
@@ -56,3 +64,21 @@ SELECT *
      WHERE t.key_queue = :queue AND t.key_name = :task_key AND t.key_due <= {now}
      ORDER BY t.key_due, t.id
      FETCH FIRST :limit ROWS ONLY);
+
+-- HeadsOfKeys
+-- Runs in a checkout of a queue with an order. Index: task_order, one or two entries for each key.
+SELECT *
+  FROM ({rows});
+
+-- HeadsOfKeys row
+SELECT {candidate}
+  FROM {task} t
+ WHERE t.id = (
+     SELECT MIN(h.order_id)
+       FROM {task} h
+      WHERE h.order_queue = :queue AND h.order_key = :task_key AND h.order_failed = 0)
+   AND t.due <= {now}
+   AND (:block = 0 OR NOT EXISTS (
+     SELECT 1
+       FROM {task} f
+      WHERE f.order_queue = :queue AND f.order_key = :task_key AND f.order_failed = 1 AND f.order_id < t.id));

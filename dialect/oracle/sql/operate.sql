@@ -1,7 +1,7 @@
 -- Movable
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
-SELECT id, queue, state, attempt, fence, holder, taken, updated,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
        result, result_size,
        CASE
          WHEN t.state = {PROCESSING}

@@ -63,7 +63,8 @@ SELECT /*+ INDEX(t {prefix}task_pk) */ t.id, t.fence, t.state
  WHERE (t.id, t.fence) IN ({rows});
 
 -- LockFree
--- Runs if a batch of settlements met a locked task. Index: the primary key.
+-- Runs if a batch of settlements, or a checkout of a queue with limits per key, met a locked task. Index: the primary
+-- key.
 SELECT /*+ INDEX(t {prefix}task_pk) */ t.id
   FROM {task} t
  WHERE t.id IN ({rows})

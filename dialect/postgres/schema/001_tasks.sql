@@ -128,6 +128,13 @@ CREATE INDEX {prefix}task_busy ON {task} (queue, updated) WHERE state = 1 /* PRO
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX {prefix}task_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
+-- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator. The
+-- expression keeps the planner from reading the primary key in order instead.
+CREATE INDEX {prefix}task_order ON {task} (queue, task_key, (CASE WHEN due IS NOT NULL THEN id END))
+ WHERE due IS NOT NULL AND task_key IS NOT NULL;
+CREATE INDEX {prefix}task_key_failed ON {task} (queue, task_key, id)
+ WHERE due IS NULL AND task_key IS NOT NULL AND cancelled = 0 AND state IN (3 /* ERROR */, 4 /* POISON */);
+
 -- For operators: the tasks in ERROR and POISON.
 CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) INCLUDE (cancelled)
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);

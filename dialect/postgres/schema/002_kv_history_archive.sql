@@ -63,32 +63,91 @@ CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS INCLUDING COMMENTS,
 COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
 COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE {graph_task} (
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE VIEW {archived} AS
+SELECT id, queue, reference, kind, task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence, to_timestamp(due / 1e6) AS due,
+  holder, to_timestamp(taken / 1e6) AS taken, to_timestamp(created / 1e6) AS created,
+  to_timestamp(updated / 1e6) AS updated, to_timestamp(archived / 1e6) AS archived,
+  headers, octet_length(payload) AS payload_bytes, CASE
+    WHEN encode(result, 'hex') ~ (
+      '^(0[1-9a-f]|[1-7][0-9a-f]|(c[2-9a-f]|d[0-9a-f])[89ab][0-9a-f]|(e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f]'
+      '[89ab][0-9a-f]|(f0[9ab]|f[1-3][89ab]|f48)[0-9a-f]([89ab][0-9a-f]){2})*$')
+    THEN convert_from(result, 'UTF8')
+    ELSE encode(result, 'escape') END AS result,
+  encode(progress, 'escape') AS progress
+  FROM {archive};
+
+COMMENT ON VIEW {archived} IS 'The tasks of the archive, with the names of states, and with times as timestamps.';
+
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+CREATE TABLE {step} (
   task uuid PRIMARY KEY,
-  graph uuid NOT NULL,
+  workflow uuid NOT NULL,
   name varchar(200) COLLATE "C" NOT NULL,
   queue varchar(100) COLLATE "C" NOT NULL,
-  needs integer NOT NULL,
+  needs integer NOT NULL
+    CONSTRAINT {prefix}step_needs CHECK (needs >= 0),
   dependents integer NOT NULL,
   run_at bigint,
   delay bigint NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
-CREATE INDEX {prefix}graph_task_graph ON {graph_task} (graph, task);
+COMMENT ON TABLE {step} IS 'The tasks of workflows. A plain task has no row here.';
+COMMENT ON COLUMN {step}.name IS 'the name of the step';
+COMMENT ON COLUMN {step}.needs IS 'how many tasks it still waits for';
+COMMENT ON COLUMN {step}.dependents IS 'how many tasks need it';
+COMMENT ON COLUMN {step}.run_at IS 'when it may start at the earliest, in microseconds since 1970 in UTC';
+COMMENT ON COLUMN {step}.delay IS 'the pause after the last task that it needs, in microseconds';
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE {graph_need} (
+CREATE INDEX {prefix}step_workflow ON {step} (workflow, task);
+
+-- The task child needs the task parent of the same workflow.
+CREATE TABLE {need} (
   parent uuid NOT NULL,
   child uuid NOT NULL,
-  on_failure smallint NOT NULL,
-  met smallint NOT NULL,
+  on_failure smallint NOT NULL
+    CONSTRAINT {prefix}need_on_failure CHECK (on_failure IN (0, 1, 2)),
+  met smallint NOT NULL
+    CONSTRAINT {prefix}need_met CHECK (met IN (0, 1)),
   PRIMARY KEY (parent, child)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
-CREATE INDEX {prefix}graph_need_child ON {graph_need} (child, parent);
+COMMENT ON TABLE {need} IS 'The task child needs the task parent of the same workflow.';
+COMMENT ON COLUMN {need}.on_failure IS
+  'what happens if the parent goes to POISON, 0 cancels the child, 1 lets it wait, 2 lets it go on';
+COMMENT ON COLUMN {need}.met IS '1 once the child no longer waits for the parent';
+
+CREATE INDEX {prefix}need_child ON {need} (child, parent);
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE {audit} (
+  id uuid NOT NULL,
+  part integer NOT NULL,
+  happened bigint NOT NULL,
+  who varchar(200) COLLATE "C" NOT NULL,
+  program varchar(200) COLLATE "C" NOT NULL,
+  address varchar(200) COLLATE "C" NOT NULL,
+  request varchar(200) COLLATE "C" NOT NULL,
+  action varchar(100) COLLATE "C" NOT NULL,
+  queue varchar(100) COLLATE "C" NOT NULL,
+  subject varchar(200) COLLATE "C" NOT NULL,
+  task uuid,
+  task_filter text NOT NULL,
+  reason text NOT NULL,
+  old_value text NOT NULL,
+  new_value text NOT NULL,
+  changed integer NOT NULL,
+  PRIMARY KEY (id, part));
+
+COMMENT ON TABLE {audit} IS 'What operators have changed, and who it was.';
+COMMENT ON COLUMN {audit}.part IS '0, or the number of a later transaction of the same call';
+COMMENT ON COLUMN {audit}.subject IS 'the schedule, worker or token';
+COMMENT ON COLUMN {audit}.changed IS 'how many tasks or settings';

@@ -1,13 +1,84 @@
+-- DueKeys
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
+-- key: the first after all entries of the key before.
+-- with after = :after
+{due_keys};
+
+-- DueKeysNext
+-- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV. Indexes: task_key,
+-- one entry for each key, and the primary key of kv. The key after which it begins is in the record of the limits, and
+-- before all others if there is none there.
+-- with after = ({last_served})
+{due_keys};
+
+-- last_served
+SELECT coalesce(CAST(n.value AS json) ->> 'after_key', chr(1))
+  FROM {kv} n
+ WHERE n.namespace = 'limit'
+   AND n.name = :queue;
+
+-- due_keys
+WITH RECURSIVE k AS (
+  (SELECT {candidate},
+          1 AS n
+     FROM {task} t
+    WHERE t.queue = :queue
+      AND t.task_key > {after}
+      AND t.due IS NOT NULL
+    ORDER BY t.task_key, t.due, t.id
+    LIMIT 1)
+   UNION ALL
+  SELECT x.*
+    FROM k
+   CROSS JOIN LATERAL (
+     SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due,
+            {size} AS payload_size, k.n + 1
+       FROM {task} t
+      WHERE t.queue = :queue
+        AND t.task_key > k.task_key
+        AND t.due IS NOT NULL
+      ORDER BY t.task_key, t.due, t.id
+      LIMIT 1) AS x
+   WHERE k.n < CAST(:limit AS bigint))
+SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} AS now
+  FROM k;
+
+-- candidate
+t.id, t.fence, t.task_key, t.priority, t.due AS was_due, {size} AS payload_size;
+
 -- DueOfKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
 -- each key.
 SELECT x.*
   FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
  CROSS JOIN LATERAL (
-   SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, {size} AS payload_size
+   SELECT {candidate}
      FROM {task} t
     WHERE t.queue = :queue
       AND t.task_key = d.task_key
       AND t.due <= {now}
     ORDER BY t.due, t.id
     LIMIT :limit) AS x;
+
+-- HeadsOfKeys
+-- Runs in a checkout of a queue with an order. Indexes: task_order, one entry for each key, and task_key_failed.
+SELECT x.*
+  FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
+ CROSS JOIN LATERAL (
+   SELECT {candidate}
+     FROM {task} t
+    WHERE t.queue = :queue
+      AND t.task_key = d.task_key
+      AND t.due IS NOT NULL
+    ORDER BY CASE WHEN t.due IS NOT NULL THEN t.id END
+    LIMIT 1) AS x
+ WHERE x.was_due <= {now}
+   AND (CAST(:block AS smallint) = 0 OR NOT EXISTS (
+     SELECT 1
+       FROM {task} f
+      WHERE f.queue = :queue
+        AND f.task_key = x.task_key
+        AND f.id < x.id
+        AND f.due IS NULL
+        AND f.cancelled = 0
+        AND f.state IN ({ERROR}, {POISON})));

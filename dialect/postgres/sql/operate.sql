@@ -1,7 +1,7 @@
 -- Movable
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
-SELECT t.id, t.queue, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = {PROCESSING} THEN {reported} END AS progress,
        {now} AS now
   FROM {task} t
@@ -22,7 +22,7 @@ UPDATE {task} t
 DELETE FROM {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND {guard}
-RETURNING t.id;
+RETURNING t.id, t.queue, t.task_key, t.state;
 
 -- SetResult
 -- Runs after Move in the same transaction, if the operator gives a reason. Index: the primary key.

@@ -58,7 +58,8 @@ DELETE FROM {task} t
 {under_one_fence};
 
 -- LockFree
--- Runs if a batch waited too long for a locked row. Index: the primary key.
+-- Runs if a batch waited too long for a locked row, or a checkout of a queue with limits per key met one. Index: the
+-- primary key.
 SELECT t.id
   FROM {task} t
  WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))

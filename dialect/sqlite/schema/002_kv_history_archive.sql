@@ -75,28 +75,70 @@ CREATE TABLE {archive} (
 
 CREATE UNIQUE INDEX {prefix}archive_id ON {archive} (id);
 
--- The tasks of graphs. A task of a graph has an id of version 8; a plain task has no row here. needs counts the tasks
--- that it still waits for, and dependents those that need it. run_at and delay are when it may start, once it waits for
--- none. A graph has no row of its own: it is the tasks with its id.
-CREATE TABLE {graph_task} (
+-- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
+CREATE VIEW {archived} AS
+SELECT lower(hex(id)) AS id, queue, reference, kind, task_key,
+  CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
+    WHEN 4 THEN 'POISON' END AS state,
+  cancelled, priority, attempt, max_attempts, lapses, fence,
+  strftime('%Y-%m-%d %H:%M:%f', due / 1e6, 'unixepoch') AS due, holder,
+  strftime('%Y-%m-%d %H:%M:%f', taken / 1e6, 'unixepoch') AS taken,
+  strftime('%Y-%m-%d %H:%M:%f', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%d %H:%M:%f', updated / 1e6, 'unixepoch') AS updated,
+  strftime('%Y-%m-%d %H:%M:%f', archived / 1e6, 'unixepoch') AS archived,
+  headers, length(payload) AS payload_bytes, CAST(result AS TEXT) AS result,
+  CAST(progress AS TEXT) AS progress
+  FROM {archive};
+
+-- The tasks of workflows. A task of a workflow has an id of version 8; a plain task has no row here. A workflow has no
+-- row of its own: it is the tasks with its id.
+-- needs counts the tasks that it still waits for, and dependents those that need it. run_at is its earliest start, and
+-- delay the pause after the last task that it needs, in microseconds.
+CREATE TABLE {step} (
   task BLOB NOT NULL PRIMARY KEY,
-  graph BLOB NOT NULL,
+  workflow BLOB NOT NULL,
   name TEXT NOT NULL,
   queue TEXT NOT NULL,
-  needs INTEGER NOT NULL,
+  needs INTEGER NOT NULL
+    CONSTRAINT {prefix}step_needs CHECK (needs >= 0),
   dependents INTEGER NOT NULL,
   run_at INTEGER,
   delay INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
-CREATE INDEX {prefix}graph_task_graph ON {graph_task} (graph, task);
+CREATE INDEX {prefix}step_workflow ON {step} (workflow, task);
 
--- What the tasks of graphs need: child waits for parent. on_failure is what happens when the parent goes to POISON: 0
--- cancels the child, 1 lets it wait, 2 lets it go on. met is 1 once the child no longer waits for the parent.
-CREATE TABLE {graph_need} (
+-- The task child needs the task parent of the same workflow.
+-- on_failure is what happens when the parent goes to POISON: 0 cancels the child, 1 lets it wait, 2 lets it go on. met
+-- is 1 once the child no longer waits for the parent.
+CREATE TABLE {need} (
   parent BLOB NOT NULL,
   child BLOB NOT NULL,
-  on_failure INTEGER NOT NULL,
-  met INTEGER NOT NULL,
+  on_failure INTEGER NOT NULL
+    CONSTRAINT {prefix}need_on_failure CHECK (on_failure IN (0, 1, 2)),
+  met INTEGER NOT NULL
+    CONSTRAINT {prefix}need_met CHECK (met IN (0, 1)),
   PRIMARY KEY (parent, child)) STRICT, WITHOUT ROWID;
 
-CREATE INDEX {prefix}graph_need_child ON {graph_need} (child, parent);
+CREATE INDEX {prefix}need_child ON {need} (child, parent);
+
+-- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
+-- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- updates a row.
+CREATE TABLE {audit} (
+  id BLOB NOT NULL,
+  part INTEGER NOT NULL,
+  happened INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  program TEXT NOT NULL,
+  address TEXT NOT NULL,
+  request TEXT NOT NULL,
+  action TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  task BLOB,
+  task_filter TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  old_value TEXT NOT NULL,
+  new_value TEXT NOT NULL,
+  changed INTEGER NOT NULL,
+  PRIMARY KEY (id, part)) STRICT;

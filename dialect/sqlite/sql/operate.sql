@@ -1,6 +1,6 @@
 -- Movable
 -- Runs first in the transaction of an operator's event. Index: task_id.
-SELECT id, queue, state, attempt, fence, holder, taken, updated, result,
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
        length(result) AS result_size, {now} AS now
   FROM {task}
  {picked}
@@ -22,7 +22,7 @@ UPDATE {task}
 -- Runs after Archive and RecordLast, if they run. Index: task_id.
 DELETE FROM {task}
  {picked}
-RETURNING id;
+RETURNING id, queue, task_key, state;
 
 -- Purge row
 (:id);

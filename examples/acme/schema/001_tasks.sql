@@ -14,6 +14,9 @@ CREATE INDEX {task}_ready ON {task} (queue, priority, due, id) WHERE due IS NOT 
 -- For queues with limits per key.
 CREATE INDEX {task}_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
+-- For queues with an order.
+CREATE INDEX {task}_order ON {task} (queue, task_key, id) WHERE task_key IS NOT NULL;
+
 CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1;
 
 CREATE VIEW {tasks} AS SELECT hex(id) AS id, queue, reference, kind,

@@ -14,12 +14,17 @@ CREATE TABLE {archive} AS SELECT *, 0 AS archived FROM {task} WHERE false;
 
 CREATE UNIQUE INDEX {archive}_id ON {archive} (id);
 
-CREATE TABLE {graph_task} (task BLOB PRIMARY KEY, graph BLOB NOT NULL, name TEXT NOT NULL, queue TEXT NOT NULL,
+CREATE TABLE {step} (task BLOB PRIMARY KEY, workflow BLOB NOT NULL, name TEXT NOT NULL, queue TEXT NOT NULL,
   needs INTEGER NOT NULL, dependents INTEGER NOT NULL, run_at INTEGER, delay INTEGER NOT NULL) STRICT;
 
-CREATE INDEX {graph_task}_graph ON {graph_task} (graph, task);
+CREATE INDEX {step}_workflow ON {step} (workflow, task);
 
-CREATE TABLE {graph_need} (parent BLOB, child BLOB, on_failure INTEGER NOT NULL, met INTEGER NOT NULL,
+CREATE TABLE {need} (parent BLOB, child BLOB, on_failure INTEGER NOT NULL, met INTEGER NOT NULL,
   PRIMARY KEY (parent, child)) STRICT;
 
-CREATE INDEX {graph_need}_child ON {graph_need} (child, parent);
+CREATE INDEX {need}_child ON {need} (child, parent);
+
+CREATE TABLE {audit} (id BLOB, part INTEGER, happened INTEGER NOT NULL, who TEXT NOT NULL, program TEXT NOT NULL,
+  address TEXT NOT NULL, request TEXT NOT NULL, action TEXT NOT NULL, queue TEXT NOT NULL, subject TEXT NOT NULL,
+  task BLOB, task_filter TEXT NOT NULL, reason TEXT NOT NULL, old_value TEXT NOT NULL, new_value TEXT NOT NULL,
+  changed INTEGER NOT NULL, PRIMARY KEY (id, part)) STRICT;

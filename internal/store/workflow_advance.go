@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// advanceNeeds is how many tasks one transaction advances, so that it is short whatever the size of the graph.
+	// advanceNeeds is how many tasks one transaction advances, so that it is short whatever the size of the workflow.
 	advanceNeeds = 1000
-	// changesAtOnce is how many records AdvanceGraphs reads at a time.
+	// changesAtOnce is how many records AdvanceWorkflows reads at a time.
 	changesAtOnce = 200
 	// advanceTimeout bounds the wait for tasks that other transactions have locked.
 	advanceTimeout = 5 * time.Second
@@ -30,44 +30,65 @@ type Promoted struct {
 	After time.Duration
 }
 
-// Advance carries out what a change means for the graphs: tasks that need nothing more become due, and tasks that need
-// one in POISON are cancelled, unless they are to wait or to go on. It repeats what another call has done without harm.
-// promoted is called after each commit.
-func (s *Store) Advance(ctx context.Context, c GraphChange, promoted func([]Promoted)) error {
+// Advance carries out what a change means for the workflows: tasks that need nothing more become due, and tasks that
+// need one in POISON are cancelled, unless they are to wait or to go on. It repeats what another call has done
+// without harm. promoted is called after each commit.
+//
+// What is cancelled may cancel further tasks. These are changes of their own, so that each transaction is short, and
+// one follows the other in a loop, since a chain can have MaxSteps.
+func (s *Store) Advance(ctx context.Context, c WorkflowChange, promoted func([]Promoted)) error {
+	for open := []WorkflowChange{c}; len(open) > 0; open = open[1:] {
+		further, err := s.advanceOne(ctx, open[0], promoted)
+		if err != nil {
+			return err
+		}
+		open = append(open, further...)
+	}
+	return nil
+}
+
+// advanceOne carries out a change, and returns those that follow from it.
+func (s *Store) advanceOne(ctx context.Context, c WorkflowChange, promoted func([]Promoted)) (
+	further []WorkflowChange, err error) {
 	s.advancing.Store(c.Name, true)
 	defer s.advancing.Delete(c.Name)
-	rows, err := s.ReadGraphTasks(ctx, c.Tasks)
+	rows, err := s.ReadWorkflowTasks(ctx, c.Tasks)
 	if err != nil {
+		return nil, err
+	}
+	write := func(a *advance) error {
+		a.s = s
+		err := a.write(ctx, promoted)
+		further = append(further, a.further...)
 		return err
 	}
-	slices.SortFunc(rows, func(a, b sqlrun.GraphRow) int { return compareIDs(a.Task, b.Task) })
+	slices.SortFunc(rows, func(a, b sqlrun.WorkflowRow) int { return compareIDs(a.Task, b.Task) })
 	var part []uuid.UUID
 	needs := int64(0)
 	for _, r := range rows {
 		if r.Dependents > advanceNeeds {
-			if err := s.advanceLarge(ctx, r.Task, promoted); err != nil {
-				return err
+			if err := advanceLarge(ctx, r.Task, write); err != nil {
+				return nil, err
 			}
 			continue
 		}
 		if needs += r.Dependents; needs > advanceNeeds {
-			a := &advance{s: s, parents: part, last: lastID, limit: advanceNeeds + 1}
-			if err := a.write(ctx, promoted); err != nil {
-				return err
+			if err := write(&advance{parents: part, last: lastID, limit: advanceNeeds + 1}); err != nil {
+				return nil, err
 			}
 			part, needs = nil, r.Dependents
 		}
 		part = append(part, r.Task)
 	}
-	a := &advance{s: s, parents: part, last: lastID, limit: advanceNeeds + 1, record: c.Name}
-	return a.write(ctx, promoted)
+	err = write(&advance{parents: part, last: lastID, limit: advanceNeeds + 1, record: c.Name})
+	return further, err
 }
 
 // advanceLarge advances the many tasks that need one.
-func (s *Store) advanceLarge(ctx context.Context, parent uuid.UUID, promoted func([]Promoted)) error {
+func advanceLarge(ctx context.Context, parent uuid.UUID, write func(*advance) error) error {
 	for after, more := uuid.Nil, true; more; {
-		a := &advance{s: s, parents: []uuid.UUID{parent}, after: after, last: lastID, limit: advanceNeeds}
-		if err := a.write(ctx, promoted); err != nil {
+		a := &advance{parents: []uuid.UUID{parent}, after: after, last: lastID, limit: advanceNeeds}
+		if err := write(a); err != nil {
 			return err
 		}
 		after, more = a.last, a.more
@@ -78,11 +99,12 @@ func (s *Store) advanceLarge(ctx context.Context, parent uuid.UUID, promoted fun
 	return nil
 }
 
-// AdvanceGraphs advances the graphs with changes that are at least age old: those of clients that have crashed, or
-// whose changes a caller's transaction has committed.
-func (s *Store) AdvanceGraphs(ctx context.Context, age time.Duration, promoted func([]Promoted)) error {
+// AdvanceWorkflows advances the workflows with changes that are at least age old: those of clients that have crashed,
+// or whose changes a caller's transaction has committed.
+func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promoted func([]Promoted)) error {
 	for {
-		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": graphNamespace, "limit": changesAtOnce})
+		records, err := s.readKV(ctx, s.sql.Texts.ListKV,
+			dialect.Args{"namespace": workflowNamespace, "limit": changesAtOnce})
 		done := 0
 		for _, r := range records {
 			if r.Now-r.Updated < age.Microseconds() {
@@ -104,8 +126,8 @@ func (s *Store) AdvanceGraphs(ctx context.Context, age time.Duration, promoted f
 
 // advanceApart is Advance for a change that may have failed before. If it fails again, as when a transaction has locked
 // one of the tasks, it advances each task by itself.
-func (s *Store) advanceApart(ctx context.Context, c GraphChange, promoted func([]Promoted)) error {
-	try := func(c GraphChange) error {
+func (s *Store) advanceApart(ctx context.Context, c WorkflowChange, promoted func([]Promoted)) error {
+	try := func(c WorkflowChange) error {
 		ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
 		defer cancel()
 		return s.Advance(ctx, c, promoted)
@@ -119,7 +141,7 @@ func (s *Store) advanceApart(ctx context.Context, c GraphChange, promoted func([
 	}
 	for _, id := range c.Tasks {
 		if ctx.Err() == nil {
-			err = errors.Join(err, try(GraphChange{Tasks: []uuid.UUID{id}}))
+			err = errors.Join(err, try(WorkflowChange{Tasks: []uuid.UUID{id}}))
 		}
 	}
 	return err
@@ -127,14 +149,14 @@ func (s *Store) advanceApart(ctx context.Context, c GraphChange, promoted func([
 
 // AdvanceCommitted is Advance for changes that a caller's transaction has written. It reports whether they are there.
 func (s *Store) AdvanceCommitted(ctx context.Context, name string, promoted func([]Promoted)) (bool, error) {
-	r, exists, err := s.GetKV(ctx, graphNamespace, name)
+	r, exists, err := s.GetKV(ctx, workflowNamespace, name)
 	if err != nil || !exists {
 		return false, err
 	}
 	return true, s.Advance(ctx, changeOf(r), promoted)
 }
 
-// advance is one transaction of Advance. It locks the rows of the graph's tasks, and counts in later statements, so
+// advance is one transaction of Advance. It locks the rows of the workflow's tasks, and counts in later statements, so
 // that of two tasks that end at once the later one finds that nothing more is needed.
 type advance struct {
 	s           *Store
@@ -145,7 +167,7 @@ type advance struct {
 	record      string // is removed, unless ""
 
 	promoted []Promoted
-	further  []GraphChange // what follows from the cancelled tasks
+	further  []WorkflowChange // what follows from the cancelled tasks
 }
 
 func (a *advance) write(ctx context.Context, promoted func([]Promoted)) error {
@@ -155,11 +177,6 @@ func (a *advance) write(ctx context.Context, promoted func([]Promoted)) error {
 	}
 	if len(a.promoted) > 0 {
 		promoted(a.promoted)
-	}
-	for _, c := range a.further {
-		if err := a.s.Advance(ctx, c, promoted); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -174,20 +191,20 @@ func (a *advance) run(ctx context.Context, conn dialect.Conn) error {
 	if a.record == "" {
 		return nil
 	}
-	_, err := a.s.sql.Exec(ctx, conn, a.s.sql.Texts.DropKV, dialect.Args{"namespace": graphNamespace, "name": a.record})
+	_, err := a.s.sql.Exec(ctx, conn, a.s.sql.Texts.DropKV, dialect.Args{"namespace": workflowNamespace, "name": a.record})
 	return err
 }
 
 func (a *advance) advance(ctx context.Context, conn dialect.Conn) error {
-	if err := a.s.execIDs(ctx, conn, a.s.sql.Texts.LockGraphTasks, a.parents); err != nil {
+	if err := a.s.lockSteps(ctx, conn, a.parents); err != nil {
 		return err
 	}
-	rows, err := a.s.graphTasks(ctx, conn, a.parents)
+	rows, err := a.s.workflowTasks(ctx, conn, a.parents)
 	if err != nil {
 		return err
 	}
 	var completed, removed, poisoned []uuid.UUID
-	var ready []sqlrun.GraphRow
+	var ready []sqlrun.WorkflowRow
 	names := map[uuid.UUID]string{}
 	for _, r := range rows {
 		names[r.Task] = r.Name
@@ -199,7 +216,7 @@ func (a *advance) advance(ctx context.Context, conn dialect.Conn) error {
 			completed = append(completed, r.Task)
 		case *r.State == int64(state.Poison) && r.Dependents > 0:
 			poisoned = append(poisoned, r.Task)
-		case r.Needs == 0 && *r.State == int64(state.Created) && isGraphWait(r.Due):
+		case r.Needs == 0 && *r.State == int64(state.Created) && isWorkflowWait(r.Due):
 			ready = append(ready, r)
 		}
 	}
@@ -244,7 +261,7 @@ func (a *advance) advance(ctx context.Context, conn dialect.Conn) error {
 	if a.more {
 		return nil
 	}
-	return a.s.leaveGraphs(ctx, conn, removed)
+	return a.s.leaveWorkflows(ctx, conn, removed)
 }
 
 // stillPoisoned locks tasks in POISON, so that an operator does not reenqueue them until the commit.
@@ -267,7 +284,7 @@ func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.U
 	if len(parents) == 0 {
 		return nil, nil
 	}
-	rows, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, a.s.sql, conn, a.s.sql.Texts.GraphNeeds,
+	rows, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, a.s.sql, conn, a.s.sql.Texts.WorkflowNeeds,
 		dialect.Args{"id": dialect.Col[uuid.UUID](parents), "above": a.after, "met": 0, "limit": a.limit}, len(parents))
 	if a.more = err == nil && len(rows) >= a.limit; a.more {
 		a.last = rows[len(rows)-1].Child
@@ -287,7 +304,7 @@ func (a *advance) meet(ctx context.Context, conn dialect.Conn, parents []uuid.UU
 
 // countNeeds subtracts what was met from the needs of tasks, and returns those that need nothing more.
 func (s *Store) countNeeds(ctx context.Context, conn dialect.Conn, met map[uuid.UUID]int64) (
-	ready []sqlrun.GraphRow, err error) {
+	ready []sqlrun.WorkflowRow, err error) {
 	if len(met) == 0 {
 		return nil, nil
 	}
@@ -300,7 +317,7 @@ func (s *Store) countNeeds(ctx context.Context, conn dialect.Conn, met map[uuid.
 		byCount[met[child]] = append(byCount[met[child]], child)
 	}
 	if len(byCount) > 1 { // lock in the order of ids
-		if err := s.execIDs(ctx, conn, s.sql.Texts.LockGraphTasks, all); err != nil {
+		if err := s.lockSteps(ctx, conn, all); err != nil {
 			return nil, err
 		}
 	}
@@ -311,6 +328,6 @@ func (s *Store) countNeeds(ctx context.Context, conn dialect.Conn, met map[uuid.
 			return nil, err
 		}
 	}
-	rows, err := s.graphTasks(ctx, conn, all)
-	return slices.DeleteFunc(rows, func(r sqlrun.GraphRow) bool { return r.Needs > 0 }), err
+	rows, err := s.workflowTasks(ctx, conn, all)
+	return slices.DeleteFunc(rows, func(r sqlrun.WorkflowRow) bool { return r.Needs > 0 }), err
 }

@@ -13,12 +13,12 @@ import (
 )
 
 // promote makes tasks due that wait and need nothing more.
-func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun.GraphRow) error {
+func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun.WorkflowRow) error {
 	if len(ready) == 0 {
 		return nil
 	}
-	slices.SortFunc(ready, func(x, y sqlrun.GraphRow) int { return compareIDs(x.Task, y.Task) })
-	rows := make(map[uuid.UUID]sqlrun.GraphRow, len(ready))
+	slices.SortFunc(ready, func(x, y sqlrun.WorkflowRow) int { return compareIDs(x.Task, y.Task) })
+	rows := make(map[uuid.UUID]sqlrun.WorkflowRow, len(ready))
 	ids := make(dialect.Col[uuid.UUID], 0, len(ready))
 	for _, r := range ready {
 		if _, twice := rows[r.Task]; !twice {
@@ -73,12 +73,12 @@ func (a *advance) cancel(
 
 // holdBack makes reenqueued tasks wait again that need others, and records the change: what they need may have ended
 // meanwhile.
-func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UUID) ([]GraphChange, error) {
-	ids := only(moved, InGraph)
+func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UUID) ([]WorkflowChange, error) {
+	ids := only(moved, InWorkflow)
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := s.graphTasks(ctx, conn, ids)
+	rows, err := s.workflowTasks(ctx, conn, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UU
 	slices.SortFunc(wait, compareIDs)
 	at := make(dialect.Col[int64], len(wait))
 	for i := range at {
-		at[i] = GraphWaits.UnixMicro()
+		at[i] = WorkflowWaits.UnixMicro()
 	}
 	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.Postpone, dialect.Args{"id": wait, "at": at}, len(wait))
 	if err != nil {

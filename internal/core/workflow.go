@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// advanceWait is how long a call waits for the graphs of the tasks that it has ended. If a transaction has locked a
+	// advanceWait is how long a call waits for the workflows of the tasks that it has ended. If a transaction has locked a
 	// task that needs them, the rest continues in the background.
 	advanceWait = 200 * time.Millisecond
 	// advanceTimeout bounds what goes on. Later, a worker tries again.
 	advanceTimeout = 5 * time.Minute
 )
 
-// advancePauses are the pauses before each search for a change of a graph that a caller's transaction has written.
+// advancePauses are the pauses before each search for a change of a workflow that a caller's transaction has written.
 var advancePauses = []time.Duration{
 	5 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second,
 }
 
 // FollowUp does what is left after a call has been committed: it wakes the workers of a dead-letter queue, and advances
-// the graphs of tasks that have ended.
+// the workflows of tasks that have ended.
 func (c *Core) FollowUp(f store.FollowUp) {
 	if f.Count > 0 && f.Queue != "" {
 		c.Wake.WakeTasks(f.Queue, f.Count)
@@ -62,14 +62,14 @@ func (c *Core) FollowUpTx(f store.FollowUp) {
 	}
 }
 
-// AdvanceGraphs advances the graphs whose tasks an operator or an expired lease has ended.
-func (c *Core) AdvanceGraphs() {
-	c.inTime(func(ctx context.Context) error { return c.Store.AdvanceGraphs(ctx, 0, c.promoted) })
+// AdvanceWorkflows advances the workflows whose tasks an operator or an expired lease has ended.
+func (c *Core) AdvanceWorkflows() {
+	c.inTime(func(ctx context.Context) error { return c.Store.AdvanceWorkflows(ctx, 0, c.promoted) })
 }
 
-// ResumeGraphs advances graphs that other clients have left for at least age.
-func (c *Core) ResumeGraphs(ctx context.Context, age time.Duration) error {
-	return c.Store.AdvanceGraphs(ctx, age, c.promoted)
+// ResumeWorkflows advances workflows that other clients have left for at least age.
+func (c *Core) ResumeWorkflows(ctx context.Context, age time.Duration) error {
+	return c.Store.AdvanceWorkflows(ctx, age, c.promoted)
 }
 
 // inTime runs f, and waits for its end for a moment.

@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
+)
+
+// Origin describes who makes the calls of a context, and from where, for the audit. Each field has up to 200
+// characters.
+type Origin struct {
+	By      string // the operator, unless the call has By
+	Program string // such as "cli" or "api"; "" is "library"
+	Address string // the caller's network address
+	Request string // the id of the request, which the logs of a server have, too
+}
+
+// WithOrigin returns a context with an origin, which the audit records for operators' calls of this package and of
+// packages schedule, workflow and auth.
+func WithOrigin(ctx context.Context, o Origin) context.Context {
+	return store.WithOrigin(ctx, store.Origin(o))
+}
+
+// AuditEntry records an operator's call that changed something. It is written in the transaction of the change. A
+// call with several transactions, such as OperateMany, has one entry. If the call was interrupted, Changed counts
+// what was committed.
+type AuditEntry struct {
+	ID      uuid.UUID `json:"id"` // ids are ordered by time
+	At      time.Time `json:"at"` // by the database's clock
+	By      string    `json:"by"`
+	Program string    `json:"program"`
+	Address string    `json:"address,omitempty"`
+	Request string    `json:"request,omitempty"`
+	// Action is an operator's event such as "reenqueue", or a verb and what it changes, such as "pause queue".
+	Action  string `json:"action"`
+	Queue   string `json:"queue,omitempty"`
+	Subject string `json:"subject,omitempty"` // the name of the schedule or worker, or the id of the token
+	// Task is set if the call was for one task. Filter is the Filter of OperateMany as JSON.
+	Task   uuid.UUID       `json:"task,omitzero"`
+	Filter json.RawMessage `json:"filter,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	// Before and After are the state of the one task, or the setting, as JSON. They have no payloads and no secrets.
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	// Changed counts the tasks that the call has changed, or is 1 for a setting. For Clean it also counts attempts.
+	Changed int64 `json:"changed"`
+}
+
+// AuditFilter selects entries of the audit. The zero value selects all; each field narrows it.
+type AuditFilter struct {
+	Queue  string
+	Action string
+	By     string
+	Task   uuid.UUID // only calls for this task alone
+	Since  time.Time // only entries from this time on, by the database's clock
+	Until  time.Time // only entries before this time
+	// Before selects only entries with a lower id, and After those with a higher one.
+	Before, After uuid.UUID
+	OldestFirst   bool
+	Limit         int // 1 to dbq.MaxCheckout; zero is 100
+}
+
+// Audit reads the audit, the newest entries first. For the next page, set Before to the last id of this one; with
+// OldestFirst, set After. Filters other than by id read entries until enough match.
+func (a *Admin) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
+	f.Limit = cmp.Or(f.Limit, defaultPage)
+	err := limits.Count(f.Limit, dbq.MaxCheckout)
+	for _, text := range []struct{ text, what string }{{f.Queue, "queue"}, {f.Action, "action"}, {f.By, "operator"}} {
+		err = cmp.Or(err, limits.Text(text.text, 0, dbq.MaxReference, dbq.ErrFilter, text.what))
+	}
+	var rows []sqlrun.AuditRow
+	if err == nil {
+		rows, err = a.store.ListAudit(ctx, store.AuditFilter(f))
+	}
+	if err != nil {
+		return nil, a.wrap("audit", f.Queue, err)
+	}
+	out := make([]AuditEntry, len(rows))
+	for i, r := range rows {
+		out[i] = AuditEntry{ID: r.ID, At: time.UnixMicro(r.Happened).UTC(), By: r.Who, Program: r.Program,
+			Address: r.Address, Request: r.Request, Action: r.Action, Queue: r.Queue, Subject: r.Subject,
+			Filter: rawJSON(r.TaskFilter), Reason: r.Reason, Before: rawJSON(r.OldValue), After: rawJSON(r.NewValue),
+			Changed: r.Changed}
+		if r.Task != nil {
+			out[i].Task = *r.Task
+		}
+	}
+	return out, nil
+}
+
+// rawJSON returns text as JSON, as a JSON string if it is none.
+func rawJSON(text string) json.RawMessage {
+	switch {
+	case text == "":
+		return nil
+	case json.Valid([]byte(text)):
+		return json.RawMessage(text)
+	}
+	b, _ := json.Marshal(text)
+	return b
+}
+
+// CleanAudit removes the entries that are at least as old as keep, and returns how many. dbq never removes entries on
+// its own. The removal is recorded, too.
+func (a *Admin) CleanAudit(ctx context.Context, keep time.Duration, opts ...Option) (removed int, err error) {
+	if keep <= 0 || keep > limits.MaxDelay {
+		return 0, a.wrap("clean audit", "", fmt.Errorf("%w: keep is %v; it must be more than 0 and at most %v",
+			dbq.ErrOption, keep, limits.MaxDelay))
+	}
+	ctx, _, err = a.audited(ctx, opts, store.Audit{Action: "clean audit"})
+	if err == nil {
+		removed, err = a.store.CleanAudit(ctx, keep)
+	}
+	return removed, a.wrap("clean audit", "", err)
+}
+
+// audited returns a context in which the next change adds an entry to the audit, with the options of the call.
+func (a *Admin) audited(ctx context.Context, opts []Option, entry store.Audit) (context.Context, note, error) {
+	n, err := a.note(ctx, opts)
+	if err != nil {
+		return ctx, n, err
+	}
+	entry.By, entry.Reason = n.by, n.reason
+	out, err := store.Audited(ctx, n.by, entry)
+	if err != nil {
+		return ctx, n, err
+	}
+	return out, n, nil
+}
+
+// filterJSON returns the fields of a filter that are set, as the audit keeps them.
+func filterJSON(f Filter) string {
+	fields := struct {
+		Queue         string    `json:"queue,omitempty"`
+		States        []string  `json:"states,omitempty"`
+		Kind          string    `json:"kind,omitempty"`
+		Key           string    `json:"key,omitempty"`
+		Reference     string    `json:"reference,omitempty"`
+		Workflow      uuid.UUID `json:"workflow,omitzero"`
+		ParkedOnly    bool      `json:"parked_only,omitempty"`
+		CancelledOnly bool      `json:"cancelled_only,omitempty"`
+		NotCancelled  bool      `json:"not_cancelled,omitempty"`
+		InStateFor    string    `json:"in_state_for,omitempty"`
+		EnteredWithin string    `json:"entered_within,omitempty"`
+		After         uuid.UUID `json:"after,omitzero"`
+		Before        uuid.UUID `json:"before,omitzero"`
+		Limit         int       `json:"limit"`
+	}{Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Workflow: f.Workflow, ParkedOnly: f.ParkedOnly,
+		CancelledOnly: f.CancelledOnly, NotCancelled: f.NotCancelled, After: f.After, Before: f.Before, Limit: f.Limit}
+	for _, s := range f.States {
+		fields.States = append(fields.States, s.String())
+	}
+	if f.InStateFor > 0 {
+		fields.InStateFor = f.InStateFor.String()
+	}
+	if f.EnteredWithin > 0 {
+		fields.EnteredWithin = f.EnteredWithin.String()
+	}
+	b, _ := json.Marshal(fields) // it has only texts and numbers
+	return string(b)
+}

@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/series"
+)
+
+// The maximum number of points of a series, of each queue of SeriesOfAll, and of all of them together.
+const maxPoints, maxPointsOfEach, maxPointsOfAll = 10_000, 1_000, 100_000
+
+// Percentiles of durations. Each is at most a quarter too high, or 64 microseconds, and never too low.
+type Percentiles struct {
+	P50, P95, P99 time.Duration
+}
+
+// Point has the statistics of a queue for a period of time. It counts what workers have reported: see
+// docs/statistics.md for what they do not report.
+type Point struct {
+	At time.Time // when the period began, in UTC
+
+	Enqueued  int64 // tasks; an estimate if more than 50,000 of all queues were enqueued in a minute
+	Started   int64 // attempts
+	Completed int64 // tasks
+	Failed    int64 // attempts that ended with an error
+	Poisoned  int64 // tasks that workers moved to POISON
+	Released  int64 // attempts that ended without an outcome
+	// Latency is from when tasks were due until their attempts began, and RunTime is how long handlers took.
+	Latency, RunTime Percentiles
+
+	// The following are the highest numbers of tasks that were sampled in the period, once a minute: by state, those that
+	// were due and those that were parked. Each is at most 10,000, or less if more than 10 queues have tasks, which stands
+	// for that many or more: see docs/statistics.md.
+	Created, Processing, Error, Poison, Due, Parked int64
+	// OldestDue is the highest lag that was sampled.
+	OldestDue time.Duration
+}
+
+// QueueSeries has the points of one queue, in order.
+type QueueSeries struct {
+	Queue  string
+	Points []Point
+}
+
+// Series returns the statistics of a queue over time: a point for each step from the one that includes from to the
+// one before to, also where nothing was counted. A step is a multiple of a minute, and points begin at multiples of
+// it since 1970 in UTC. A step of 0 is chosen to suit the time: whole minutes, hours or days, for about 60 points. A
+// series has at most 10,000 points.
+//
+// Minutes are kept for two days, hours for 60 days and days for two years. Steps that are not whole hours are added up
+// from minutes, and those that are not whole days from hours, so they have nothing from before. Workers report a minute
+// soon after it has ended, or when they stop.
+func (a *Admin) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) ([]Point, error) {
+	err := limits.QueueName(queue)
+	var out []QueueSeries
+	if err == nil {
+		out, err = a.series(ctx, queue, from, to, step)
+	}
+	if err != nil {
+		return nil, a.wrap("series", queue, err)
+	}
+	return out[0].Points, nil
+}
+
+// SeriesOfAll returns the series of all queues in which anything was counted, by name. Each has at most 1,000 points,
+// and all together at most 100,000. The cost does not grow with the number of tasks.
+func (a *Admin) SeriesOfAll(ctx context.Context, from, to time.Time, step time.Duration) ([]QueueSeries, error) {
+	out, err := a.series(ctx, "", from, to, step)
+	return out, a.wrap("series", "", err)
+}
+
+// series returns the series of one queue, or of all if queue is empty.
+func (a *Admin) series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (
+	out []QueueSeries, err error) {
+	most := maxPoints
+	if queue == "" {
+		most = maxPointsOfEach
+	}
+	if step == 0 {
+		step = stepFor(to.Sub(from))
+	}
+	switch {
+	case step < time.Minute || step%time.Minute != 0:
+		return nil, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
+	case !from.Before(to) || from.Unix() < 0:
+		return nil, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
+	case to.Sub(from)/step > time.Duration(most-2): // the first and the last step may be parts
+		return nil, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)
+	}
+	all, err := a.store.Series(ctx, queue, from, to, step)
+	if err != nil {
+		return nil, err
+	}
+	if queue != "" {
+		return []QueueSeries{{queue, points(all, from, to, step)}}, nil
+	}
+	for n, total := 0, 0; len(all) > 0; all, n = all[n:], 0 {
+		for n < len(all) && all[n].Queue == all[0].Queue {
+			n++
+		}
+		q := QueueSeries{all[0].Queue, points(all[:n], from, to, step)}
+		if total += len(q.Points); total > maxPointsOfAll {
+			return nil, fmt.Errorf("%w: a series of more than %d points of all queues; take one queue or a longer step",
+				dbq.ErrOption, maxPointsOfAll)
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// stepFor returns a step for about 60 points: whole minutes, hours or days.
+func stepFor(over time.Duration) time.Duration {
+	unit := time.Minute
+	for _, longer := range []time.Duration{time.Hour, 24 * time.Hour} {
+		if over > 48*longer {
+			unit = longer
+		}
+	}
+	return max((over/60+unit-1)/unit, 1) * unit
+}
+
+// points returns a point for each step. ps are in order.
+func points(ps []series.Period, from, to time.Time, step time.Duration) (out []Point) {
+	length := step.Microseconds()
+	for at := from.UnixMicro() / length * length; at < to.UnixMicro(); at += length {
+		p := &series.Period{Since: at}
+		if len(ps) > 0 && ps[0].Since == at {
+			p, ps = &ps[0], ps[1:]
+		}
+		out = append(out, point(p))
+	}
+	return out
+}
+
+func point(p *series.Period) Point {
+	percentiles := func(h series.Histogram) Percentiles {
+		return Percentiles{h.Percentile(50), h.Percentile(95), h.Percentile(99)}
+	}
+	return Point{
+		At: time.UnixMicro(p.Since).UTC(), Enqueued: p.Enqueued, Started: p.Started, Completed: p.Completed,
+		Failed: p.Failed, Poisoned: p.Poisoned, Released: p.Released,
+		Latency: percentiles(p.Latency), RunTime: percentiles(p.RunTime),
+		Created: p.Created, Processing: p.Processing, Error: p.Error, Poison: p.Poison, Due: p.Due, Parked: p.Parked,
+		OldestDue: time.Duration(p.OldestDue) * time.Microsecond,
+	}
+}

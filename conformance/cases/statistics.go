@@ -1,0 +1,293 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/series"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// statisticsCases are the statistics over time. The laws about roll-up and retention use times long ago, so that they
+// need not wait.
+func statisticsCases() []Case {
+	return inGroup("Statistics",
+		Case{Name: "WorkersReportWhatHappened", run: statisticsOfWorkers,
+			Law: "When workers have stopped, the statistics of their queues add up to what they did: attempts that began, " +
+				"failed and were released, and tasks that were completed and poisoned."},
+		Case{Name: "LostAnswerCountsOnce", Once: true, run: statisticsLostAnswer,
+			Law: "A report that is repeated because its answer was lost counts once, and reports of several workers for " +
+				"the same minute add up."},
+		Case{Name: "SamplesCountTasks", Once: true, run: statisticsSamples,
+			Law: "A sample has the tasks of each queue by state and those enqueued in the minute; two samplers count once, " +
+				"and a queue without statistics is left out."},
+		Case{Name: "SamplerHandsOver", Once: true, run: statisticsHandOver,
+			Law: "One member samples at a time, and when it dies, another takes over."},
+		Case{Name: "RollUpKeepsSums", Once: true, run: statisticsRollUp,
+			Law: "Adding minutes up to hours and days changes no sum, percentile or highest number, also if two clients do it " +
+				"at once, and afterwards a series of any step has the same sums."},
+		Case{Name: "RetentionRemoves", Once: true, run: statisticsRetention,
+			Law: "Minutes, hours and days are removed when their retention has passed, and not before they have been added up."},
+		Case{Name: "OffWritesNothing", Once: true, run: statisticsOff,
+			Law: "A worker with NoStatistics, or of a queue with this setting, reports nothing, and an idle worker neither."},
+	)
+}
+
+// statistics returns the sums of a queue's series over the last minutes and the next.
+func (t *test) statistics(c *dbq.Client, queue string) (sum admin.Point) {
+	now := t.now(c)
+	ps, err := admin.New(c).Series(t.ctx, queue, now.Add(-10*time.Minute), now.Add(10*time.Minute), time.Minute)
+	t.must(err)
+	return sumOf(ps)
+}
+
+// sumOf adds up the counts of points, and takes the highest of the other numbers.
+func sumOf(ps []admin.Point) (sum admin.Point) {
+	for _, p := range ps {
+		sum.Enqueued += p.Enqueued
+		sum.Started += p.Started
+		sum.Completed += p.Completed
+		sum.Failed += p.Failed
+		sum.Poisoned += p.Poisoned
+		sum.Released += p.Released
+		sum.Due, sum.Created, sum.Poison = max(sum.Due, p.Due), max(sum.Created, p.Created), max(sum.Poison, p.Poison)
+		sum.Latency.P99 = max(sum.Latency.P99, p.Latency.P99)
+		sum.RunTime.P99 = max(sum.RunTime.P99, p.RunTime.P99)
+	}
+	return sum
+}
+
+func statisticsOfWorkers(t *test) {
+	const n = 200
+	queues := []string{"one", "two"}
+	c := t.open()
+	for _, queue := range queues {
+		t.enqueueMany(c.Queue(queue), n, func(i int, nt *dbq.NewTask) {
+			nt.MaxAttempts = 2
+			nt.Kind = map[int]string{0: "poison", 1: "fail", 2: "release"}[i%10]
+		})
+	}
+	handler := worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
+		switch {
+		case task.Kind == "poison":
+			return dbq.Poisoned(errBoom)
+		case task.Kind == "fail":
+			return dbq.RetryIn(0, errBoom) // twice
+		case task.Kind == "release" && task.Fence == 1:
+			return dbq.Released(0)
+		}
+		return dbq.Completed(nil)
+	})
+	var all sync.WaitGroup
+	for _, queue := range []string{"one", "one", "two"} {
+		other := t.open()
+		q := other.Queue(queue)
+		all.Go(func() {
+			t.must((&worker.Worker{Queue: q, Handler: handler, UntilEmpty: true, Batch: 20}).Run(t.ctx))
+		})
+	}
+	all.Wait()
+	for _, queue := range queues {
+		got := t.statistics(c, queue)
+		if latency, took := got.Latency.P99, got.RunTime.P99; latency <= 0 || latency > patience || took <= 0 {
+			t.Errorf("%s: the latency is up to %v and the run time up to %v", queue, latency, took)
+		}
+		got.Latency, got.RunTime = admin.Percentiles{}, admin.Percentiles{}
+		const tenth = n / 10
+		want := admin.Point{Started: n + 2*tenth, Completed: n - 2*tenth, Failed: 3 * tenth, Poisoned: 2 * tenth,
+			Released: tenth}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got  %+v\nwant %+v", queue, got, want)
+		}
+	}
+}
+
+// report is what a source did in a minute, for laws that write it themselves.
+func report(queue string, since time.Time, n int64) series.Period {
+	p := series.Period{Queue: queue, Since: since.Truncate(time.Minute).UnixMicro()}
+	p.Started, p.Completed, p.Failed, p.Due = n, n-1, 1, 10*n
+	p.Latency = series.Histogram{1, 0, n - 1}
+	p.RunTime = series.Histogram{0, n}
+	return p
+}
+
+func statisticsLostAnswer(t *test) {
+	c := t.open()
+	st, at := access.Of(c).Store, t.now(c)
+	for range 2 {
+		t.must(st.AddReport(t.ctx, "a", report("q", at, 5)))
+	}
+	t.must(st.AddReport(t.ctx, "b", report("q", at, 3)))
+	t.must(st.AddReport(t.ctx, "b", report("other", at, 9)))
+	want := admin.Point{Started: 8, Completed: 6, Failed: 2, Due: 50}
+	got := t.statistics(t.open(), "q")
+	want.Latency.P99, want.RunTime.P99 = got.Latency.P99, got.RunTime.P99
+	if fmt.Sprint(got) != fmt.Sprint(want) || got.Latency.P99 != 48*time.Microsecond {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func statisticsSamples(t *test) {
+	c := t.open()
+	q, st := c.Queue("q"), access.Of(c).Store
+	t.enqueueMany(q, 30, func(i int, nt *dbq.NewTask) {
+		if i >= 20 {
+			nt.Delay = time.Hour
+		}
+	})
+	for _, task := range t.checkout(q, 5, long)[:3] {
+		t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
+	}
+	t.enqueue(c.Queue("without"), dbq.NewTask{})
+	done := t.takeNew(c.Queue("done"), dbq.NewTask{}, long)
+	t.must(c.Queue("done").Complete(t.ctx, done.Lease, nil))
+	minutes := time.Now().Truncate(time.Minute)
+	for _, at := range []time.Time{minutes.Add(-time.Minute), minutes, minutes.Add(time.Minute)} {
+		for range 2 {
+			t.must(st.Sample(t.ctx, at.UnixMicro(), func(queue string) bool { return queue == "without" }))
+		}
+	}
+	ps, err := admin.New(c).Series(t.ctx, "q", minutes.Add(-time.Hour), minutes.Add(2*time.Minute), time.Minute)
+	t.must(err)
+	last := ps[len(ps)-1]
+	if last.Created != 25 || last.Processing != 2 || last.Error != 3 || last.Parked != 3 || last.Due != 15 ||
+		last.OldestDue <= 0 || sumOf(ps).Enqueued != 30 {
+		t.Errorf("got %+v, and %d enqueued", last, sumOf(ps).Enqueued)
+	}
+	if got := t.statistics(c, "done"); got.Enqueued != 1 || got.Created != 0 {
+		t.Errorf("the queue with a completed task has %+v", got)
+	}
+	if got := t.statistics(c, "without"); got != (admin.Point{}) {
+		t.Errorf("the queue without statistics has %+v", got)
+	}
+}
+
+func statisticsHandOver(t *test) {
+	a, b := access.Of(t.open()).Control, access.Of(t.open()).Control
+	const role = "statistics"
+	lead := func(member string, ttl time.Duration) bool {
+		leads, err := map[string]interface {
+			TryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error)
+		}{"a": a, "b": b}[member].TryLead(t.ctx, role, member, ttl)
+		t.must(err)
+		return leads
+	}
+	if !lead("a", long) || lead("b", long) || !lead("a", short) {
+		t.Errorf("two members lead at once, or none")
+	}
+	t.eventually("the second member leads", func() bool { return lead("b", long) })
+	if lead("a", long) {
+		t.Errorf("the first member leads again beside the second")
+	}
+}
+
+// longAgo is the first minute of a day, so that its rows are final.
+var longAgo = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// addReports adds reports of two sources in two queues, in some minutes of each of the hours of three days.
+func (t *test) addReports(c *dbq.Client) {
+	st := access.Of(c).Store
+	for day := range 3 {
+		for _, hour := range []int{0, 7, 23} {
+			for _, m := range []int{0, 1, 59} {
+				at := longAgo.AddDate(0, 0, day).Add(time.Duration(hour)*time.Hour + time.Duration(m)*time.Minute)
+				t.must(st.AddReport(t.ctx, "a", report("q", at, int64(hour+2))))
+				t.must(st.AddReport(t.ctx, "b", report("q", at, int64(m+2))))
+				t.must(st.AddReport(t.ctx, "b", report("other", at, 2)))
+			}
+		}
+	}
+}
+
+// wholeSeries are the sums of the reports of addReports in steps of several lengths.
+func (t *test) wholeSeries(c *dbq.Client) (out []string) {
+	for _, step := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
+		ps, err := admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step)
+		t.must(err)
+		busy := ps[:0:0]
+		for _, p := range ps {
+			if p.Started > 0 {
+				busy = append(busy, p)
+			}
+		}
+		out = append(out, fmt.Sprint(step, " ", busy))
+	}
+	all, err := admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.AddDate(0, 0, 3), 24*time.Hour)
+	t.must(err)
+	return append(out, fmt.Sprint(all))
+}
+
+func statisticsRollUp(t *test) {
+	c := t.open()
+	t.addReports(c)
+	before := t.wholeSeries(c)
+	day := func(n int) int64 { return longAgo.AddDate(0, 0, n).UnixMicro() }
+	for _, now := range []int64{day(0) + 90e6, day(0) + 3600e6, day(1) + 8*3600e6, day(3)} {
+		var all sync.WaitGroup
+		for range 2 {
+			other := access.Of(t.open()).Store
+			all.Go(func() { t.must(other.RollUp(t.ctx, now)) })
+		}
+		all.Wait()
+		for i, after := range t.wholeSeries(c) {
+			if now == day(3) && i < 2 { // the minutes of the first day have been removed
+				continue
+			}
+			if after != before[i] {
+				t.Errorf("after the roll-up at %d: got  %s\nwant %s", now, after, before[i])
+			}
+		}
+	}
+}
+
+func statisticsRetention(t *test) {
+	c := t.open()
+	t.addReports(c)
+	started := func(step time.Duration) int64 {
+		ps, err := admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step)
+		t.must(err)
+		return sumOf(ps).Started
+	}
+	want := started(time.Minute)
+	for _, at := range []struct {
+		days                int
+		minutes, hours, day bool
+	}{{3, false, true, true}, {50, false, true, true}, {64, false, false, true}, {729, false, false, true},
+		{740, false, false, false}} {
+		t.must(access.Of(c).Store.RollUp(t.ctx, longAgo.AddDate(0, 0, at.days).UnixMicro()))
+		for step, kept := range map[time.Duration]bool{time.Minute: at.minutes, time.Hour: at.hours,
+			24 * time.Hour: at.day} {
+			if got := started(step); got > want || (got == want) != kept {
+				t.Errorf("after %d days, steps of %v have %d of %d attempts", at.days, step, got, want)
+			}
+		}
+	}
+}
+
+func statisticsOff(t *test) {
+	c := t.open()
+	run := func(queue string, edit func(w *worker.Worker)) {
+		w := worker.Worker{Queue: c.Queue(queue), UntilEmpty: true,
+			Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
+		edit(&w)
+		t.must(w.Run(t.ctx))
+	}
+	t.enqueue(c.Queue("field"), dbq.NewTask{})
+	run("field", func(w *worker.Worker) { w.NoStatistics = true })
+	t.enqueue(c.Queue("set"), dbq.NewTask{})
+	t.must(admin.New(c).ConfigureQueue(t.ctx, "set", func(s *admin.QueueSettings) { s.NoStatistics = true }))
+	run("set", func(*worker.Worker) {})
+	run("idle", func(*worker.Worker) {})
+	t.enqueue(c.Queue("on"), dbq.NewTask{})
+	run("on", func(*worker.Worker) {})
+	now := t.now(c)
+	got, err := admin.New(c).SeriesOfAll(t.ctx, now.Add(-time.Hour), now.Add(time.Hour), time.Hour)
+	if err != nil || len(got) != 1 || got[0].Queue != "on" {
+		t.Errorf("statistics of %v (%v), want those of the queue on alone", got, err)
+	}
+}

@@ -1,0 +1,259 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// Origin describes who calls, and from where; see admin.Origin.
+type Origin struct {
+	By, Program, Address, Request string
+}
+
+type originKey struct{}
+
+// WithOrigin returns a context whose operators' calls are of this origin.
+func WithOrigin(ctx context.Context, o Origin) context.Context {
+	return context.WithValue(ctx, originKey{}, o)
+}
+
+// OriginOf returns the origin of a context, or the zero value.
+func OriginOf(ctx context.Context) Origin {
+	o, _ := ctx.Value(originKey{}).(Origin)
+	return o
+}
+
+// Audit is the entry of one operator's call. Each transaction of the call that changes something adds a row: the first
+// one has all of the entry, and later ones, its further parts, only what they changed. So the entry always counts what
+// was committed, without a row that is ever updated.
+type Audit struct {
+	Origin
+	Action  string
+	Queue   string
+	Subject string    // the name of what is changed, if it is neither a queue nor a task
+	Task    uuid.UUID // if the call changes one task
+	Filter  string    // as JSON, if it changes many
+	Reason  string
+	// Show returns what the audit keeps of the value of a key/value record. Without it, that is the value.
+	Show func(value string) string
+
+	id   uuid.UUID
+	part int
+}
+
+// The origin of a program that gives none.
+const library = "library"
+
+const maxOrigin = 200 // characters of each text of an origin
+
+// Audited returns a context whose next change, by one call of the store, adds the entry a. by is the operator's name
+// unless a or the context has one.
+func Audited(ctx context.Context, by string, a Audit) (context.Context, error) {
+	o := OriginOf(ctx)
+	a.By, a.Program = cmp.Or(a.By, o.By, by), cmp.Or(o.Program, library)
+	a.Address, a.Request = o.Address, o.Request
+	for _, text := range []struct{ text, what string }{
+		{a.By, "operator's name"}, {a.Program, "program's name"}, {a.Address, "address"}, {a.Request, "request id"},
+	} {
+		if err := limits.Text(text.text, 0, maxOrigin, errs.ErrOption, text.what); err != nil {
+			return nil, err
+		}
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	a.id = id
+	return context.WithValue(ctx, auditKey{}, &a), nil
+}
+
+type auditKey struct{}
+
+// auditOf returns the entry that a context has, or nil.
+func auditOf(ctx context.Context) *Audit {
+	a, _ := ctx.Value(auditKey{}).(*Audit)
+	return a
+}
+
+// committed notes that a transaction that has added a row was committed.
+func (a *Audit) committed() {
+	if a != nil {
+		a.part++
+	}
+}
+
+// addAudit adds the row of a transaction that has changed something. Without an entry it does nothing.
+func (s *Store) addAudit(ctx context.Context, conn dialect.Conn, a *Audit, before, after string, changed int) error {
+	if a == nil || changed == 0 {
+		return nil
+	}
+	row := Audit{}
+	if a.part == 0 {
+		row = *a
+	} else {
+		before, after = "", ""
+	}
+	args := dialect.Args{"id": a.id, "part": a.part, "who": row.By, "program": row.Program, "address": row.Address,
+		"request": row.Request, "action": row.Action, "queue": row.Queue, "subject": row.Subject, "task": nil,
+		"task_filter": row.Filter, "reason": row.Reason, "old_value": before, "new_value": after, "changed": changed}
+	if row.Task != uuid.Nil {
+		args["task"] = row.Task
+	}
+	_, err := s.sql.Exec(ctx, conn, s.sql.Texts.AddAudit, args)
+	if s.sql.Class(err) == dialect.Duplicate {
+		err = errAudited
+	}
+	return err
+}
+
+// errAudited means that an earlier try of the same transaction was committed, although its answer was lost: its row is
+// there. The role of operators may not read it.
+var errAudited = errors.New("the change was made by an earlier try")
+
+// writeAudited is writeTx for a change that adds a row to the audit if a is not nil. earlier reports that the last try
+// was rolled back because the one before it had been committed.
+func (s *Store) writeAudited(ctx context.Context, a *Audit, change changeFunc) (earlier bool, err error) {
+	write := s.writeTx
+	if a == nil {
+		write = s.write
+	}
+	err = write(ctx, change)
+	if errors.Is(err, errAudited) {
+		return true, nil
+	}
+	return false, err
+}
+
+// auditKV adds the row of a change of a key/value record. before or after is "" for none.
+func (s *Store) auditKV(ctx context.Context, conn dialect.Conn, a *Audit, before, after string) error {
+	if a != nil && a.Show != nil {
+		before, after = shown(a.Show, before), shown(a.Show, after)
+	}
+	return s.addAudit(ctx, conn, a, before, after, 1)
+}
+
+func shown(show func(string) string, value string) string {
+	if value == "" {
+		return ""
+	}
+	return show(value)
+}
+
+// auditMoved adds the row of an operation that has moved tasks. was has them before, if moved has only ids.
+func (s *Store) auditMoved(ctx context.Context, conn dialect.Conn, a *Audit, op Operation, moved []dialect.Row,
+	was map[uuid.UUID]dialect.Row) error {
+	if a == nil || a.Task == uuid.Nil || len(moved) != 1 {
+		return s.addAudit(ctx, conn, a, "", "", len(moved))
+	}
+	before := moved[0]
+	if was != nil {
+		before = was[before.ID]
+	}
+	a.Queue = before.Queue
+	after := ""
+	if op.Transition.To != state.None {
+		after = stateJSON(op.Transition.To)
+	}
+	return s.addAudit(ctx, conn, a, stateJSON(before.State), after, 1)
+}
+
+func stateJSON(s state.State) string { return `{"state":"` + s.String() + `"}` }
+
+// auditLimits adds the row of a change of limits.
+func (s *Store) auditLimits(ctx context.Context, conn dialect.Conn, before, after Limits) error {
+	text := func(l Limits) string {
+		if l == (Limits{}) {
+			return ""
+		}
+		var rec limitRecord
+		rec.set(l)
+		b, _ := json.Marshal(rec) // it has only numbers and texts
+		return string(b)
+	}
+	return s.addAudit(ctx, conn, auditOf(ctx), text(before), text(after), 1)
+}
+
+// AuditFilter selects entries of the audit. The zero value selects all; each field narrows it.
+type AuditFilter struct {
+	Queue, Action, By string
+	Task              uuid.UUID
+	Since, Until      time.Time
+	Before, After     uuid.UUID // by id
+	OldestFirst       bool
+	Limit             int
+}
+
+// ListAudit reads up to f.Limit entries, the newest first.
+func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (rows []sqlrun.AuditRow, err error) {
+	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
+	compare := func(set bool, condition, name string, value any) {
+		if set {
+			conditions = append(conditions, condition)
+			args[name] = value
+		}
+	}
+	compare(f.Queue != "", "a.queue = :queue", "queue", f.Queue)
+	compare(f.Action != "", "a.action = :action", "action", f.Action)
+	compare(f.By != "", "a.who = :who", "who", f.By)
+	compare(f.Task != uuid.Nil, "a.task = :task", "task", f.Task)
+	compare(!f.Since.IsZero(), "a.happened >= :since", "since", f.Since.UnixMicro())
+	compare(!f.Until.IsZero(), "a.happened < :until", "until", f.Until.UnixMicro())
+	compare(f.After != uuid.Nil, "a.id > :after", "after", f.After)
+	compare(f.Before != uuid.Nil, "a.id < :before", "before", f.Before)
+	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
+		return err
+	})
+	return rows, err
+}
+
+// CleanAudit removes the entries of an age of at least age, in short transactions. On an error, done counts what was
+// already removed.
+func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, err error) {
+	now, err := s.ReadNow(ctx) // once, so that its own entry stays
+	if err != nil {
+		return 0, err
+	}
+	a, args := auditOf(ctx), dialect.Args{"until": now - age.Microseconds(), "limit": cleanBatch}
+	for {
+		var ids, tried []uuid.UUID
+		earlier, err := s.writeAudited(ctx, a, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+			rows, err := s.sql.Query(ctx, conn, s.sql.Texts.OldAudit, args)
+			if ids, tried = idsOf(rows), ids; err != nil || len(ids) == 0 {
+				return err
+			}
+			drop := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
+			if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropAudit, drop, len(ids)); err != nil {
+				return err
+			}
+			return s.addAudit(ctx, conn, a, "", "", len(ids))
+		})
+		if earlier && len(tried) == 0 { // its row is that of an earlier transaction, whose answer was lost
+			a.committed()
+			continue
+		}
+		if earlier {
+			ids = tried
+		}
+		if err != nil || len(ids) == 0 {
+			return done, err
+		}
+		a.committed()
+		done += len(ids)
+		if err := Sleep(ctx, cleanPause); err != nil {
+			return done, err
+		}
+	}
+}

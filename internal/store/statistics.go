@@ -1,0 +1,196 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/series"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+// Statistics over time are rows of one table. Each worker adds a row for each minute in which it was busy, under its
+// own name as the source, and the sampler one for each queue; step 0 means such a row. A row never changes. RollUp
+// adds the rows of all sources up to rows of minutes, those to rows of hours and these to rows of days, each once the
+// period is final. A record has the times up to which that is done, the cursors. A reader takes the rows of a step up
+// to its cursor, and those of the shorter steps for the time after it.
+
+const (
+	second = int64(time.Second / time.Microsecond)
+	minute = 60 * second
+
+	namespaceStatistics = "statistics"
+	rolledUp            = "rolled up"
+	sampler, total      = "sampler", "total" // sources
+
+	// ReportsUntil is how long after a minute its reports may come.
+	ReportsUntil = 10 * time.Minute
+	// The sampler counts tasks up to sampleAll of each state in all queues, which it divides by the number of queues, but
+	// at most sampleMost and at least sampleLeast of each queue.
+	sampleAll, sampleMost, sampleLeast = 100_000, 10_000, 100
+	// sampleEnqueued is how many tasks of all queues it counts that were enqueued in a minute.
+	sampleEnqueued = 50_000
+	// maxSeriesRows is how many rows a series may read: about 100 MB of memory.
+	maxSeriesRows = 200_000
+)
+
+// A level is a length of periods: its rows are the totals of those of the level before. keep is how long its rows are
+// kept at least.
+type level struct {
+	step int64 // as stored, in seconds
+	keep time.Duration
+}
+
+// period is the length of a level's periods in microseconds.
+func (l level) period() int64 { return max(l.step*second, minute) }
+
+// levels are in order. The reports of workers are kept a while after they were added up, for readers that have read the
+// cursors before.
+var levels = []level{{0, time.Hour}, {60, 48 * time.Hour}, {3600, 60 * 24 * time.Hour}, {86400, 730 * 24 * time.Hour}}
+
+// cursors are the times before which the totals of a level are there and final, by its step.
+type cursors map[int64]int64
+
+// AddReport adds what a source did in the minute that began at p.Since. A source adds one report for each minute; a
+// second one changes nothing, so a call whose answer was lost can be repeated.
+func (s *Store) AddReport(ctx context.Context, source string, p series.Period) error {
+	return s.addReports(ctx, source, []series.Period{p})
+}
+
+func (s *Store) addReports(ctx context.Context, source string, ps []series.Period) error {
+	args, n := statisticsArgs(0, source, ps), len(ps)
+	run := s.write
+	if n > 1 {
+		run = s.writeTx
+	}
+	err := run(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+		_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddStatistics, args, n)
+		return err
+	})
+	if s.sql.Class(err) == dialect.Duplicate {
+		return nil
+	}
+	return err
+}
+
+func statisticsArgs(step int64, source string, ps []series.Period) dialect.Args {
+	rows := make([]sqlrun.StatisticsRow, len(ps))
+	for i := range ps {
+		p := &ps[i]
+		rows[i] = sqlrun.StatisticsRow{Queue: p.Queue, Step: step, Since: p.Since, Source: source,
+			Enqueued: p.Enqueued, Started: p.Started, Completed: p.Completed, Failed: p.Failed, Poisoned: p.Poisoned,
+			Released: p.Released, Created: p.Created, Processing: p.Processing, Error: p.Error, Poison: p.Poison,
+			Due: p.Due, Parked: p.Parked, OldestDue: p.OldestDue,
+			Latency: p.Latency.String(), RunTime: p.RunTime.String()}
+	}
+	return sqlrun.StatisticsArgs(rows)
+}
+
+// sums adds up rows by queue and period.
+type sums map[sumKey]*series.Period
+
+type sumKey struct {
+	queue string
+	since int64
+}
+
+// add adds rows in periods of a length that begin at multiples of it. It reports the first row that cannot be read.
+func (m sums) add(rows []sqlrun.StatisticsRow, length int64) error {
+	for i := range rows {
+		r := &rows[i]
+		key := sumKey{r.Queue, floor(r.Since, length)}
+		p := m[key]
+		if p == nil {
+			p = &series.Period{Queue: key.queue, Since: key.since}
+			m[key] = p
+		}
+		p.Add(&series.Period{
+			Counts: series.Counts{Enqueued: r.Enqueued, Started: r.Started, Completed: r.Completed, Failed: r.Failed,
+				Poisoned: r.Poisoned, Released: r.Released},
+			Depth: series.Depth{Created: r.Created, Processing: r.Processing, Error: r.Error, Poison: r.Poison,
+				Due: r.Due, Parked: r.Parked, OldestDue: r.OldestDue},
+		})
+		if err := cmp.Or(p.Latency.Parse(r.Latency), p.RunTime.Parse(r.RunTime)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sorted returns the sums by queue and time.
+func (m sums) sorted() []series.Period {
+	out := make([]series.Period, 0, len(m))
+	for _, p := range m {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b series.Period) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Since, b.Since))
+	})
+	return out
+}
+
+// floor returns the last multiple of a length up to t.
+func floor(t, length int64) int64 { return t - t%length }
+
+// Series returns the statistics of a queue, or of all queues if queue is empty, by queue and time: in periods of step,
+// a multiple of a minute, that begin at multiples of it, from the one that has from to the one before to. Periods in
+// which nothing was counted are missing. It returns ErrOption if it had to read more than maxSeriesRows rows.
+func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (
+	[]series.Period, error) {
+	at, end, length := floor(from.UnixMicro(), step.Microseconds()), to.UnixMicro(), step.Microseconds()
+	out := sums{}
+	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		clear(out)
+		done, _, err := s.readCursors(ctx, conn)
+		most := maxSeriesRows
+		for i, from := len(levels)-1, at; err == nil && i >= 0 && from < end; i-- {
+			l, before := levels[i], end
+			if length%l.period() != 0 {
+				continue
+			}
+			if i > 0 {
+				before = min(before, done[l.step])
+			}
+			if from >= before {
+				continue
+			}
+			var rows []sqlrun.StatisticsRow
+			if rows, err = s.statistics(ctx, conn, l, queue, from, before, most+1); err == nil {
+				err = out.add(rows, length)
+			}
+			if most -= len(rows); most < 0 {
+				return fmt.Errorf("%w: a series of more than %d rows; take one queue, a shorter time or a longer step",
+					errs.ErrOption, maxSeriesRows)
+			}
+			from = before
+		}
+		return err
+	})
+	return out.sorted(), err
+}
+
+// statistics returns at most so many rows of a level that began in some time, of a queue or of all.
+func (s *Store) statistics(ctx context.Context, conn dialect.Conn, l level, queue string, from, until int64, most int) (
+	[]sqlrun.StatisticsRow, error) {
+	args, text := dialect.Args{"step": l.step, "from": from, "until": until, "limit": int64(most)},
+		s.sql.Texts.Statistics
+	if queue != "" {
+		args["queue"], text = queue, s.sql.Texts.StatisticsOf
+	}
+	return sqlrun.QueryAs[sqlrun.StatisticsRow](ctx, s.sql, conn, text, args)
+}
+
+// readCursors returns the cursors, and their record if there is one.
+func (s *Store) readCursors(ctx context.Context, conn dialect.Conn) (c cursors, r Record, err error) {
+	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV,
+		dialect.Args{"namespace": namespaceStatistics, "name": rolledUp})
+	if err != nil || len(rows) == 0 {
+		return nil, r, err
+	}
+	return c, rows[0], json.Unmarshal([]byte(rows[0].Value), &c)
+}

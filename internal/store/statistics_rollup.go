@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/series"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+)
+
+// Sample adds the numbers of tasks of each queue, and of those enqueued in the minute that began at since. It leaves
+// out the queues that without reports, and queues in which there is nothing to count. Call it soon after that minute.
+func (s *Store) Sample(ctx context.Context, since int64, without func(queue string) bool) error {
+	counted, err := s.countSome(ctx)
+	if err != nil {
+		return err
+	}
+	enqueued, err := s.countEnqueued(ctx, since)
+	if err != nil {
+		return err
+	}
+	var rows []series.Period
+	add := func(queue string, d series.Depth) {
+		p := series.Period{Queue: queue, Since: since, Depth: d}
+		p.Enqueued = enqueued[queue]
+		delete(enqueued, queue)
+		if !without(queue) && (p.Enqueued > 0 || d != series.Depth{}) {
+			rows = append(rows, p)
+		}
+	}
+	for _, q := range counted {
+		add(q.Queue, series.Depth{Created: q.Count[state.Created], Processing: q.Count[state.Processing],
+			Error: q.Count[state.Error], Poison: q.Count[state.Poison], Due: q.Due, Parked: q.Parked,
+			OldestDue: q.OldestDue.Microseconds()})
+	}
+	for queue := range enqueued { // their tasks have all completed
+		add(queue, series.Depth{})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.addReports(ctx, sampler, rows)
+}
+
+// countSome counts the tasks of each queue up to a limit for each state. With many queues the limit is lower, so that a
+// sample costs about the same whatever the tables have.
+func (s *Store) countSome(ctx context.Context) ([]QueueStats, error) {
+	var c *counter
+	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
+		if err := c.findQueues(ctx); err != nil {
+			return err
+		}
+		names := slices.Collect(maps.Keys(c.queues))
+		return c.countQueues(ctx, max(min(sampleAll/max(len(names), 1), sampleMost), sampleLeast), names...)
+	})
+	return c.sorted(), err
+}
+
+// countEnqueued counts the tasks of a minute by their ids, which begin with the time. If there are more than
+// sampleEnqueued, it counts those of the first part of the minute and multiplies.
+func (s *Store) countEnqueued(ctx context.Context, since int64) (map[string]int64, error) {
+	begin, parts, of := time.UnixMicro(since), int64(1), int64(1)
+	after, before := firstID(begin), firstID(begin.Add(time.Minute))
+	last, more, err := s.idBehind(ctx, after, before, sampleEnqueued)
+	if err != nil {
+		return nil, err
+	}
+	if more {
+		of, parts = minute, max(timeOf(last).UnixMicro()-since, 1000)
+		before = firstID(begin.Add(time.Duration(parts) * time.Microsecond))
+	}
+	out := map[string]int64{}
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		rows, err := sqlrun.QueryAs[sqlrun.QueueCount](ctx, s.sql, conn, s.sql.Texts.CountIDs,
+			dialect.Args{"after": after, "before": before})
+		for _, r := range rows {
+			out[r.Queue] = r.Tasks * of / parts
+		}
+		return err
+	})
+	return out, err
+}
+
+// RollUp adds up the periods that are final at a time by the database's clock, and removes rows whose retention has
+// passed. Calls at the same time do not count anything twice.
+func (s *Store) RollUp(ctx context.Context, now int64) error {
+	var done cursors
+	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		done, _, err = s.readCursors(ctx, conn)
+		return err
+	})
+	for i := 1; i < len(levels) && err == nil; i++ {
+		for from, to := levels[i-1], levels[i]; err == nil && done[to.step] < done.final(from, to, now); {
+			err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+				done, err = s.rollUpOne(ctx, conn, from, to, now)
+				return err
+			})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.dropStatistics(ctx, now, done)
+}
+
+// final returns the time before which all rows of a level are there, in whole periods of the next level.
+func (c cursors) final(from, to level, now int64) int64 {
+	until := c[from.step]
+	if from.step == 0 {
+		until = now - ReportsUntil.Microseconds() - minute
+	}
+	return floor(until, to.period())
+}
+
+// rollUpOne adds up the next period of a level from the rows of the level before, and moves the cursor behind it. It
+// holds the record of the cursors locked, and returns them.
+func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level, now int64) (cursors, error) {
+	r, exists, err := s.lockKV(ctx, conn, namespaceStatistics, rolledUp)
+	if err != nil {
+		return nil, err
+	}
+	done := cursors{}
+	if exists {
+		if err := json.Unmarshal([]byte(r.Value), &done); err != nil {
+			return nil, err
+		}
+	}
+	final := done.final(from, to, now)
+	if done[to.step] >= final { // by another call
+		return done, nil
+	}
+	next, err := s.oldest(ctx, conn, from, done[to.step])
+	if err != nil {
+		return nil, err
+	}
+	if next == nil || *next >= final {
+		done[to.step] = final
+		return done, s.putCursors(ctx, conn, r, exists, done)
+	}
+	begin := floor(*next, to.period())
+	rows, err := s.statistics(ctx, conn, from, "", begin, begin+to.period(), math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	totals := sums{}
+	if err := totals.add(rows, to.period()); err != nil {
+		return nil, err
+	}
+	ps := totals.sorted()
+	args := statisticsArgs(to.step, total, ps)
+	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddStatistics, args, len(ps))
+	if s.sql.Class(err) == dialect.Duplicate { // another call has done so before there was a record to lock
+		return nil, errKVBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	done[to.step] = begin + to.period()
+	return done, s.putCursors(ctx, conn, r, exists, done)
+}
+
+func (s *Store) putCursors(ctx context.Context, conn dialect.Conn, old Record, exists bool, c cursors) error {
+	value, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return s.putKV(ctx, conn, old, exists, namespaceStatistics, rolledUp, string(value))
+}
+
+// oldest returns when the first row of a level began at a time or later, or nil if there is none.
+func (s *Store) oldest(ctx context.Context, conn dialect.Conn, l level, from int64) (*int64, error) {
+	rows, err := sqlrun.QueryAs[sqlrun.TimeRow](ctx, s.sql, conn, s.sql.Texts.OldestStatistics,
+		dialect.Args{"step": l.step, "from": from})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0].Since, nil
+}
+
+// dropStatistics removes the rows of each level whose retention has passed and that have been added up, some periods at
+// a time.
+func (s *Store) dropStatistics(ctx context.Context, now int64, done cursors) (err error) {
+	for i, l := range levels {
+		before := now - l.keep.Microseconds()
+		if i+1 < len(levels) {
+			before = min(before, done[levels[i+1].step])
+		}
+		for more := true; more && err == nil; {
+			err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+				first, err := s.oldest(ctx, conn, l, 0)
+				if more = err == nil && first != nil && *first < before; !more {
+					return err
+				}
+				args := dialect.Args{"step": l.step, "until": min(before, *first+dropPeriods*l.period())}
+				_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropStatistics, args)
+				return err
+			})
+		}
+	}
+	return err
+}
+
+// dropPeriods is how many periods one statement removes.
+const dropPeriods = 10

@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/series"
+)
+
+// newStatistics returns the statistics of a run that has not begun.
+func newStatistics(t *testing.T, file string) *statistics {
+	t.Helper()
+	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	w := &Worker{Queue: c.Queue("q"), Handler: Func(func(context.Context, dbq.Task) error { return nil })}
+	r, err := w.newRun(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.stats
+}
+
+// sum adds up the statistics of the last half hour and the next.
+func (s *statistics) sum(t *testing.T) (p series.Period) {
+	t.Helper()
+	now := time.Now()
+	ps, err := access.Of(s.cfg.Queue.Client()).Store.Series(t.Context(), "q", now.Add(-30*time.Minute),
+		now.Add(30*time.Minute), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ps {
+		p.Add(&ps[i])
+	}
+	return p
+}
+
+// A report that fails is written by the next flush, once, and reports that nothing would add up are dropped.
+func TestReportsAreRepeated(t *testing.T) {
+	t.Parallel()
+	s := newStatistics(t, filepath.Join(t.TempDir(), "q.db"))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.put(t.Context(), series.Counts{}, false, 0) // nothing to report
+	s.put(t.Context(), series.Counts{Started: 3}, true, time.Minute/2)
+	s.put(t.Context(), series.Counts{Started: 4}, true, time.Minute/2) // of the same minute
+	if err := s.flush(canceled); err == nil || len(s.pending) != 2 {
+		t.Fatalf("%d reports are pending after %v, want 2", len(s.pending), err)
+	}
+	if a, b := s.pending[0].Since, s.pending[1].Since; b != a+time.Minute.Microseconds() {
+		t.Errorf("a minute has two reports: %d and %d", a, b)
+	}
+	again := s.pending[0]
+	if err := s.flush(t.Context()); err != nil || len(s.pending) != 0 {
+		t.Fatalf("%d reports are pending: %v", len(s.pending), err)
+	}
+	s.pending = append(s.pending, again) // the answer was lost
+	old := again
+	old.Since -= 20 * time.Minute.Microseconds()
+	s.pending = append(s.pending, old)
+	if err := s.flush(t.Context()); err != nil || len(s.pending) != 0 {
+		t.Fatalf("%d reports are pending: %v", len(s.pending), err)
+	}
+	if got := s.sum(t); got.Started != 7 {
+		t.Errorf("%d attempts are reported, want 7", got.Started)
+	}
+}
+
+// Of several workers one samples, and a queue's tasks count once.
+func TestOneWorkerSamples(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "q.db")
+	var workers []*statistics
+	for range 3 {
+		workers = append(workers, newStatistics(t, file))
+	}
+	if _, err := workers[0].cfg.Queue.EnqueueMany(t.Context(), make([]dbq.NewTask, 5)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for _, s := range workers {
+		all.Go(func() {
+			for range 3 {
+				if err := s.sample(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := workers[1].sum(t); got.Created != 5 || got.Due != 5 {
+		t.Errorf("%d tasks were sampled, %d of them due, want 5", got.Created, got.Due)
+	}
+	leaders := 0
+	for _, s := range workers {
+		leads, err := s.shared.TryLead(t.Context(), "statistics", s.member, sampleLease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leads {
+			leaders++
+		}
+	}
+	if leaders != 1 {
+		t.Errorf("%d workers sample, want 1", leaders)
+	}
+}
+
+// A run that ends before it has read the settings of its queue reads them before it reports.
+func TestShortRunObeysTheQueuesSettings(t *testing.T) {
+	t.Parallel()
+	s := newStatistics(t, filepath.Join(t.TempDir(), "q.db"))
+	for _, off := range []bool{true, false} {
+		err := s.shared.Configure(t.Context(), "q", func(set *control.Settings) { set.NoStatistics = off })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.tally.Started.Add(1)
+		s.leave()
+		if got := s.sum(t).Started; (got == 0) != off {
+			t.Errorf("with NoStatistics %v, %d attempts are reported", off, got)
+		}
+	}
+}
