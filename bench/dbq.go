@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +46,7 @@ type dbqTasks struct {
 	batch    int // 0 is ourBatch, or the worker's default
 	key      func(i int) string
 	limits   admin.QueueLimits
+	hot      int // tasks of one key that are enqueued before the measured ones, and not counted
 	c        *dbq.Client
 	q        *dbq.Queue
 	empty    atomic.Int64 // checkouts that found nothing, since Prepare
@@ -89,7 +92,23 @@ func (d *dbqTasks) Prepare(ctx context.Context) error {
 	if err := d.open(ctx, dbq.WithMigrate()); err != nil || d.limits == (admin.QueueLimits{}) {
 		return err
 	}
+	if err := d.enqueueHot(ctx); err != nil {
+		return err
+	}
 	return admin.New(d.c).ConfigureLimits(ctx, "bench", func(l *admin.QueueLimits) { *l = d.limits })
+}
+
+func (d *dbqTasks) enqueueHot(ctx context.Context) error {
+	tasks := make([]dbq.NewTask, d.hot)
+	for i := range tasks {
+		tasks[i] = dbq.NewTask{Payload: newPayload(uncounted).encode(), Key: "hot"}
+	}
+	for part := range slices.Chunk(tasks, bulkBatch) {
+		if _, err := d.q.EnqueueMany(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Attach opens the tables that another process has prepared.
@@ -162,17 +181,25 @@ func (d *dbqTasks) takeAndSettle(ctx context.Context, handled func(int)) (found 
 		if err != nil {
 			return false, err
 		}
-		handled(number)
+		if number != uncounted {
+			handled(number)
+		}
 		ends[i] = dbq.Settlement{Lease: t.Lease, Outcome: outcome}
 	}
-	out, err := d.q.SettleMany(ctx, ends)
-	if err != nil {
-		return false, err
-	}
-	for _, o := range out {
-		if o.Err != nil {
-			return false, o.Err
+	for len(ends) > 0 {
+		out, err := d.q.SettleMany(ctx, ends)
+		if err != nil {
+			return false, err
 		}
+		var locked []dbq.Settlement // by a checkout of another loop, for a moment
+		for i, o := range out {
+			if errors.Is(o.Err, dbq.ErrLocked) {
+				locked = append(locked, ends[i])
+			} else if o.Err != nil {
+				return false, o.Err
+			}
+		}
+		ends = locked
 	}
 	return true, nil
 }

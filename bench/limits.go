@@ -13,37 +13,35 @@ const (
 
 	limitedBatch = 50
 	limitedKeys  = 1000
-	hotShare     = 100 // one of so many tasks has the hot key
+	uncounted    = -1 // the number of tasks that are not measured
 )
 
-// limited measures the drain of queues with limits per key, beside one without limits.
+// limited measures the drain of queues with limits per key, beside one without limits. Tasks of the hot key are also
+// drained, but neither waited for nor counted.
 func limited(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
 	var entries []*entry
 	for _, g := range s.grounds() {
-		if !o.only.MatchString(g.group + ": dbq") {
-			continue
-		}
 		many := func(i int) string { return fmt.Sprint("customer ", i%limitedKeys) }
-		hot := func(i int) string {
-			if i%hotShare == 0 {
-				return "hot"
-			}
-			return many(i)
-		}
 		var all []*entry
 		for _, e := range []struct {
 			name   string
 			key    func(i int) string
 			limits admin.QueueLimits
+			hot    int
 		}{
-			{"no limits", nil, admin.QueueLimits{}},
-			{"1,000 keys, no limits", many, admin.QueueLimits{}},
-			{"1,000 keys, 2 leased of each", many, admin.QueueLimits{KeyLeased: 2}},
-			{"a hot key among them, 1 leased of each", hot, admin.QueueLimits{KeyLeased: 1}},
+			{"no limits", nil, admin.QueueLimits{}, 0},
+			{"1,000 leased, no keys", nil, admin.QueueLimits{Leased: 1000}, 0},
+			{"1,000 keys, no limits", many, admin.QueueLimits{}, 0},
+			{"1,000 keys, 2 leased of each", many, admin.QueueLimits{KeyLeased: 2}, 0},
+			{"1,000 keys, 1 leased of each", many, admin.QueueLimits{KeyLeased: 1}, 0},
+			{"1,000 keys, 1 leased of each, behind a hot key with half of all tasks", many,
+				admin.QueueLimits{KeyLeased: 1}, o.n},
 		} {
-			tasks := &dbqTasks{place: g.empty, batch: limitedBatch, key: e.key, limits: e.limits}
-			all = append(all, &entry{contender: tasks, group: g.group, name: "dbq, loop, " + e.name, role: ours})
+			tasks := &dbqTasks{place: g.empty, batch: limitedBatch, key: e.key, limits: e.limits, hot: e.hot}
+			if name := "dbq, loop, " + e.name; o.only.MatchString(g.group + ": " + name) {
+				all = append(all, &entry{contender: tasks, group: g.group, name: name, role: ours})
+			}
 		}
 		err := inTurns(ctx, "limits, "+g.group, all, o.rounds, func(ctx context.Context, e *entry) error {
 			if err := phase(ctx, e.Prepare); err != nil {

@@ -2,7 +2,7 @@
 // contenders run on the same server with the same payload, and take turns in every round. It fails when a contender
 // loses a task or handles it twice.
 //
-//	go run . [-part throughput,million,processes,cost,pickup,growth,schedules,limits]
+//	go run . [-part throughput,million,processes,cost,pickup,growth,schedules,limits,http]
 //	         [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
 //	go run . -save ../docs -render
 //	go run . -guard guard.json [-every] [-update]
@@ -38,10 +38,12 @@ const (
 	partGrowth     = "growth"
 	partSchedules  = "schedules"
 	partLimits     = "limits"
+	partHTTP       = "http"
 )
 
 var allParts = []string{
 	partThroughput, partMillion, partProcesses, partCost, partPickup, partGrowth, partSchedules, partLimits,
+	partHTTP,
 }
 
 type options struct {
@@ -223,6 +225,8 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 		p.Results, err = schedules(ctx, o, s)
 	case partLimits:
 		p.Results, err = limited(ctx, o, s)
+	case partHTTP:
+		p.Results, err = overHTTP(ctx, o, s)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)

@@ -77,6 +77,7 @@ var partTitles = map[string]string{
 	partGrowth:     "Growth",
 	partSchedules:  "Schedules",
 	partLimits:     "Limits",
+	partHTTP:       "HTTP",
 }
 
 var partNotes = map[string]string{
@@ -90,10 +91,13 @@ for all contenders on a server: half of what the slowest of them keeps up with, 
 that it does not matter which part of the work comes before the acknowledgement.`,
 	partGrowth: `Here "x floor" is the ratio to the first line.`,
 	partSchedules: `A tenth of the schedules are put for one time, and one process fires them; a fire is a transaction that
-enqueues a task and moves its schedule. A process that runs schedules searches once in five seconds while none is due.
-"x floor" is the ratio to the first line.`,
+enqueues a task and moves its schedule. While few are due, a process that runs schedules reads the next ten of them once
+in five seconds; the read of all ten schedules shows what that costs. "x floor" is the ratio to the first line.`,
 	partLimits: `Four loops take and settle 50 tasks at a time. The limits are of leased tasks of each key. One of 100
 tasks has the hot key. "x floor" is the ratio to the first line.`,
+	partHTTP: `Four loops enqueue, and four take and settle, one task or 100 with each request. The server of the HTTP API
+runs in the same process, over loopback and without TLS, so the clients' part of the work counts too. "x floor" is the
+ratio to the same calls of the library.`,
 }
 
 func (p part) page(b *strings.Builder, plots string) error {

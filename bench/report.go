@@ -94,7 +94,8 @@ func figures() []figure {
 	for _, n := range []int{1, 4, 16} {
 		all = append(all, costFigure(n))
 	}
-	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, limitedDrain)
+	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, limitedDrain,
+		httpEnqueue1, httpDrain1, httpEnqueue100, httpDrain100)
 }
 
 // results returns the results by group, figure and contender.

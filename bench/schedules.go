@@ -15,16 +15,15 @@ import (
 
 const (
 	scheduleFires figure = "fires of schedules that are due together"
-	scheduleRest  figure = "one search for schedules, none is due"
+	scheduleRest  figure = "one read of up to 1,000 schedules"
 
 	fewSchedules     = 10
 	scheduleWriters  = 8
 	scheduleSearches = 50
-	searchedAtOnce   = 1000 // schedules that Run reads at once
+	searchedAtOnce   = 1000 // schedules that Run reads at once while many are due
 )
 
-// schedules measures how fast one process fires schedules, and what a search of an idle Run costs beside many
-// schedules.
+// schedules measures how fast one process fires schedules, and what it costs to read the next ones beside many.
 func schedules(ctx context.Context, o options, s *servers) ([]result, error) {
 	taken := samples{}
 	var entries []*entry
@@ -101,7 +100,7 @@ func putSchedules(ctx context.Context, c *dbq.Client, name string, n int, at tim
 	return group.Wait()
 }
 
-// search searches for schedules as Run does.
+// search reads the next schedules as Run does while many are due; otherwise it reads ten.
 func (s samples) search(ctx context.Context, e *entry) error {
 	store := access.Of(e.contender.(*dbqTasks).c).Store
 	begin := time.Now()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,8 +22,14 @@ import (
 // runMain makes the test binary dbq itself, so that tests drive a real process, and the demo's workers are such too.
 const runMain = "DBQ_TEST_RUN_MAIN"
 
+// logEverything makes such a process log from the lowest level.
+const logEverything = "DBQ_TEST_LOG_EVERYTHING"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" && !slices.Contains(os.Args, "-test.fuzzworker") {
+		if os.Getenv(logEverything) != "" {
+			logLevel = func(slog.Level) slog.Level { return slog.LevelDebug }
+		}
 		main()
 	}
 	// A process that a test's own dbq starts, such as the demo's workers, is dbq too, and not these tests once more.
@@ -42,6 +49,8 @@ type user struct {
 	env []string
 	// flags go before each verb.
 	flags []string
+	// patience is how long a command may run, if it is longer than the constant.
+	patience time.Duration
 }
 
 func newUser(t *testing.T) *user {
@@ -68,7 +77,7 @@ type outcome struct {
 }
 
 func (u *user) command(args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), max(u.patience, patience))
 	u.t.Cleanup(cancel)
 	self, err := os.Executable()
 	if err != nil {

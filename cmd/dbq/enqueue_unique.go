@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/dbq-go/dbq"
 	"github.com/spf13/pflag"
 )
@@ -10,6 +12,7 @@ type uniqueLine struct {
 	Key        string `json:"unique"`
 	While      string `json:"unique_while"`
 	Period     string `json:"unique_period"`
+	Window     string `json:"unique_window"`
 	OnConflict string `json:"on_conflict"`
 	MaxWait    string `json:"max_wait"`
 }
@@ -18,6 +21,7 @@ func (u *uniqueLine) addFlags(l *pflag.FlagSet) {
 	l.StringVar(&u.Key, "unique", "", "do not enqueue while another task has this `KEY`")
 	l.StringVar(&u.While, "unique-while", "", "how long a task has its key: `SCOPE` is pending (default) or unfinished")
 	l.StringVar(&u.Period, "unique-period", "", "one task for each period of this `TIME`, such as 1h, in UTC")
+	l.StringVar(&u.Window, "unique-window", "", "one task in this `TIME` after its enqueue, such as 1h")
 	l.StringVar(&u.OnConflict, "on-conflict", "", "`ACTION` if the key is taken: keep (default), replace or debounce")
 	l.StringVar(&u.MaxWait, "max-wait", "", "do not postpone a task beyond this `TIME` after it was created")
 }
@@ -47,12 +51,18 @@ func (u uniqueLine) unique() (out *dbq.Unique, err error) {
 	default:
 		return nil, usagef("--on-conflict is %q: use keep, replace or debounce", u.OnConflict)
 	}
-	if u.Period != "" {
-		if out.Period, err = parseDuration(u.Period); err != nil {
-			return nil, usagef("the period %q: %w", u.Period, err)
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{{"period", u.Period, &out.Period}, {"window", u.Window, &out.Window}} {
+		if d.text == "" {
+			continue
 		}
-		if out.Period == 0 {
-			return nil, usagef("the period %q is zero", u.Period)
+		if *d.to, err = parseDuration(d.text); err != nil {
+			return nil, usagef("the %s %q: %w", d.name, d.text, err)
+		}
+		if *d.to == 0 {
+			return nil, usagef("the %s %q is zero", d.name, d.text)
 		}
 	}
 	if u.MaxWait != "" {

@@ -15,8 +15,8 @@ import (
 
 // limitFlags are the flags of dbq limit as they are given.
 type limitFlags struct {
-	leased, rate, burst, keyLeased string
-	perKey, noPerKey, off, create  bool
+	leased, rate, burst, keyLeased, order string
+	perKey, noPerKey, off, create         bool
 }
 
 func newLimit(a *app) *cobra.Command {
@@ -59,6 +59,9 @@ func newLimit(a *app) *cobra.Command {
 	l.StringVar(&f.burst, "burst", "", "of the rate, up to `N` tasks may start at once (default 1)")
 	l.BoolVar(&f.perKey, "per-key", false, "serve the keys of the tasks in turn (--per-key=false: no limits per key)")
 	l.StringVar(&f.keyLeased, "per-key-leased", "", "at most `N` leased tasks of each key (none: no limit)")
+	l.StringVar(&f.order, "order", "",
+		"run the tasks of each key one after the other; those in POISON or parked `block` the later ones, or are skipped\n"+
+			"(block or skip; none: no order)")
 	l.BoolVar(&f.off, "off", false, "remove all limits")
 	l.BoolVar(&f.create, "create", false, "allow a queue that has no tasks, workers or settings yet")
 	return cmd
@@ -75,7 +78,7 @@ func firstOf(errs ...error) error {
 
 // given reports whether a flag changes something.
 func (f *limitFlags) given() bool {
-	return f.off || f.perKey || f.noPerKey || f.leased != "" || f.rate != "" || f.burst != "" || f.keyLeased != ""
+	return f.off || f.perKey || f.noPerKey || f.leased+f.rate+f.burst+f.keyLeased+f.order != ""
 }
 
 // apply changes limits as the flags say.
@@ -84,7 +87,7 @@ func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
 		*l = admin.QueueLimits{}
 	}
 	if f.noPerKey {
-		l.PerKey, l.KeyLeased = false, 0
+		l.PerKey, l.KeyLeased, l.Order = false, 0, admin.OrderNone
 	}
 	number := func(text, flag string, to *int) {
 		if text != "" && err == nil {
@@ -93,8 +96,17 @@ func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
 	}
 	number(f.leased, "leased", &l.Leased)
 	number(f.keyLeased, "per-key-leased", &l.KeyLeased)
-	if f.keyLeased == none && !f.perKey {
-		l.PerKey = false
+	switch f.order {
+	case "":
+	case none:
+		l.Order = admin.OrderNone
+	case string(admin.OrderBlock), string(admin.OrderSkip):
+		l.Order = admin.KeyOrder(f.order)
+	default:
+		return usagef("--order %q: give block, skip or none", f.order)
+	}
+	if (f.keyLeased == none || f.order == none) && !f.perKey {
+		l.PerKey = false // unless another limit implies it
 	}
 	l.PerKey = l.PerKey || f.perKey
 	if f.rate != "" && err == nil {
@@ -154,7 +166,8 @@ func limitsText(l admin.QueueLimits) string {
 	add(l.Leased > 0, "--leased %d", l.Leased)
 	add(l.Rate.Starts > 0, "--rate %d/%s --burst %d", l.Rate.Starts, limitTime(l.Rate.Per), l.Rate.Burst)
 	add(l.KeyLeased > 0, "--per-key-leased %d", l.KeyLeased)
-	add(l.KeyLeased == 0 && l.PerKey, "--per-key")
+	add(l.Order != admin.OrderNone, "--order %s", l.Order)
+	add(l.KeyLeased == 0 && l.Order == admin.OrderNone && l.PerKey, "--per-key")
 	return strings.Join(parts, " ")
 }
 
@@ -179,8 +192,10 @@ type limitsView struct {
 	Burst      int     `json:"burst,omitempty"`
 	PerKey     bool    `json:"per_key,omitempty"`
 	KeyLeased  int     `json:"per_key_leased,omitempty"`
+	Order      string  `json:"order,omitempty"`
 }
 
 func viewLimits(l admin.QueueLimits) limitsView {
-	return limitsView{l.Leased, l.Rate.Starts, l.Rate.Per.Seconds(), l.Rate.Burst, l.PerKey, l.KeyLeased}
+	return limitsView{l.Leased, l.Rate.Starts, l.Rate.Per.Seconds(), l.Rate.Burst, l.PerKey, l.KeyLeased,
+		string(l.Order)}
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
@@ -92,9 +94,10 @@ func newRoot(a *app) *cobra.Command {
 		}
 		root.AddCommand(cmds...)
 	}
-	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a))
+	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a),
+		newServe(a), newBridge(a))
 	group("inspect", "Inspecting:", newStats(a), newList(a), newShow(a), newWait(a), newWorkflow(a))
-	operate := []*cobra.Command{newQueue(a), newLimit(a), newWorker(a), newSchedule(a)}
+	operate := []*cobra.Command{newQueue(a), newLimit(a), newWorker(a), newSchedule(a), newToken(a), newAudit(a)}
 	for _, t := range state.ByOperator() {
 		operate = append(operate, newOperate(a, t))
 	}
@@ -124,7 +127,8 @@ type app struct {
 	schema   string
 	strategy string
 	json     bool
-	color    bool // the output is a terminal that shows colors
+	color    bool         // the output is a terminal that shows colors
+	logger   *slog.Logger // nil discards
 
 	began bool // a command's own code has started: later errors are not about the command line
 }
@@ -150,7 +154,7 @@ func (a *app) runE(f runFunc) func(*cobra.Command, []string) error {
 		if err := a.readDSNFile(); err != nil {
 			return err
 		}
-		return f(cmd.Context(), args)
+		return f(admin.WithOrigin(cmd.Context(), admin.Origin{By: operatorName(), Program: "cli"}), args)
 	}
 }
 
@@ -215,8 +219,8 @@ func (a *app) open(ctx context.Context, create bool, opts ...dbq.Option) (*dbq.C
 
 // options are the client's options from the global flags.
 func (a *app) options() []dbq.Option {
-	// A command prints its result, or its error on one line. Only a worker has a log.
-	opts := []dbq.Option{dbq.WithLogger(slog.New(slog.DiscardHandler))}
+	// A command prints its result, or its error on one line. Only a worker and a server have a log.
+	opts := []dbq.Option{dbq.WithLogger(cmp.Or(a.logger, slog.New(slog.DiscardHandler)))}
 	if a.prefix != "" {
 		opts = append(opts, dbq.WithPrefix(a.prefix))
 	}

@@ -77,7 +77,8 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 			}
 			filter, err := f.operatorFilter(t, all)
 			if err == nil && v.confirm && !yes && !op.dryRun {
-				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", t.Event, f.Limit))
+				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", t.Event, f.Limit),
+					"tasks permanently (`dbq list` with the same flags shows them)")
 			}
 			if err != nil {
 				return err
@@ -131,10 +132,11 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 	return filter, nil
 }
 
-// confirm asks for confirmation. It returns an error unless the answer is yes.
-func (a *app) confirm(question string) error {
+// confirm asks for confirmation of a removal, and returns an error unless the answer is yes. Without a terminal, the
+// error says what would be removed.
+func (a *app) confirm(question, removes string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
-		return usagef("this removes tasks permanently: add --yes (`dbq list` with the same flags shows them)")
+		return usagef("this removes %s: add --yes", removes)
 	}
 	fmt.Fprint(a.err, visible(question)+" [y/N] ")
 	line, _ := bufio.NewReader(a.in).ReadString('\n')

@@ -188,6 +188,7 @@ func settingFlags(s *admin.QueueSettings) *pflag.FlagSet {
 	f.StringVar((*string)(&s.History), "history", string(s.History), "record these `ATTEMPTS`: all, failures or none")
 	f.StringVar(&s.DeadLetter, "dead-letter", s.DeadLetter,
 		"add a notice to this `QUEUE` for each task that goes to POISON (\"\": none)")
+	f.BoolVar(&s.NoStatistics, "no-statistics", s.NoStatistics, "collect no statistics over time")
 	f.AddFlagSet(retentionFlags(&s.Retention))
 	return f
 }

@@ -109,6 +109,7 @@ func newSchedulePut(a *app) *cobra.Command {
 	timesFlags(l, &d, &at)
 	a.addQueueFlag(cmd, &d.Queue, "the queue's `NAME`")
 	l.StringVar(&d.Task.Kind, "kind", "", "the tasks' `KIND`")
+	l.StringVar(&d.Task.Key, "key", "", "the tenant, customer or account of the tasks: their `KEY` for limits per key")
 	l.StringVar(&payload, "payload", "", "the payload as `TEXT`")
 	l.StringVar(&payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
 	l.IntVar(&d.Task.Priority, "priority", 0, fmt.Sprintf("priority `P` from 0 (first) to %d", dbq.MaxPriority))
@@ -218,7 +219,8 @@ func newScheduleShow(a *app) *cobra.Command {
 		}
 		for _, line := range [][2]string{
 			{"schedule", i.Name}, {"when", whenText(i.Schedule)}, {"queue", i.Queue}, {"kind", i.Task.Kind},
-			{"payload", string(i.Task.Payload)}, {"owner", i.Owner}, {"problem", i.Problem}, {"next", nextText(i)},
+			{"key", i.Task.Key}, {"payload", string(i.Task.Payload)}, {"owner", i.Owner}, {"problem", i.Problem},
+			{"next", nextText(i)},
 		} {
 			if line[1] == "" {
 				continue
@@ -279,6 +281,7 @@ type scheduleView struct {
 	At        time.Time         `json:"at,omitzero"`
 	Queue     string            `json:"queue"`
 	Kind      string            `json:"kind,omitempty"`
+	Key       string            `json:"key,omitempty"`
 	Payload   []byte            `json:"payload_base64,omitempty"`
 	Priority  int               `json:"priority,omitempty"`
 	Attempts  int               `json:"max_attempts,omitempty"`
@@ -299,10 +302,9 @@ type scheduleView struct {
 func scheduleViewOf(i schedule.Info) scheduleView {
 	v := scheduleView{
 		Name: i.Name, Cron: i.Cron, Zone: i.Zone, Every: i.Every.Seconds(), At: i.At, Queue: i.Queue, Kind: i.Task.Kind,
-		Payload: i.Task.Payload, Priority: i.Task.Priority, Attempts: i.Task.MaxAttempts, Headers: i.Task.Headers,
-		CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner, Next: i.Next, Last: i.Last,
-		Problem: i.Problem, Paused: i.Paused,
-		By: i.By, Reason: i.Reason,
+		Key: i.Task.Key, Payload: i.Task.Payload, Priority: i.Task.Priority, Attempts: i.Task.MaxAttempts,
+		Headers: i.Task.Headers, CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner,
+		Next: i.Next, Last: i.Last, Problem: i.Problem, Paused: i.Paused, By: i.By, Reason: i.Reason,
 	}
 	if !i.Last.IsZero() {
 		v.LastTask = i.LastTask.String()

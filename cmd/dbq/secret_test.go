@@ -34,6 +34,8 @@ func everyCommand(id string) [][]string {
 		"queue clean q --keep-completed 1h", "queue pause q",
 		"queue resume q", "schedule put s --every 1h -q q", "schedule list", "schedule show s", "schedule pause s",
 		"schedule resume s", "schedule run s", "schedule delete s", "schedule preview --cron @daily", "worker list",
+		"token create t --role viewer", "token list", "token revoke 0123456789abcdef",
+		"audit list", "audit clean --keep 365d --yes",
 		"worker stop nobody", "work -q q --until-empty -- true", "show " + id,
 		"wait --timeout 10ms " + id,
 		"reject " + id, "reenqueue " + id, "list --state poison", "revoke --all", "reject --all", "quarantine --all",

@@ -15,8 +15,16 @@ import (
 func newStats(a *app) *cobra.Command {
 	var queue string
 	var exact bool
-	var every time.Duration
+	var every, over, step time.Duration
 	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
+		switch {
+		case over != 0 && exact:
+			return usagef("--exact counts the tasks of now: leave --over out")
+		case over == 0 && step != 0:
+			return usagef("--step needs --over")
+		case over != 0:
+			return a.watch(ctx, every, func() error { return printSeries(ctx, a, c, queue, over, step) })
+		}
 		var opts []admin.StatsOption
 		if exact {
 			opts = append(opts, admin.CountAll())
@@ -32,6 +40,8 @@ func newStats(a *app) *cobra.Command {
 	cmd := a.command("dbq stats", noArgs("use --queue NAME"), a.withClient(run))
 	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, even if there are many")
 	a.addQueueFlag(cmd, &queue, "only this `QUEUE`")
+	durationVar(cmd.Flags(), &over, "over", 0, "show what happened within this `TIME` until now, such as 1h or 7d")
+	durationVar(cmd.Flags(), &step, "step", 0, "with --over, in steps of this `TIME`: a multiple of a minute")
 	addWatch(cmd, &every)
 	return cmd
 }

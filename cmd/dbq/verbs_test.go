@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -193,6 +194,35 @@ func TestStats(t *testing.T) {
 	if q["queue"] != "q" || q["due"] != 12.0 || q["count"].(map[string]any)["CREATED"] != 12.0 {
 		t.Errorf("%v", q)
 	}
+}
+
+func TestStatsOverTime(t *testing.T) {
+	u := newUser(t)
+	u.feed(strings.Repeat("{\"queue\":\"q\"}\n", 5), "enqueue", "--lines").ok()
+	if o := u.run("stats", "--over", "1h"); o.ok() != "" {
+		t.Errorf("statistics before a worker has run: %q", o.out)
+	}
+	u.run("work", "--queue", "q", "--until-empty", "--", "true").ok()
+	u.run("stats", "--over=1h").has("QUEUE", "q", "5", "@")
+	u.run("stats", "--over", "7d", "--step=6h", "-q", "q").has("TIME", "LATENCY", "5", "####################")
+	lines := strings.Split(strings.TrimSpace(u.run("stats", "--over", "10m", "--json", "--queue", "q").ok()), "\n")
+	sum := 0.0
+	for _, line := range lines {
+		var p map[string]any
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			t.Fatal(err)
+		}
+		sum += p["completed"].(float64)
+	}
+	if len(lines) != 11 || sum != 5 {
+		t.Errorf("%d lines with %v completed tasks", len(lines), sum)
+	}
+	u.run("stats", "--step", "1m").fails(exitUsage, "--over")
+	u.run("stats", "--over", "1h", "--exact").fails(exitUsage, "--exact")
+	u.run("stats", "--over", "1h", "--step", "90s").fails(exitUsage, "minute")
+	u.run("stats", "--over", "7d", "--step", "1m").fails(exitUsage, "step")
+	u.run("queue", "set", "q", "--no-statistics").ok()
+	u.run("queue", "list").has("--no-statistics")
 }
 
 func TestOperate(t *testing.T) {

@@ -25,46 +25,46 @@ func newWorkflow(a *app) *cobra.Command {
 		if of, _, err := workflow.Of(ctx, c, id); err == nil {
 			id = of
 		}
-		g, err := workflow.Get(ctx, c, id, limit)
+		info, err := workflow.Get(ctx, c, id, limit)
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.printJSON(g)
+			return a.printJSON(info)
 		case mermaid:
-			_, err = io.WriteString(a.out, visibleLines(g.Mermaid()))
+			_, err = io.WriteString(a.out, visibleLines(info.Mermaid()))
 		case dot:
-			_, err = io.WriteString(a.out, visibleLines(g.DOT()))
+			_, err = io.WriteString(a.out, visibleLines(info.DOT()))
 		default:
-			err = nodeListing(g).print(ctx, a, c, g.Nodes)
+			err = stepListing(info).print(ctx, a, c, info.Steps)
 		}
-		if err == nil && g.Cut {
-			a.note("there are more tasks or needs: raise --limit")
+		if err == nil && info.Cut {
+			a.note("there are more steps or needs: raise --limit")
 		}
 		return err
 	}))
 	l := cmd.Flags()
 	l.BoolVar(&mermaid, "mermaid", false, "print a Mermaid flowchart")
-	l.BoolVar(&dot, "dot", false, "print a graph for Graphviz")
+	l.BoolVar(&dot, "dot", false, "print a drawing for Graphviz")
 	l.Var(intWithin(&limit, 1000, 1, workflow.MaxSteps), "limit", "read at most `N` tasks")
 	return cmd
 }
 
-// nodeListing lists the tasks of a workflow.
-func nodeListing(g workflow.Graph) listing[workflow.Node] {
+// stepListing lists the steps of a workflow.
+func stepListing(info workflow.Info) listing[workflow.StepInfo] {
 	const most = 3 // names of needs in a line
 	names, needs := map[uuid.UUID]string{}, map[uuid.UUID][]string{}
-	for _, n := range g.Nodes {
-		names[n.Task] = n.Name
+	for _, s := range info.Steps {
+		names[s.Task] = s.Name
 	}
-	for _, e := range g.Edges {
-		needs[e.Child] = append(needs[e.Child], brief(names[e.Parent], 30))
+	for _, n := range info.Needs {
+		needs[n.Child] = append(needs[n.Child], brief(names[n.Parent], 30))
 	}
-	return listing[workflow.Node]{
+	return listing[workflow.StepInfo]{
 		columns:   []string{"TASK", "QUEUE", "NAME", "STATE", "NEEDS"},
 		rightFrom: 5,
-		row: func(n workflow.Node, _ time.Time) []string {
-			of := needs[n.Task]
+		row: func(s workflow.StepInfo, _ time.Time) []string {
+			of := needs[s.Task]
 			text := strings.Join(of[:min(len(of), most)], ", ")
 			if len(of) > most {
 				text += fmt.Sprintf(" and %d more", len(of)-most)
@@ -72,7 +72,7 @@ func nodeListing(g workflow.Graph) listing[workflow.Node] {
 			if text == "" {
 				text = "-"
 			}
-			return []string{n.Task.String(), n.Queue, brief(n.Name, 40), n.Status(), text}
+			return []string{s.Task.String(), s.Queue, brief(s.Name, 40), s.Status(), text}
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
@@ -38,6 +39,21 @@ func open(ctx context.Context, statements ...string) *dbq.Client {
 func work(ctx context.Context, c *dbq.Client, queue string, h worker.Handler) {
 	w := worker.Worker{Queue: c.Queue(queue), Handler: h, UntilEmpty: true}
 	must(w.Run(ctx))
+}
+
+// workOn handles the tasks of a queue until all have ended that need nothing more.
+func workOn(ctx context.Context, c *dbq.Client, queue string, h worker.Handler) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error)
+	w := worker.Worker{Queue: c.Queue(queue), Handler: h}
+	go func() { done <- w.Run(ctx) }()
+	const busy = `SELECT (SELECT count(*) FROM dbq_task WHERE state = 1 OR state IN (0, 3) AND due < 253402300799999999)
+		+ (SELECT count(*) FROM dbq_kv WHERE namespace = 'workflow')`
+	for number(ctx, c, busy) > 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	stop()
+	must(<-done)
 }
 
 // number returns the one number that a query selects.

@@ -1,0 +1,194 @@
+// Package api serves dbq databases over HTTP with JSON.
+//
+//	handler, err := api.New(api.Config{
+//		Databases: map[string]*dbq.Client{"shop": client}, Authenticator: auth.NewTokens(client),
+//	})
+//	http.Handle("/dbq/", http.StripPrefix("/dbq", handler))
+//
+// docs/http.md describes the paths, and docs/openapi.json every field. `dbq serve` is a server with this handler.
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/redaction"
+)
+
+// Config configures an API. The zero value of each number and time selects its default.
+type Config struct {
+	// Databases are the clients by the names that paths use: 1 to 32 lower-case letters, digits, - and _, the first one a
+	// letter. The API does not close them.
+	Databases map[string]*dbq.Client
+	// Authenticator finds the caller of each request. It is required.
+	Authenticator auth.Authenticator
+	// Logger gets a line for each request. The default is slog.Default.
+	Logger *slog.Logger
+	// MaxBody limits a body, and each line of a stream of tasks, in bytes. The default is 16 MiB.
+	MaxBody int64
+	// BodyTimeout limits how long a body may take to arrive. The default is 30 seconds.
+	BodyTimeout time.Duration
+	// Timeout limits how long a request may take after its body has arrived, not counting the time that it waits.
+	// The default is 30 seconds.
+	Timeout time.Duration
+	// MaxRequests limits the requests that run at once, except those of MaxWaiting. Others get 503 with Retry-After. The
+	// default is 100.
+	MaxRequests int
+	// CallerRate limits the requests of each caller (auth.Principal.Name) per second, and CallerBurst how many may come at
+	// once; its default is the requests of one second. Others get 429 with Retry-After. The default is no limit.
+	CallerRate  float64
+	CallerBurst int
+	// MaxWaiting limits the checkouts, and waits for the end of a task, that run at once. The default is 1000.
+	MaxWaiting int
+	// MaxWait limits how long a request waits for tasks, or for the end of a task. A longer wait_seconds is shortened to
+	// it. The default is 60 seconds.
+	MaxWait time.Duration
+	// Redactions hide parts of payloads, headers, results and progress from callers that read tasks.
+	Redactions []redaction.Rule
+}
+
+// The defaults of Config.
+const (
+	DefaultMaxBody     = 16 << 20
+	DefaultBodyTimeout = 30 * time.Second
+	DefaultTimeout     = 30 * time.Second
+	DefaultMaxRequests = 100
+	DefaultMaxWaiting  = 1000
+	DefaultMaxWait     = 60 * time.Second
+)
+
+// API is the HTTP API as a handler. It is safe for concurrent use.
+type API struct {
+	cfg       Config
+	databases map[string]*database
+	handler   http.Handler
+	openAPI   []byte
+	callers   *callers
+	running   chan struct{} // one element for each running request
+	waiting   chan struct{} // one element for each request that may wait
+	draining  context.Context
+	drain     context.CancelFunc
+}
+
+// database is one database of an API.
+type database struct {
+	name   string
+	client *dbq.Client
+	admin  *admin.Admin
+	leases leaseKey
+	redact redaction.Redactor
+
+	listen sync.Once
+	// listener keeps the notifications of other processes coming between requests that wait.
+	listener *dbq.Consumer
+}
+
+var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// New returns an API. It sends nothing to the databases. It returns dbq.ErrOption if the configuration is invalid.
+func New(cfg Config) (*API, error) {
+	refuse := func(format string, args ...any) (*API, error) {
+		return nil, fmt.Errorf("api: %w: "+format, append([]any{dbq.ErrOption}, args...)...)
+	}
+	switch {
+	case cfg.Authenticator == nil:
+		return refuse("Authenticator is required")
+	case len(cfg.Databases) == 0:
+		return refuse("Databases is empty; add at least one")
+	case !(cfg.CallerRate >= 0) || math.IsInf(cfg.CallerRate, 1) || cfg.CallerBurst < 0,
+		cfg.CallerBurst > 0 && cfg.CallerRate == 0:
+		return refuse("CallerRate and CallerBurst must not be negative, and CallerBurst needs CallerRate")
+	case min(cfg.MaxBody, int64(cfg.MaxRequests), int64(cfg.MaxWaiting)) < 0,
+		min(cfg.BodyTimeout, cfg.Timeout, cfg.MaxWait) < 0:
+		return refuse("MaxBody, MaxRequests, MaxWaiting, BodyTimeout, Timeout and MaxWait must not be negative")
+	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
+	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, DefaultMaxRequests)
+	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)
+	cfg.MaxWait = cmp.Or(cfg.MaxWait, DefaultMaxWait)
+	cfg.Authenticator = authenticator{cfg.Authenticator, make(chan struct{}, cfg.MaxRequests)}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	a := &API{
+		cfg: cfg, databases: map[string]*database{}, callers: newCallers(cfg.CallerRate, cfg.CallerBurst),
+		running: make(chan struct{}, cfg.MaxRequests), waiting: make(chan struct{}, cfg.MaxWaiting),
+	}
+	for name, client := range cfg.Databases {
+		if !databaseName.MatchString(name) || client == nil {
+			return refuse("database %q: it needs a client, and a name of 1 to 32 lower-case letters, digits, - and _",
+				name)
+		}
+		a.databases[name] = &database{name: name, client: client, admin: admin.New(client)}
+	}
+	redactors, err := redaction.New(slices.Collect(maps.Keys(a.databases)), cfg.Redactions)
+	if err != nil {
+		return refuse("%w", err)
+	}
+	for name, d := range a.databases {
+		d.redact = redactors[name]
+	}
+	a.draining, a.drain = context.WithCancel(context.Background())
+	a.handler, a.openAPI, err = a.routes()
+	return a, err
+}
+
+// ServeHTTP answers a request. To serve the API below a prefix, wrap it in http.StripPrefix.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+
+// OpenAPI returns the description of the API, as OpenAPI 3.1 in JSON.
+func (a *API) OpenAPI() []byte { return a.openAPI }
+
+// Drain makes requests that wait, and later ones, return immediately without tasks. Call it before
+// http.Server.Shutdown, which waits for running requests.
+func (a *API) Drain() {
+	a.drain()
+	for _, d := range a.databases {
+		d.listen.Do(func() {})
+		if d.listener != nil {
+			d.listener.Close()
+		}
+	}
+}
+
+// waitAtMost returns a context that ends when the caller has waited long enough, when the caller is gone, or when the
+// server stops.
+func (a *API) waitAtMost(ctx context.Context, wait float64) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, min(max(seconds(wait), 0), a.cfg.MaxWait))
+	stop := context.AfterFunc(a.draining, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// open returns a database if the caller may do something with a queue of it, and how the caller is named in changes. An
+// empty queue stands for all queues.
+func (a *API) open(ctx context.Context, action auth.Action, name, queue string) (*database, auth.Principal, error) {
+	p, _ := auth.From(ctx)
+	if !p.May(action, name, queue) {
+		return nil, p, forbidden.problem()
+	}
+	d := a.databases[name]
+	if d == nil {
+		return nil, p, noDatabase.problem()
+	}
+	return d, p, nil
+}
+
+// isContext reports whether an error is only the end of a context.
+func isContext(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

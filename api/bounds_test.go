@@ -1,0 +1,118 @@
+package api_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	operators "github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/dbqtest"
+)
+
+// Only the route of streams takes bodies without a limit, whatever a path ends in.
+func TestPathThatEndsLikeAStreamIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.MaxBody = 1000 })
+	for _, path := range []string{
+		"/v1/db/shop/tasks/tasks/stream", "/v1/db/shop/schedules/tasks/stream", "/v1/db/shop/queues/mail/tasks%2Fstream",
+	} {
+		s.refused(415, "media-type", "POST", path, strings.Repeat(" ", 1<<20), "Content-Type", "application/x-ndjson")
+	}
+	s.refused(413, "body-too-large", "POST", mail+"/tasks", strings.Repeat(" ", 1001))
+}
+
+// A refusal does not wait for a body that never comes.
+func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.Authenticator, c.BodyTimeout = caller{}, 100*time.Millisecond })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprintf(conn, "POST %s/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", mail)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("got %s", answer.Status)
+	}
+}
+
+// A request that waits for longer than a body may take is not ended by the limit of the body.
+func TestWaitOutlastsTheLimitOfTheBody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.BodyTimeout = 50 * time.Millisecond })
+	start := time.Now()
+	s.must(200, "POST", mail+"/checkout", `{"worker":"w","wait_seconds":0.4}`)
+	if took := time.Since(start); took < 400*time.Millisecond {
+		t.Errorf("it waited %v", took)
+	}
+}
+
+func TestStreamEndsWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	c := dbqtest.New(t).Client
+	a, err := api.New(api.Config{Databases: map[string]*dbq.Client{"shop": c}, Authenticator: admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(a)
+	defer server.Close()
+	body, lines := io.Pipe()
+	defer lines.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+mail+"/tasks/stream", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	go func() { _, _ = lines.Write([]byte("{}\n")) }()
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	read := bufio.NewReader(answer.Body)
+	if l, err := read.ReadString('\n'); err != nil || !strings.Contains(l, `"id"`) {
+		t.Fatalf("%q, %v", l, err)
+	}
+	a.Drain()
+	l, err := read.ReadString('\n')
+	if err != nil || !strings.Contains(l, `"line":2`) || !strings.Contains(l, "closed") {
+		t.Errorf("after Drain: %q, %v", l, err)
+	}
+	if rest, err := io.ReadAll(read); err != nil || len(rest) > 0 {
+		t.Errorf("after the last line: %q, %v", rest, err)
+	}
+}
+
+// The audit names the caller of each change, with its address and the id of the request.
+func TestChangesAreAttributed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.must(200, "PATCH", mail+"/limits", `{"leased":3}`, "X-Request-Id", "r1")
+	s.must(200, "PATCH", mail+"/settings", `{"batch":3}`, "X-Request-Id", "r2")
+	s.must(204, "POST", mail+"/pause", `{}`, "X-Request-Id", "r3")
+	entries, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, e := range entries {
+		found[e.Request] = e.By == "ann" && e.Program == "api" && e.Address == "127.0.0.1"
+	}
+	if len(entries) != 3 || !found["r1"] || !found["r2"] || !found["r3"] {
+		t.Errorf("the audit has %+v", entries)
+	}
+}

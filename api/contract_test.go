@@ -1,0 +1,108 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+)
+
+// answered are the operations that answered a request of a test with success.
+var answered = struct {
+	sync.Mutex
+	operations map[string]bool
+}{operations: map[string]bool{}}
+
+// described is the API as openapi.json describes it.
+type described struct {
+	doc    *openapi3.T
+	router routers.Router
+}
+
+var contract = sync.OnceValues(func() (c described, err error) {
+	text, err := os.ReadFile("../docs/openapi.json")
+	if err == nil {
+		c.doc, err = openapi3.NewLoader().LoadFromData(text)
+	}
+	if err == nil {
+		c.router, err = legacy.NewRouter(c.doc)
+	}
+	return c, err
+})
+
+// recorder keeps an answer. Deadlines are those of the connection.
+type recorder struct {
+	*httptest.ResponseRecorder
+	w http.ResponseWriter
+}
+
+func (r recorder) Unwrap() http.ResponseWriter { return r.w }
+
+// checked validates what a handler answers against the description of the API.
+func checked(t *testing.T, next http.Handler) http.Handler {
+	c, err := contract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/stream") || strings.HasSuffix(r.URL.Path, "/openapi.json") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		seen := recorder{httptest.NewRecorder(), w}
+		next.ServeHTTP(seen, r)
+		maps.Copy(w.Header(), seen.Header())
+		w.WriteHeader(seen.Code)
+		_, _ = w.Write(seen.Body.Bytes())
+		route, params, err := c.router.FindRoute(r)
+		if err != nil {
+			return // a path of no operation
+		}
+		in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route}
+		err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+			RequestValidationInput: in, Status: seen.Code, Header: seen.Header(),
+			Body: io.NopCloser(bytes.NewReader(seen.Body.Bytes())),
+		})
+		if err != nil {
+			t.Errorf("%s %s: the answer is not as openapi.json describes it: %v", r.Method, r.URL.Path, err)
+		}
+		if seen.Code < 300 {
+			answered.Lock()
+			defer answered.Unlock()
+			answered.operations[route.Operation.OperationID] = true
+		}
+	})
+}
+
+// TestMain fails if an operation never answered a test with success, when all tests have run.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	some := func(a string) bool {
+		return strings.HasPrefix(a, "-test.run=") || strings.HasPrefix(a, "-test.fuzz") || a == "-test.list"
+	}
+	if c, err := contract(); err == nil && code == 0 && !slices.ContainsFunc(os.Args, some) {
+		for path, item := range c.doc.Paths.Map() {
+			for method, op := range item.Operations() {
+				if !answered.operations[op.OperationID] && op.OperationID != "enqueue-stream" {
+					fmt.Printf("no test gets an answer of %s %s\n", method, path)
+					code = 1
+				}
+			}
+		}
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/auth"
+)
+
+// InQueue is the path of a request about a queue.
+type InQueue struct {
+	Database string `path:"database"`
+	Queue    string `path:"queue"`
+}
+
+// enqueueOne is a request to enqueue a task.
+type enqueueOne struct {
+	InQueue
+	Key  string `header:"Idempotency-Key"`
+	Body NewTask
+}
+
+// enqueuedOne is its answer: 201 if a task was added, and 200 if not.
+type enqueuedOne struct {
+	Status int
+	Body   Enqueued
+}
+
+func (a *API) enqueue(ctx context.Context, in *enqueueOne) (*enqueuedOne, error) {
+	d, _, err := a.open(ctx, auth.Enqueue, in.Database, in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	t, p := in.Body.task()
+	if p == nil && in.Key != "" {
+		p = setReference(&t, in.Key)
+	}
+	if p != nil {
+		return nil, p
+	}
+	out, err := d.client.Queue(in.Queue).EnqueueMany(ctx, []dbq.NewTask{t})
+	if err != nil {
+		return nil, err
+	}
+	answer := &enqueuedOne{Status: http.StatusCreated, Body: enqueued(out[0])}
+	if out[0].Duplicate || out[0].Replaced || out[0].Debounced {
+		answer.Status = http.StatusOK
+	}
+	return answer, nil
+}
+
+// enqueueMany is a request to enqueue tasks in one transaction.
+type enqueueMany struct {
+	InQueue
+	Key  string `header:"Idempotency-Key"`
+	Body struct {
+		Tasks []NewTask `json:"tasks" minItems:"1" nullable:"false"`
+	}
+}
+
+// enqueuedMany is its answer.
+type enqueuedMany struct {
+	Body struct {
+		Tasks []Enqueued `json:"tasks" nullable:"false"`
+	}
+}
+
+func (a *API) enqueueMany(ctx context.Context, in *enqueueMany) (*enqueuedMany, error) {
+	d, _, err := a.open(ctx, auth.Enqueue, in.Database, in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]dbq.NewTask, len(in.Body.Tasks))
+	for i, t := range in.Body.Tasks {
+		var p *Problem
+		if tasks[i], p = t.task(); p == nil && in.Key != "" {
+			p = setReference(&tasks[i], fmt.Sprintf("%s/%d", in.Key, i))
+		}
+		if p != nil {
+			return nil, p.in("tasks", i)
+		}
+	}
+	done, err := d.client.Queue(in.Queue).EnqueueMany(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	var out enqueuedMany
+	out.Body.Tasks = make([]Enqueued, len(done))
+	for i, e := range done {
+		out.Body.Tasks[i] = enqueued(e)
+	}
+	return &out, nil
+}
+
+// setReference makes an Idempotency-Key the reference of a task. A repeated request then finds the task.
+func setReference(t *dbq.NewTask, key string) *Problem {
+	if t.Reference != "" && t.Reference != key {
+		return badRequest.problem(Field{"body.reference", "give a reference or an Idempotency-Key, not both"})
+	}
+	t.Reference = key
+	return nil
+}
+
+// isRefused reports whether a task is refused because of what it contains, so that others can be enqueued.
+func isRefused(err error) bool {
+	return errors.Is(err, dbq.ErrInvalid) && !errors.Is(err, dbq.ErrQueueName)
+}

@@ -1,0 +1,288 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"path"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+)
+
+type requestKey struct{}
+
+// request is what a log line says about a request.
+type request struct{ id, route string }
+
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	return r
+}
+
+// requestID returns the id of a request.
+func requestID(ctx context.Context) string {
+	if r := requestOf(ctx); r != nil {
+		return r.id
+	}
+	return ""
+}
+
+// givenID matches a caller's X-Request-Id that is used.
+var givenID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+
+// answer observes what is sent to a caller.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader sends the status.
+func (w *answer) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the body.
+func (w *answer) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// observed gives each request an id, logs it, and answers for a handler that panics.
+func (a *API) observed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		start, id := time.Now(), r.Header.Get("X-Request-Id")
+		if !givenID.MatchString(id) {
+			id = rand.Text()
+		}
+		w := &answer{ResponseWriter: rw}
+		// A request that is refused before its body is read must not wait for the body either.
+		_ = http.NewResponseController(rw).SetReadDeadline(start.Add(a.cfg.BodyTimeout)) // not every server has it
+		h := w.Header()
+		h.Set("X-Request-Id", id)
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		info := &request{id: id, route: r.Pattern}
+		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, info))
+		defer func() {
+			if cause := recover(); cause == http.ErrAbortHandler {
+				panic(cause)
+			} else if cause != nil {
+				a.cfg.Logger.Error("api: a handler panicked", "request", id, "cause", cause, "stack", string(debug.Stack()))
+				if w.status == 0 {
+					refuse(w, r, internal.problem())
+				}
+			}
+			a.cfg.Logger.Info("api: request", "request", id, "method", r.Method, "route", info.route, "status", w.status,
+				"took", time.Since(start).String())
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers with a problem.
+func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	p.RequestID = requestID(r.Context())
+	w.Header().Set("Content-Type", problemJSON)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+}
+
+// unauthorized answers a request that auth.Protect refuses.
+func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, auth.ErrCrossOrigin):
+		refuse(w, r, crossOrigin.problem())
+	case errors.Is(err, auth.ErrUnauthenticated):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, r, unauthenticated.problem())
+	case errors.Is(err, errBusy):
+		refuse(w, r, busy.problem())
+	case errors.Is(err, auth.ErrTooMany):
+		refuse(w, r, tooMany.problem())
+	case errors.Is(err, auth.ErrUnavailable):
+		a.logFailure(r.Context(), err)
+		refuse(w, r, unchecked.problem())
+	default:
+		a.logFailure(r.Context(), err)
+		refuse(w, r, problemOf(err))
+	}
+}
+
+// Protect returns a handler that calls next, such as a handler for metrics, only for callers that may apply the
+// action to all queues of all databases.
+func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
+	return a.observed(auth.Protect(a.cfg.Authenticator, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p, _ := auth.From(r.Context()); !p.May(action, "", "") {
+			refuse(w, r, forbidden.problem())
+			return
+		}
+		a.limited(next).ServeHTTP(w, r)
+	}), a.unauthorized))
+}
+
+// attributed gives the changes of a request their origin in the audit.
+func attributed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := auth.From(r.Context())
+		address, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			address = r.RemoteAddr
+		}
+		next.ServeHTTP(w, r.WithContext(admin.WithOrigin(r.Context(),
+			admin.Origin{By: p.Name, Program: "api", Address: address, Request: requestID(r.Context())})))
+	})
+}
+
+// Routes that differ in what bounds them.
+const (
+	patternStream   = "POST " + pathQueue + "/tasks/stream"
+	patternCheckout = "POST " + pathQueue + "/checkout"
+	patternWait     = "GET " + pathTask + "/wait"
+)
+
+// maxSmallBody is the largest body of requests that wait, many of which may run, and of those that need none.
+const maxSmallBody = 64 << 10
+
+// bounded limits how many requests run at once, how long they take, and how large their bodies are. The mux decides
+// which route a request has, as a path may end like that of another route.
+func (a *API) bounded(mux *http.ServeMux) http.Handler {
+	next := routed(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := mux.Handler(r)
+		slots, timeout, maxBody := a.running, a.cfg.Timeout, a.cfg.MaxBody
+		if pattern == patternCheckout || pattern == patternWait {
+			slots, timeout, maxBody = a.waiting, timeout+a.cfg.MaxWait, min(maxBody, maxSmallBody)
+		}
+		if hasNoBody(r.Method) {
+			maxBody = min(maxBody, maxSmallBody)
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			refuse(w, r, busy.problem())
+			return
+		}
+		stream := pattern == patternStream
+		if p := checkMediaType(r, stream); p != nil {
+			refuse(w, r, p)
+			return
+		}
+		if !stream {
+			if p := a.readBody(w, r, maxBody); p != nil {
+				refuse(w, r, p)
+				return
+			}
+			ctx, cancel := context.WithTimeout(r.Context(), timeout)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hasNoBody reports whether requests of a method need no body.
+func hasNoBody(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
+}
+
+// checkMediaType refuses bodies of other media types. A browser sends those to another site without asking it.
+func checkMediaType(r *http.Request, stream bool) *Problem {
+	if hasNoBody(r.Method) {
+		return nil
+	}
+	got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	want := "application/json"
+	if stream {
+		want = ndjson
+	}
+	if err != nil || got != want {
+		return mediaType.problem()
+	}
+	return nil
+}
+
+// readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
+// which would end requests that wait.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, maxBody int64) *Problem {
+	if r.ContentLength > maxBody {
+		return bodyTooLarge.problem()
+	}
+	control := http.NewResponseController(w)
+	var body bytes.Buffer
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	var large *http.MaxBytesError
+	var slow net.Error
+	switch {
+	case errors.As(err, &large):
+		return bodyTooLarge.problem()
+	case errors.As(err, &slow) && slow.Timeout():
+		w.Header().Set("Connection", "close")
+		return bodyTimeout.problem()
+	case err != nil:
+		return badBody.problem()
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(&body)
+	return nil
+}
+
+// routed answers requests without a route with problems, where the mux would answer with text or a redirection.
+func routed(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
+			refuse(w, r, noRoute.problem())
+			return
+		}
+		handler, pattern := mux.Handler(r)
+		if pattern != "" {
+			requestOf(r.Context()).route = pattern
+			mux.ServeHTTP(w, r)
+			return
+		}
+		asked := probe{header: http.Header{}}
+		handler.ServeHTTP(&asked, r)
+		if asked.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", asked.header.Get("Allow"))
+			refuse(w, r, noMethod.problem())
+			return
+		}
+		refuse(w, r, noRoute.problem())
+	})
+}
+
+// probe receives the mux's own answer.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header         { return p.header }
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *probe) WriteHeader(status int)      { p.status = status }
+
+// logFailure logs why a request failed, for failures that an operator must look into.
+func (a *API) logFailure(ctx context.Context, err error) {
+	a.cfg.Logger.Error("api: the request failed", "request", requestID(ctx), "err", err)
+}

@@ -1,0 +1,203 @@
+package api
+
+import (
+	"context"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/state"
+)
+
+// operate is a request to apply an operator's event to a task.
+type operate struct {
+	OneTask
+	Event string `path:"event" enum:"cancel,purge,quarantine,reenqueue,reject,restore,revoke"`
+	Body  struct {
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// operated is its answer.
+type operated struct {
+	Body struct {
+		State string `json:"state"`
+	}
+}
+
+// actionOf returns what a caller must be allowed to do for an event.
+func actionOf(event string) auth.Action {
+	if state.Event(event) == admin.Purge {
+		return auth.Delete
+	}
+	return auth.Operate
+}
+
+// by returns the options of a change: its operator is the caller.
+func by(p auth.Principal, reason string) []admin.Option {
+	return []admin.Option{admin.By(p.Name), admin.Reason(reason)}
+}
+
+func (a *API) operate(ctx context.Context, in *operate) (*operated, error) {
+	d, t, p, err := a.task(ctx, actionOf(in.Event), in.OneTask)
+	if err != nil {
+		return nil, err
+	}
+	event := state.Event(in.Event)
+	if err := d.admin.Operate(ctx, event, t.ID, by(p, in.Body.Reason)...); err != nil {
+		return nil, err
+	}
+	var out operated
+	to, _ := state.Find(event, state.Operator)
+	out.Body.State = stateName(to.To)
+	return &out, nil
+}
+
+// operateMany is a request to apply an operator's event to the tasks that a filter selects.
+type operateMany struct {
+	Database string `path:"database"`
+	Event    string `path:"event" enum:"cancel,purge,quarantine,reenqueue,reject,restore,revoke"`
+	Body     struct {
+		Filter Filter `json:"filter"`
+		Limit  int    `json:"limit" minimum:"1"`
+		DryRun bool   `json:"dry_run,omitempty"`
+		Reason string `json:"reason,omitempty"`
+	}
+}
+
+// Filter selects tasks; see admin.Filter.
+type Filter struct {
+	Queue                string   `json:"queue,omitempty"`
+	States               []string `json:"states,omitempty" nullable:"false"`
+	Kind                 string   `json:"kind,omitempty"`
+	Key                  string   `json:"key,omitempty"`
+	Reference            string   `json:"reference,omitempty"`
+	Workflow             string   `json:"workflow,omitempty" format:"uuid"`
+	Parked               bool     `json:"parked,omitempty"`
+	Cancelled            bool     `json:"cancelled,omitempty"`
+	NotCancelled         bool     `json:"not_cancelled,omitempty"`
+	InStateForSeconds    float64  `json:"in_state_for_seconds,omitempty" minimum:"0"`
+	EnteredWithinSeconds float64  `json:"entered_within_seconds,omitempty" minimum:"0"`
+}
+
+// filter returns the filter of the Go API. at is where in the request it is.
+func (f Filter) filter(at string, limit int) (admin.Filter, error) {
+	out := admin.Filter{
+		Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, ParkedOnly: f.Parked,
+		CancelledOnly: f.Cancelled, NotCancelled: f.NotCancelled, InStateFor: seconds(f.InStateForSeconds),
+		EnteredWithin: seconds(f.EnteredWithinSeconds), Limit: limit,
+	}
+	for _, name := range f.States {
+		s, err := state.Parse(name)
+		if err != nil {
+			return out, badRequest.problem(Field{at + "states", "it is not the name of a state"})
+		}
+		out.States = append(out.States, s)
+	}
+	var err error
+	out.Workflow, err = parseID(at+"workflow", f.Workflow)
+	return out, err
+}
+
+// operatedMany is the answer to it.
+type operatedMany struct {
+	Body struct {
+		Changed int  `json:"changed"`
+		More    bool `json:"more"`
+		DryRun  bool `json:"dry_run,omitempty"`
+	}
+}
+
+func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, error) {
+	d, p, err := a.open(ctx, actionOf(in.Event), in.Database, in.Body.Filter.Queue)
+	if err != nil {
+		return nil, err
+	}
+	f, err := in.Body.Filter.filter("body.filter.", in.Body.Limit)
+	if err != nil {
+		return nil, err
+	}
+	opts := by(p, in.Body.Reason)
+	if in.Body.DryRun {
+		opts = append(opts, admin.DryRun())
+	}
+	n, err := d.admin.OperateMany(ctx, state.Event(in.Event), f, opts...)
+	if err != nil {
+		return nil, err
+	}
+	var out operatedMany
+	out.Body.Changed, out.Body.More, out.Body.DryRun = n, n == in.Body.Limit, in.Body.DryRun
+	return &out, nil
+}
+
+// listedWorkers is the answer with the workers of a database.
+type listedWorkers struct {
+	Body struct {
+		Workers []admin.WorkerInfo `json:"workers" nullable:"false"`
+	}
+}
+
+func (a *API) listWorkers(ctx context.Context, in *oneDatabase) (*listedWorkers, error) {
+	d, p, err := a.anyQueue(ctx, auth.Read, in.Database)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := d.admin.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out listedWorkers
+	out.Body.Workers = []admin.WorkerInfo{}
+	for _, w := range workers {
+		if p.May(auth.Read, in.Database, w.Queue) {
+			out.Body.Workers = append(out.Body.Workers, w)
+		}
+	}
+	return &out, nil
+}
+
+// commandWorker is a request to send a worker a command.
+type commandWorker struct {
+	Database string `path:"database"`
+	Body     struct {
+		Worker  string `json:"worker"`
+		Command string `json:"command" enum:"pause,resume,stop"`
+	}
+}
+
+func (a *API) commandWorker(ctx context.Context, in *commandWorker) (*struct{}, error) {
+	d, p, err := a.anyQueue(ctx, auth.Configure, in.Database)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := d.admin.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range workers {
+		if w.ID == in.Body.Worker && p.May(auth.Configure, in.Database, w.Queue) {
+			return nil, d.admin.CommandWorker(ctx, w.ID, dbq.Command(in.Body.Command))
+		}
+	}
+	return nil, dbq.ErrNotFound
+}
+
+// oneDatabase is the path of a request about a database.
+type oneDatabase struct {
+	Database string `path:"database"`
+}
+
+// anyQueue returns a database if the caller may do something with some queue of it.
+func (a *API) anyQueue(ctx context.Context, action auth.Action, name string) (*database, auth.Principal, error) {
+	p, _ := auth.From(ctx)
+	all := p
+	all.Queues = nil
+	if !all.May(action, name, "") {
+		return nil, p, forbidden.problem()
+	}
+	d := a.databases[name]
+	if d == nil {
+		return nil, p, noDatabase.problem()
+	}
+	return d, p, nil
+}

@@ -1,0 +1,180 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/dbq-go/dbq/workflow"
+)
+
+func TestEveryEventOfOperatorsIsAPath(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	id := s.must(201, "POST", mail+"/tasks", `{}`)["id"].(string)
+	task := "/v1/db/shop/tasks/" + id
+	for _, step := range [][2]string{ // from CREATED through every event
+		{"reject", "ERROR"}, {"quarantine", "POISON"}, {"restore", "ERROR"}, {"reenqueue", "CREATED"}, {"cancel", "POISON"},
+		{"reenqueue", "CREATED"},
+	} {
+		got := s.must(200, "POST", task+"/"+step[0], `{"reason":"a test"}`)
+		if now := s.must(200, "GET", task, ""); got["state"] != step[1] || now["state"] != step[1] {
+			t.Errorf("%s: %v, then %v, want %s", step[0], got["state"], now["state"], step[1])
+		}
+	}
+	lease := one(t, s.must(200, "POST", mail+"/checkout", `{}`), "tasks")["lease"].(string)
+	s.must(200, "POST", task+"/revoke", `{"reason":"a test"}`)
+	if r, _ := s.must(200, "GET", task, "")["result"].(string); r != "revoked by ann: a test" {
+		t.Errorf("the result is %q", r)
+	}
+	lost := one(t, s.must(200, "POST", mail+"/settle", `{"settlements":[{"outcome":"complete","lease":"`+lease+`"}]}`),
+		"settled")
+	if lost["problem"] == nil {
+		t.Error("the holder of a revoked task settled it")
+	}
+	s.refused(409, "wrong-state", "POST", task+"/revoke", `{}`)
+	s.refused(422, "invalid-request", "POST", task+"/planted", `{}`)
+	if got := s.must(200, "POST", task+"/purge", `{}`); got["state"] != "REMOVED" {
+		t.Errorf("purge: %v", got)
+	}
+	s.refused(404, "not-found", "POST", task+"/purge", `{}`)
+	for _, e := range state.ByOperator() {
+		if !strings.Contains(string(s.spec), string(e.Event)) {
+			t.Errorf("the description does not list %s", e.Event)
+		}
+	}
+}
+
+func TestManyTasksAreChangedByAFilter(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range 5 {
+		s.must(201, "POST", mail+"/tasks", fmt.Sprintf(`{"kind":"k%d"}`, i%2))
+	}
+	s.must(201, "POST", "/v1/db/shop/queues/other/tasks", `{}`)
+	const path = "/v1/db/shop/operate/reject"
+	dry := s.must(200, "POST", path, `{"filter":{"queue":"mail","kind":"k0"},"limit":100,"dry_run":true}`)
+	if dry["changed"] != 3.0 || dry["dry_run"] != true || dry["more"] != false {
+		t.Errorf("dry run: %v", dry)
+	}
+	if got := s.must(200, "POST", path, `{"filter":{"queue":"mail","kind":"k0"},"limit":2}`); got["changed"] != 2.0 ||
+		got["more"] != true {
+		t.Errorf("the first two: %v", got)
+	}
+	if got := s.must(200, "POST", path, `{"filter":{"states":["CREATED"]},"limit":100}`); got["changed"] != 4.0 {
+		t.Errorf("the rest: %v", got)
+	}
+	s.refused(422, "invalid-request", "POST", path, `{"filter":{}}`)
+	s.refused(422, "invalid-request", "POST", path, `{"filter":{"states":["planted"]},"limit":1}`)
+	s.refused(422, "count", "POST", path, `{"filter":{},"limit":100000000}`)
+}
+
+func TestQueuesAreConfigured(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.must(201, "POST", mail+"/tasks", `{}`)
+	s.must(204, "POST", mail+"/pause", `{"reason":"a test"}`)
+	if tasks := s.must(200, "POST", mail+"/checkout", `{}`)["tasks"].([]any); len(tasks) != 0 {
+		t.Errorf("a paused queue has %v", tasks)
+	}
+	s.must(200, "PATCH", mail+"/settings", `{"concurrency":3,"lease_seconds":60}`)
+	s.must(200, "PATCH", mail+"/settings", `{"lease_seconds":0,"keep_completed_seconds":-1,"archive":true}`)
+	s.must(200, "PATCH", mail+"/limits", `{"leased":1,"rate_starts":5,"rate_per_seconds":1,"rate_burst":5,"order":"skip"}`)
+	q := one(t, s.must(200, "GET", "/v1/db/shop/queues", ""), "queues")
+	if got := fmt.Sprint(q["settings"]); got != "map[archive:true concurrency:3 keep_completed_seconds:-1]" {
+		t.Errorf("settings: %v", got)
+	}
+	if got := fmt.Sprint(s.must(200, "GET", mail+"/limits", "")); got !=
+		"map[leased:1 order:skip per_key:true rate_burst:5 rate_per_seconds:1 rate_starts:5]" {
+		t.Errorf("limits: %v", got)
+	}
+	if q["paused"] != true || q["by"] != "ann" || q["reason"] != "a test" {
+		t.Errorf("paused: %v", q)
+	}
+	if got := s.must(200, "GET", mail+"/settings", ""); got["concurrency"] != 3.0 {
+		t.Errorf("settings: %v", got)
+	}
+	s.must(204, "POST", mail+"/resume", `{}`)
+	one(t, s.must(200, "POST", mail+"/checkout", `{}`), "tasks")
+	s.refused(422, "invalid-request", "PATCH", mail+"/settings", `{"history":"planted"}`)
+	s.refused(422, "max-attempts", "PATCH", mail+"/settings", `{"max_attempts":1000000}`)
+}
+
+func TestSchedulesAndWorkflowsAreShown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ctx := t.Context()
+	err := schedule.New(s.client).Put(ctx, schedule.Schedule{Name: "night ly", Cron: "30 2 * * *", Queue: "mail",
+		Task: dbq.NewTask{Kind: "report", Payload: []byte("planted")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "/v1/db/shop/schedules/night%20ly/"
+	if got := one(t, s.must(200, "GET", "/v1/db/shop/schedules", ""), "schedules"); got["kind"] != "report" {
+		t.Errorf("schedules: %v", got)
+	}
+	s.must(200, "POST", path+"pause", `{"reason":"a test"}`)
+	if got := one(t, s.must(200, "GET", "/v1/db/shop/schedules", ""), "schedules"); got["by"] != "ann" {
+		t.Errorf("paused: %v", got)
+	}
+	s.must(200, "POST", path+"resume", `{}`)
+	id := s.must(200, "POST", path+"run", `{}`)["task"].(string)
+	s.must(200, "GET", "/v1/db/shop/tasks/"+id, "")
+	s.must(200, "POST", path+"delete", `{}`)
+	s.refused(404, "not-found", "POST", path+"pause", `{}`)
+
+	w, err := workflow.Enqueue(ctx, s.client, []workflow.Step{
+		{Name: "a", Queue: "mail"}, {Name: "b", Queue: "other", Needs: []string{"a"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := "/v1/db/shop/workflows/" + w.ID.String()
+	if got := s.must(200, "GET", get, ""); len(got["steps"].([]any)) != 2 || one(t, got, "needs")["met"] != false {
+		t.Errorf("workflow: %v", got)
+	}
+	mailer := serve(t, s.client, func(c *api.Config) {
+		c.Authenticator = caller{auth.Principal{Name: "m", Role: auth.Operator, Queues: []string{"mail"}}}
+	})
+	mailer.refused(404, "not-found", "GET", get, "")
+	mailer.refused(403, "forbidden", "POST", "/v1/db/shop/operate/cancel", `{"filter":{},"limit":1}`)
+	mailer.must(200, "POST", "/v1/db/shop/operate/cancel", `{"filter":{"queue":"mail"},"limit":1,"dry_run":true}`)
+}
+
+// registerWorker runs a worker until the test ends.
+func registerWorker(t *testing.T, c *dbq.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		none := func(context.Context, dbq.Task) dbq.Outcome { return dbq.Completed(nil) }
+		w := worker.Worker{Queue: c.Queue("mail"), Handler: worker.HandlerFunc(none), Logger: slog.New(slog.DiscardHandler)}
+		ended <- w.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+func TestWorkersAreCommanded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	registerWorker(t, s.client)
+	var w map[string]any
+	for deadline := time.Now().Add(20 * time.Second); w == nil; time.Sleep(10 * time.Millisecond) {
+		if list := s.must(200, "GET", "/v1/db/shop/workers", "")["workers"].([]any); len(list) > 0 {
+			w = list[0].(map[string]any)
+		} else if time.Now().After(deadline) {
+			t.Fatal("the worker is not listed")
+		}
+	}
+	s.must(204, "POST", "/v1/db/shop/workers/command", fmt.Sprintf(`{"worker":%q,"command":"pause"}`, w["id"]))
+	s.refused(404, "not-found", "POST", "/v1/db/shop/workers/command", `{"worker":"planted","command":"pause"}`)
+	s.refused(422, "invalid-request", "POST", "/v1/db/shop/workers/command", `{"worker":"w","command":"planted"}`)
+}

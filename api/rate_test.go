@@ -1,0 +1,100 @@
+package api_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/auth"
+)
+
+// named authenticates each request as the principal that its header names.
+type named struct{}
+
+func (named) Authenticate(r *http.Request) (auth.Principal, error) {
+	return auth.Principal{Name: r.Header.Get("X-Name"), Role: auth.Admin}, nil
+}
+
+func TestEachCallerHasItsOwnRate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.Authenticator, c.CallerRate, c.CallerBurst = named{}, 0.1, 3 })
+	for range 3 {
+		s.must(200, "GET", "/v1/databases", "", "X-Name", "ann")
+	}
+	s.refused(429, "rate-limited", "GET", "/v1/databases", "", "X-Name", "ann")
+	s.must(200, "GET", "/v1/databases", "", "X-Name", "bob")
+
+	r, err := http.NewRequest("POST", s.url+mail+"/tasks", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Name", "ann")
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	after, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+	if answer.StatusCode != 429 || err != nil || after < 8 || after > 10 {
+		t.Errorf("status %d, Retry-After %q, want 429 and up to 10 seconds", answer.StatusCode,
+			answer.Header.Get("Retry-After"))
+	}
+	if tasks := s.must(200, "GET", "/v1/db/shop/tasks", "", "X-Name", "bob")["tasks"].([]any); len(tasks) != 0 {
+		t.Errorf("the refused request added %v", tasks)
+	}
+}
+
+func TestInvalidRatesAreRefused(t *testing.T) {
+	t.Parallel()
+	c := newSite(t).client
+	for _, change := range []func(*api.Config){
+		func(c *api.Config) { c.CallerRate = -1 }, func(c *api.Config) { c.CallerBurst = 1 },
+		func(c *api.Config) { c.CallerRate, c.CallerBurst = 1, -1 },
+	} {
+		cfg := api.Config{Authenticator: admin}
+		cfg.Databases = map[string]*dbq.Client{"shop": c}
+		change(&cfg)
+		if _, err := api.New(cfg); err == nil {
+			t.Errorf("%+v is accepted", cfg)
+		}
+	}
+}
+
+// slow counts how many requests it authenticates at once.
+type slow struct{ now, most, calls atomic.Int64 }
+
+func (s *slow) Authenticate(*http.Request) (auth.Principal, error) {
+	s.calls.Add(1)
+	now := s.now.Add(1)
+	defer s.now.Add(-1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	time.Sleep(20 * time.Millisecond)
+	return auth.Principal{}, auth.ErrUnauthenticated
+}
+
+// TestFloodIsAuthenticatedInBounds sends many requests with wrong credentials at once.
+func TestFloodIsAuthenticatedInBounds(t *testing.T) {
+	t.Parallel()
+	var a slow
+	s := newSite(t, func(c *api.Config) { c.Authenticator, c.MaxRequests = &a, 2 })
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if status, text := s.send("GET", "/v1/databases", ""); status != 401 && status != 503 {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+	}
+	all.Wait()
+	if a.most.Load() > 2 || a.calls.Load() == 0 {
+		t.Errorf("%d requests were authenticated at once, want at most 2", a.most.Load())
+	}
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/dbq-go/dbq/auth"
+)
+
+// This file is the only one that registers operations with huma. Handlers are plain functions.
+
+//go:embed fields.txt
+var fieldsText string
+
+// The paths.
+const (
+	pathDatabase = "/v1/db/{database}"
+	pathQueue    = pathDatabase + "/queues/{queue}"
+	pathTask     = pathDatabase + "/tasks/{id}"
+)
+
+// routes returns the handler of all paths, and the description of the API.
+func (a *API) routes() (http.Handler, []byte, error) {
+	mux := http.NewServeMux()
+	config := huma.DefaultConfig("dbq", "1")
+	config.Info.Description = "The HTTP API of dbq, a durable task queue. docs/http.md explains it with examples."
+	config.CreateHooks = nil // no $schema in answers
+	config.DocsPath, config.OpenAPIPath, config.SchemasPath = "", "", ""
+	config.RejectUnknownQueryParameters = true
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}
+	config.Security = []map[string][]string{{"bearer": {}}}
+	config.Transformers = []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
+		return transformed(ctx, v), nil
+	}}
+	h := humago.New(mux, config)
+	problems := problemResponse(h)
+
+	r := registry{a, h, problems}
+	add(r, "list-databases", "GET", "/v1/databases", "List the databases", a.listDatabases)
+	add(r, "enqueue", "POST", pathQueue+"/tasks", "Enqueue a task", a.enqueue, http.StatusCreated)
+	add(r, "enqueue-many", "POST", pathQueue+"/tasks/batch", "Enqueue many tasks in one transaction", a.enqueueMany)
+	add(r, "checkout", "POST", pathQueue+"/checkout", "Lease due tasks, and wait for them", a.checkout)
+	add(r, "extend", "POST", pathQueue+"/extend", "Extend leases, and store progress", a.extend)
+	add(r, "settle", "POST", pathQueue+"/settle", "End attempts", a.settle)
+	add(r, "list-tasks", "GET", pathDatabase+"/tasks", "List tasks, without their payloads", a.list)
+	add(r, "get-task", "GET", pathTask, "Read a task", a.get)
+	add(r, "wait-for-task", "GET", pathTask+"/wait", "Wait until a task has ended", a.wait)
+	add(r, "list-attempts", "GET", pathTask+"/attempts", "List the ended attempts of a task", a.attempts)
+	add(r, "stats", "GET", pathDatabase+"/stats", "Count the tasks of each queue by state", a.stats)
+	add(r, "series", "GET", pathDatabase+"/series", "Read what happened in queues over time", a.series)
+	add(r, "operate", "POST", pathTask+"/{event}", "Apply an operator's event to a task", a.operate)
+	add(r, "operate-many", "POST", pathDatabase+"/operate/{event}", "Apply it to many tasks", a.operateMany)
+	add(r, "list-queues", "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits", a.listQueues)
+	add(r, "pause-queue", "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause)
+	add(r, "resume-queue", "POST", pathQueue+"/resume", "End the pause of a queue", a.resume)
+	add(r, "get-settings", "GET", pathQueue+"/settings", "Read the settings of a queue", a.readSettings)
+	add(r, "change-settings", "PATCH", pathQueue+"/settings", "Change settings of a queue", a.configure)
+	add(r, "get-limits", "GET", pathQueue+"/limits", "Read the limits of a queue", a.readLimits)
+	add(r, "change-limits", "PATCH", pathQueue+"/limits", "Change limits of a queue", a.limit)
+	add(r, "list-workers", "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
+	add(r, "command-worker", "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker", a.commandWorker)
+	add(r, "list-schedules", "GET", pathDatabase+"/schedules", "List the schedules", a.listSchedules)
+	add(r, "change-schedule", "POST", pathDatabase+"/schedules/{schedule}/{change}",
+		"Pause, resume, run or delete a schedule", a.changeSchedule)
+	add(r, "get-workflow", "GET", pathDatabase+"/workflows/{id}", "Read the tasks of a workflow", a.readWorkflow)
+	a.describeStream(h, problems)
+	mux.HandleFunc(patternStream, a.stream)
+
+	spec, err := describe(h.OpenAPI())
+	if err != nil {
+		return nil, nil, err
+	}
+	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(spec) // the caller may be gone
+	})
+	return a.observed(auth.Protect(a.cfg.Authenticator, a.limited(attributed(a.bounded(mux))), a.unauthorized)), spec, nil
+}
+
+// registry is where operations are registered.
+type registry struct {
+	api      *API
+	huma     huma.API
+	problems *huma.Response
+}
+
+// add registers an operation. Its handler's error is answered as a problem.
+func add[I, O any](
+	r registry, id, method, path, summary string, f func(context.Context, *I) (*O, error), status ...int,
+) {
+	op := huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: -1, BodyReadTimeout: -1,
+		Responses: map[string]*huma.Response{"default": r.problems},
+	}
+	if len(status) > 0 {
+		op.DefaultStatus = status[0]
+	}
+	huma.Register(r.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := f(ctx, in)
+		if err == nil {
+			return out, nil
+		}
+		p := problemOf(err)
+		if p.Status >= http.StatusInternalServerError && ctx.Err() != context.Canceled { // the caller is gone
+			r.api.logFailure(ctx, err)
+		}
+		return nil, p
+	})
+	// huma documents one status: enqueue answers 200 too.
+	if op.DefaultStatus == http.StatusCreated {
+		responses := operationOf(r.huma.OpenAPI(), method, path).Responses
+		again := *responses["201"]
+		again.Description = "Nothing was added"
+		responses["200"] = &again
+	}
+}
+
+func operationOf(spec *huma.OpenAPI, method, path string) *huma.Operation {
+	if method == http.MethodGet {
+		return spec.Paths[path].Get
+	}
+	return spec.Paths[path].Post
+}
+
+// transformed completes what is sent: problems get the id of the request, and huma's own errors become problems.
+func transformed(ctx huma.Context, v any) any {
+	var p *Problem
+	switch e := v.(type) {
+	case *Problem:
+		p = e
+	case *huma.ErrorModel:
+		p = ofHuma(e)
+	case huma.StatusError:
+		p = ofHuma(&huma.ErrorModel{Status: e.GetStatus()})
+	default:
+		return v
+	}
+	p.RequestID = requestID(ctx.Context())
+	return p
+}
+
+// problemResponse describes the answer to a request that fails.
+func problemResponse(h huma.API) *huma.Response {
+	schema := huma.SchemaFromType(h.OpenAPI().Components.Schemas, reflect.TypeFor[Problem]())
+	return &huma.Response{
+		Description: "A problem", Content: map[string]*huma.MediaType{problemJSON: {Schema: schema}},
+	}
+}
+
+// describeStream adds the stream of tasks to the description. huma does not serve it, because it reads whole bodies.
+func (a *API) describeStream(h huma.API, problems *huma.Response) {
+	schemas := h.OpenAPI().Components.Schemas
+	text := &huma.Schema{Type: "string"}
+	param := func(name, in string) *huma.Param {
+		return &huma.Param{Name: name, In: in, Required: in == "path", Schema: text}
+	}
+	h.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "enqueue-stream", Method: http.MethodPost, Path: pathQueue + "/tasks/stream",
+		Summary:    "Enqueue a stream of tasks, one JSON object on each line",
+		Parameters: []*huma.Param{param("database", "path"), param("queue", "path"), param("Idempotency-Key", "header")},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			ndjson: {Schema: huma.SchemaFromType(schemas, reflect.TypeFor[NewTask]())},
+		}},
+		Responses: map[string]*huma.Response{
+			"200": {Description: "An answer for each line", Content: map[string]*huma.MediaType{
+				ndjson: {Schema: huma.SchemaFromType(schemas, reflect.TypeFor[StreamLine]())},
+			}},
+			"default": problems,
+		},
+	})
+}
+
+// describe returns the description as JSON, with the texts of fields.txt.
+func describe(spec *huma.OpenAPI) ([]byte, error) {
+	schemas := spec.Components.Schemas.Map()
+	delete(schemas, "ErrorModel")
+	delete(schemas, "ErrorDetail")
+	texts := fieldTexts()
+	var missing []string
+	for name, schema := range schemas {
+		for field, property := range schema.Properties {
+			if property.Description = textOf(texts, name, field); property.Description == "" {
+				missing = append(missing, name+"."+field)
+			}
+		}
+	}
+	for _, item := range spec.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Patch} {
+			if op == nil {
+				continue
+			}
+			for _, p := range op.Parameters {
+				if p.Description = texts[p.In+"."+p.Name]; p.Description == "" {
+					missing = append(missing, p.In+"."+p.Name)
+				}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return nil, fmt.Errorf("api: fields.txt has no text for %v", slices.Compact(missing))
+	}
+	return json.MarshalIndent(spec, "", "  ")
+}
+
+// textOf returns the text of a field. Types that embed another one have its fields.
+func textOf(texts map[string]string, schema, field string) string {
+	if text := texts[schema+"."+field]; text != "" {
+		return text
+	}
+	embedded := map[string]string{"LeasedTask": "Task", "StreamLine": "Enqueued"}
+	if text := texts[embedded[schema]+"."+field]; text != "" {
+		return text
+	}
+	return texts["query."+field] // a filter in a body
+}
+
+// fieldTexts reads fields.txt: the name of a field on a line, and its text on the lines below, which are indented.
+func fieldTexts() map[string]string {
+	texts, name := map[string]string{}, ""
+	for l := range strings.Lines(fieldsText) {
+		if l = strings.TrimRight(l, "\n"); !strings.HasPrefix(l, "  ") {
+			name = l
+			continue
+		}
+		texts[name] = strings.TrimSpace(texts[name] + " " + strings.TrimSpace(l))
+	}
+	return texts
+}

@@ -1,0 +1,126 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/worker"
+)
+
+// work completes n tasks of a queue with a worker.
+func (s *site) work(queue string, n int) {
+	s.t.Helper()
+	q := s.client.Queue(queue)
+	for range n {
+		if _, err := q.Enqueue(s.t.Context(), dbq.NewTask{Payload: []byte("planted")}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	w := worker.Worker{Queue: q, UntilEmpty: true,
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
+	if err := w.Run(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// completed returns how many tasks a series says were completed, and how many points it has.
+func completed(series map[string]any) (n float64, points int) {
+	for _, p := range series["points"].([]any) {
+		n += p.(map[string]any)["completed"].(float64)
+		points++
+	}
+	return n, points
+}
+
+func TestSeriesHaveWhatWorkersDid(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const path = "/v1/db/shop/series"
+	if list := s.must(200, "GET", path, "")["queues"].([]any); len(list) != 0 {
+		t.Errorf("a series before a worker has run: %v", list)
+	}
+	s.work("mail", 5)
+	s.work("other", 2)
+	for query, want := range map[string]string{
+		"?queue=mail": "5 in 61", "?queue=mail&step_seconds=3600": "5 in 2", "?queue=none": "0 in 61",
+		"?queue=mail&to=2026-01-02T00:00:00Z&from=2026-01-01T00:00:00Z": "0 in 60",
+		"?queue=mail&to=2026-01-02T00:00:00%2B02:00":                    "0 in 60",
+	} {
+		n, points := completed(one(t, s.must(200, "GET", path+query, ""), "queues"))
+		if got := fmt.Sprint(n, " in ", points); got != want && want != "5 in 2" || n > 5 {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	if list := s.must(200, "GET", path, "")["queues"].([]any); len(list) != 2 {
+		t.Errorf("series of %v, want two queues", list)
+	}
+}
+
+func TestSeriesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.work("mail", 1)
+	const path = "/v1/db/shop/series?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z"
+	s.must(200, "GET", path, "")
+	for query, problem := range map[string]string{
+		"&step_seconds=60": "option", "&queue=mail&step_seconds=60": "option", "&queue=%00": "queue-name",
+		"&step_seconds=90": "invalid-request", "&step_seconds=0": "invalid-request", "&step_seconds=-60": "invalid-request",
+		"&step_seconds=9000000000000000000": "invalid-request", "&step=60": "invalid-request",
+	} {
+		s.refused(422, problem, "GET", path+query, "")
+	}
+	for _, query := range []string{"from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", "from=yesterday",
+		"from=9999-01-01T00:00:00Z", "to=planted"} {
+		s.refused(422, "invalid-request", "GET", "/v1/db/shop/series?"+query, "")
+	}
+	s.refused(422, "option", "GET", "/v1/db/shop/series?from=1960-01-01T00:00:00Z", "")
+	s.refused(404, "no-such-database", "GET", "/v1/db/none/series", "")
+}
+
+func TestSeriesShowOnlyTheCallersQueues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.work("mail", 1)
+	s.work("other", 1)
+	mailer := serve(t, s.client, func(c *api.Config) {
+		c.Authenticator = caller{auth.Principal{Name: "m", Role: auth.Viewer, Queues: []string{"mail"}}}
+	})
+	if q := one(t, mailer.must(200, "GET", "/v1/db/shop/series", ""), "queues"); q["queue"] != "mail" {
+		t.Errorf("the series of another queue: %v", q)
+	}
+	mailer.must(200, "GET", "/v1/db/shop/series?queue=mail", "")
+	mailer.refused(403, "forbidden", "GET", "/v1/db/shop/series?queue=other", "")
+	elsewhere := serve(t, s.client, func(c *api.Config) {
+		c.Authenticator = caller{auth.Principal{Name: "e", Role: auth.Admin, Databases: []string{"log"}}}
+	})
+	elsewhere.refused(403, "forbidden", "GET", "/v1/db/shop/series", "")
+}
+
+// TestStatisticsAreTurnedOffOverHTTP also checks that a series tells a setting from its absence.
+func TestStatisticsAreTurnedOffOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	settings := s.must(200, "PATCH", mail+"/settings", `{"no_statistics":true}`)
+	if settings["no_statistics"] != true {
+		t.Errorf("the settings are %v", settings)
+	}
+	s.work("mail", 1)
+	if list := s.must(200, "GET", "/v1/db/shop/series", "")["queues"].([]any); len(list) != 0 {
+		t.Errorf("statistics that were turned off: %v", list)
+	}
+	if settings = s.must(200, "PATCH", mail+"/settings", `{"no_statistics":false}`); settings["no_statistics"] != nil {
+		t.Errorf("the settings are %v", settings)
+	}
+	s.work("mail", 1)
+	n, _ := completed(one(t, s.must(200, "GET", "/v1/db/shop/series?to="+
+		strings.ReplaceAll(time.Now().Add(time.Hour).Format(time.RFC3339), "+", "%2B"), ""), "queues"))
+	if n != 1 {
+		t.Errorf("%v completed tasks after statistics were turned on, want 1", n)
+	}
+}

@@ -1,0 +1,214 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/api"
+)
+
+func TestBatchIsRepeatable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const body = `{"tasks":[{"payload":"a"},{"payload_base64":"/w=="},{"payload":null,"reference":"k/2"}]}`
+	first := s.must(200, "POST", mail+"/tasks/batch", body, "Idempotency-Key", "k")["tasks"].([]any)
+	again := s.must(200, "POST", mail+"/tasks/batch", body, "Idempotency-Key", "k")["tasks"].([]any)
+	for i := range first {
+		a, b := first[i].(map[string]any), again[i].(map[string]any)
+		if a["duplicate"] == true || b["duplicate"] != true || a["id"] != b["id"] {
+			t.Errorf("task %d: %v, then %v", i, a, b)
+		}
+	}
+	tasks := s.must(200, "POST", mail+"/checkout", `{"max":3}`)["tasks"].([]any)
+	if len(tasks) != 3 {
+		t.Fatalf("%d tasks, want 3", len(tasks))
+	}
+	for i, want := range []map[string]any{{"payload": "a"}, {"payload_base64": "/w=="}, {}} {
+		got := tasks[i].(map[string]any)
+		if got["payload"] != want["payload"] || got["payload_base64"] != want["payload_base64"] {
+			t.Errorf("task %d has the payload %v %v, want %v", i, got["payload"], got["payload_base64"], want)
+		}
+	}
+	s.refused(422, "invalid-request", "POST", mail+"/tasks", `{"reference":"a"}`, "Idempotency-Key", "b")
+}
+
+func TestEveryOutcomeIsStored(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for outcome, want := range map[string]string{
+		`"complete","result":"r"`: "COMPLETED r", `"delete"`: "REMOVED ", `"fail","error":"e"`: "ERROR e",
+		`"retry","delay_seconds":60,"error":"e"`: "ERROR e", `"retry","retry_at":"2030-01-01T00:00:00Z"`: "ERROR ",
+		`"park","error":"e","progress":"p"`: "ERROR e", `"poison","error":"e"`: "POISON e", `"release"`: "CREATED ",
+		`"complete","result_base64":"/w=="`: "COMPLETED ", `"complete","result":[1,2]`: "COMPLETED [1,2]",
+	} {
+		q := "/v1/db/shop/queues/" + fmt.Sprintf("%x", outcome)
+		id := s.must(201, "POST", q+"/tasks", `{}`)["id"].(string)
+		lease := one(t, s.must(200, "POST", q+"/checkout", `{}`), "tasks")["lease"].(string)
+		settled := one(t, s.must(200, "POST", q+"/settle", `{"settlements":[{"lease":"`+lease+`","outcome":`+outcome+`}]}`),
+			"settled")
+		var task map[string]any
+		if settled["state"] != "REMOVED" {
+			task = s.must(200, "GET", "/v1/db/shop/tasks/"+id, "")
+		}
+		result, _ := task["result"].(string)
+		if got := fmt.Sprint(settled["state"], " ", result); got != want {
+			t.Errorf("%s: %q, want %q", outcome, got, want)
+		}
+	}
+}
+
+func TestCheckoutWaitsForATask(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	begin := time.Now()
+	if tasks := s.must(200, "POST", mail+"/checkout", `{"wait_seconds":0.2}`)["tasks"].([]any); len(tasks) != 0 {
+		t.Errorf("an empty queue has %v", tasks)
+	}
+	if waited := time.Since(begin); waited < 150*time.Millisecond {
+		t.Errorf("it waited for %v, want 0.2 s", waited)
+	}
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		_, _ = s.client.Queue("mail").Enqueue(context.Background(), dbq.NewTask{})
+	}()
+	begin = time.Now()
+	one(t, s.must(200, "POST", mail+"/checkout", `{"wait_seconds":20}`), "tasks")
+	if waited := time.Since(begin); waited > 5*time.Second {
+		t.Errorf("it waited for %v after the task was enqueued", waited)
+	}
+}
+
+// TestTasksOfADisconnectedCallerReturn ends a request that waits. A task that is enqueued then goes to another caller.
+func TestTasksOfADisconnectedCallerReturn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		r, err := http.NewRequestWithContext(ctx, "POST", s.url+mail+"/checkout", strings.NewReader(`{"wait_seconds":30}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			answer.Body.Close()
+		}
+		cancel()
+	}
+	id := s.must(201, "POST", mail+"/tasks", `{}`)["id"]
+	got := one(t, s.must(200, "POST", mail+"/checkout", `{"wait_seconds":20}`), "tasks")
+	if got["id"] != id || got["attempt"] != 1.0 {
+		t.Errorf("got %v, want the task %v in its first attempt", got, id)
+	}
+}
+
+func TestTooManyRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.MaxWaiting, c.MaxRequests = 1, 1 })
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		for status := 0; status != 200; { // until it has the only place
+			status, _ = s.send("POST", mail+"/checkout", `{"wait_seconds":2}`)
+		}
+	}()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		status, text := s.send("POST", mail+"/checkout", `{}`)
+		if status == 503 && strings.Contains(text, "overloaded") {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("a second request is answered with %d %s", status, text)
+		}
+	}
+	s.must(201, "POST", mail+"/tasks", `{}`) // other requests are not affected
+	<-ended
+}
+
+func TestStreamAnswersEachLine(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	post := func() []map[string]any {
+		t.Helper()
+		status, text := s.send("POST", mail+"/tasks/stream", `{"payload":"a"}`+"\n\n"+`{"planted":1}`+"\n"+
+			`{"priority":1000000}`+"\n"+`{"payload":"b"`+"\n"+`{"payload":"c"}`,
+			"Content-Type", "application/x-ndjson", "Idempotency-Key", "s")
+		if status != 200 {
+			t.Fatalf("%d %s", status, text)
+		}
+		byLine := make([]map[string]any, 7)
+		for l := range strings.Lines(text) {
+			var m map[string]any
+			if err := json.Unmarshal([]byte(l), &m); err != nil {
+				t.Fatal(err)
+			}
+			byLine[int(m["line"].(float64))] = m
+		}
+		return byLine
+	}
+	first, again := post(), post()
+	for line, problem := range map[int]string{3: "invalid-request", 4: "priority", 5: "invalid-json"} {
+		p, _ := first[line]["problem"].(map[string]any)
+		if p["type"] != api.ProblemType+problem {
+			t.Errorf("line %d: %v, want %s", line, first[line], problem)
+		}
+	}
+	for _, line := range []int{1, 6} {
+		if first[line]["id"] == nil || again[line]["id"] != first[line]["id"] || again[line]["duplicate"] != true {
+			t.Errorf("line %d: %v, then %v", line, first[line], again[line])
+		}
+	}
+	s.refused(415, "media-type", "POST", mail+"/tasks/stream", "{}")
+	s.refused(404, "no-such-database", "POST", "/v1/db/no/queues/mail/tasks/stream", "{}", "Content-Type",
+		"application/x-ndjson")
+}
+
+// TestStreamAnswersBeforeItEnds reads an answer while the stream goes on.
+func TestStreamAnswersBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	body, lines := io.Pipe()
+	defer lines.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+mail+"/tasks/stream", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	go func() { _, _ = lines.Write([]byte("{}\n")) }()
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if l, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || !strings.Contains(l, `"line":1`) {
+		t.Errorf("%q, %v", l, err)
+	}
+}
+
+// TestSlowBodyIsRefused sends a part of a body, and then nothing.
+func TestSlowBodyIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.BodyTimeout = 100 * time.Millisecond })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST %s/tasks HTTP/1.1\r\nHost: x\r\n", mail)
+	fmt.Fprint(conn, "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("%s, want 408", answer.Status)
+	}
+}

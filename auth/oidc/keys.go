@@ -1,0 +1,86 @@
+package oidc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// unreachableKey is the key of the context's *error, which is set if the provider's keys cannot be read.
+type unreachableKey struct{}
+
+var errKeys = errors.New("the keys of the provider cannot be read")
+
+// keySet reports in the context whether the keys could be read. The error of an oidc.IDTokenVerifier does not have it.
+type keySet struct{ oidc.KeySet }
+
+// VerifySignature implements oidc.KeySet.
+func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, token)
+	to, ok := ctx.Value(unreachableKey{}).(*error)
+	if ok && err != nil && strings.HasPrefix(err.Error(), "fetching keys") {
+		*to = errKeys
+	}
+	return payload, err
+}
+
+// bounded bounds the size of answers.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, maxDocument), answer.Body}
+	}
+	return answer, err
+}
+
+// pacedTransport repeats its last answer to a GET request until the pause has passed.
+type pacedTransport struct {
+	next  http.RoundTripper
+	pause time.Duration
+
+	mu     sync.Mutex // the requests follow each other anyhow
+	at     time.Time
+	answer http.Response
+	body   []byte
+	err    error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) >= p.pause {
+		p.err = p.read(r)
+		p.at = time.Now()
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	answer := p.answer
+	answer.Header, answer.Body = answer.Header.Clone(), io.NopCloser(bytes.NewReader(p.body))
+	return &answer, nil
+}
+
+func (p *pacedTransport) read(r *http.Request) error {
+	answer, err := p.next.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	p.answer = *answer
+	p.body, err = io.ReadAll(answer.Body)
+	return err
+}

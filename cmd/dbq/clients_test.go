@@ -1,0 +1,321 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+)
+
+// language is one of the clients in clients/, with a worker that the tests run. The worker enqueues its arguments, or
+// works if it has none. It appends what it does to the file $EVENTS.
+type language struct {
+	name, program, script, source string
+}
+
+var languages = []language{
+	{"python", "python3", "worker.py", `import os, random, sys, time
+from dbq_worker import Client, Outcome, Worker
+
+client = Client("mail", os.environ["URL"])
+
+def event(*words):
+    with open(os.environ["EVENTS"], "a") as f:
+        f.write(" ".join(map(str, words)) + "\n")
+
+def handle(task):
+    event("started", task.id, task.attempt)
+    if task.payload == "long":
+        task.progress = "half"
+        task.lost.wait(2.5)
+    elif task.payload == "hang" and task.attempt == 1:
+        task.lost.wait(1000)
+        event("lost", task.id)
+    elif task.payload == "retry" and task.attempt == 1:
+        raise Outcome("retry", error="busy", delay_seconds=0.1)
+    elif task.payload == "fail":
+        raise ValueError("broken")
+    else:
+        time.sleep(random.random() / 20)
+    event("done", task.id)
+    return {"progress": task.progress}
+
+for text in sys.argv[1:]:
+    event("enqueued", *client.enqueue({"payload": text}, {"payload": text}, patience=60))
+if not sys.argv[1:]:
+    Worker(client, handle, lease_seconds=1, wait_seconds=1).run()
+`},
+	{"node", "node", "worker.mjs", `import { appendFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+const { Client, Outcome, Worker } = await import(process.env.NODE_CLIENT)
+const client = new Client('mail', { url: process.env.URL })
+const event = (...words) => appendFileSync(process.env.EVENTS, words.join(' ') + '\n')
+const handle = async task => {
+  event('started', task.id, task.attempt)
+  if (task.payload === 'long') {
+    task.progress = 'half'
+    await sleep(2500, null, { signal: task.signal })
+  } else if (task.payload === 'hang' && task.attempt === 1) {
+    await sleep(1e6, null, { signal: task.signal }).catch(() => {})
+    event('lost', task.id)
+  } else if (task.payload === 'retry' && task.attempt === 1) {
+    throw new Outcome('retry', { error: 'busy', delay_seconds: 0.1 })
+  } else if (task.payload === 'fail') {
+    throw new Error('broken')
+  } else {
+    await sleep(Math.random() * 50)
+  }
+  event('done', task.id)
+  return { progress: task.progress }
+}
+for (const payload of process.argv.slice(2)) {
+  event('enqueued', ...await client.enqueue([{ payload }, { payload }], 60))
+}
+if (process.argv.length === 2) await new Worker(client, handle, { leaseSeconds: 1, waitSeconds: 1 }).run()
+`},
+}
+
+// eachLanguage runs a test for each client whose language is installed. In CI all are required.
+func eachLanguage(t *testing.T, test func(t *testing.T, l language)) {
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			if _, err := exec.LookPath(l.program); err != nil {
+				if os.Getenv("CI") == "true" {
+					t.Fatalf("CI needs %s", l.program)
+				}
+				t.Skipf("%s is not installed", l.program)
+			}
+			test(t, l)
+		})
+	}
+}
+
+// client starts the worker of a language, which calls the API at a URL.
+func (u *user) client(l language, at string, args ...string) *background {
+	u.t.Helper()
+	if u.read(l.script) == "" { // an earlier process may still read it
+		u.write(l.script, l.source)
+	}
+	clients, err := filepath.Abs("../../clients")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	u.t.Cleanup(cancel)
+	b := &background{u: u, done: make(chan struct{}), out: newWatched(), err: newWatched()}
+	b.cmd = exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...)
+	b.cmd.Dir, b.cmd.Stdout, b.cmd.Stderr = u.dir, b.out, b.err
+	b.cmd.Env = append(slices.Clip(u.env), "URL="+at, "EVENTS="+u.file("events"), "PYTHONDONTWRITEBYTECODE=1",
+		"PYTHONPATH="+filepath.Join(clients, "python"), "NODE_CLIENT="+filepath.Join(clients, "node", "dbq-worker.mjs"))
+	if err := b.cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	go func() {
+		_ = b.cmd.Wait()
+		close(b.done)
+	}()
+	u.t.Cleanup(func() {
+		_ = b.cmd.Process.Kill()
+		<-b.done
+	})
+	return b
+}
+
+// stops sends SIGTERM to a worker, which then ends in order.
+func (b *background) stops() {
+	b.u.t.Helper()
+	b.signal(syscall.SIGTERM)
+	if o := b.wait(); o.code != 0 {
+		b.u.t.Errorf("after SIGTERM the worker ended with %d: %s", o.code, o.err)
+	}
+}
+
+// events returns what workers have reported with a word, line by line, without the word.
+func (u *user) events(word string) []string {
+	var out []string
+	for line := range strings.Lines(u.read("events") + "\n") {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), word+" "); ok {
+			out = append(out, rest)
+		}
+	}
+	return out
+}
+
+// eachEndedOnce checks that n tasks were enqueued, and that each was handled, and completed in one of its attempts.
+func (u *user) eachEndedOnce(c *dbq.Client, n int) {
+	u.t.Helper()
+	enqueued := strings.Fields(strings.Join(u.events("enqueued"), " "))
+	slices.Sort(enqueued)
+	if enqueued = slices.Compact(enqueued); len(enqueued) != n {
+		u.t.Errorf("%d ids, want %d", len(enqueued), n)
+	}
+	done, attempts := u.events("done"), 0
+	for _, text := range enqueued {
+		id, err := parseID(text)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		history, err := admin.New(c).Attempts(u.t.Context(), id)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		completed := 0
+		for _, a := range history {
+			if a.Outcome == dbq.AttemptCompleted {
+				completed++
+			}
+		}
+		if attempts += len(history); completed != 1 || !slices.Contains(done, text) {
+			u.t.Errorf("task %s was completed %d times, in %v", text, completed, history)
+		}
+	}
+	u.t.Logf("%d tasks in %d attempts", n, attempts)
+}
+
+// TestClientsLoseNothingThroughKills enqueues and works with each client while the server and workers are killed, and
+// the connections of the database are cut.
+func TestClientsLoseNothingThroughKills(t *testing.T) {
+	rounds, repeats := 9, 8
+	if testing.Short() {
+		rounds, repeats = 4, 2
+	}
+	t.Parallel()
+	eachLanguage(t, func(t *testing.T, l language) {
+		t.Parallel()
+		for _, engine := range servedEngines {
+			t.Run(engine, func(t *testing.T) {
+				u := newUser(t)
+				dsn, cut := ownDatabase(t, engine)
+				server := u.serveRestartable(dsn)
+				c, err := dbq.Open(t.Context(), dsn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				workers := []*background{u.client(l, server.url), u.client(l, server.url)}
+				hanging := u.client(l, server.url, "hang").wait()
+				if hanging.code != 0 {
+					t.Fatal(hanging.err)
+				}
+				eventually(t, "the handlers hang", func() bool { return len(u.events("started")) >= 2 })
+				texts := slices.Repeat([]string{"short", "short", "short", "short", "retry"}, repeats)
+				producer := u.client(l, server.url, append(texts, "long")...)
+				for i := range rounds {
+					time.Sleep(150 * time.Millisecond)
+					switch i % 4 {
+					case 0, 2: // each worker once, so that no hanging handler survives
+						n := i / 2 % 2
+						workers[n].signal(syscall.SIGKILL)
+						workers[n].wait()
+						workers[n] = u.client(l, server.url)
+					case 1:
+						server.crash()
+					case 3:
+						cut()
+					}
+				}
+				if o := producer.wait(); o.code != 0 {
+					t.Fatalf("the producer ended with %d: %s", o.code, o.err)
+				}
+				want := int64(2*len(texts) + 4)
+				defer func() {
+					if t.Failed() {
+						t.Logf("tasks:\n%s\nworkers:\n%s\n%s", u.run("list", "--dsn", dsn).out, workers[0].err, workers[1].err)
+					}
+				}()
+				eventually(t, "all tasks are completed", func() bool {
+					completed, others := server.count(c)
+					return completed == want && others == 0
+				})
+				for _, w := range workers {
+					w.stops()
+				}
+				u.eachEndedOnce(c, int(want))
+			})
+		}
+	})
+}
+
+// TestClientsKeepLeasesAndDrain runs a handler for longer than its lease, stops a worker while handlers run, cancels a
+// task, starts a worker before its server, and uses a token.
+func TestClientsKeepLeasesAndDrain(t *testing.T) {
+	t.Parallel()
+	eachLanguage(t, func(t *testing.T, l language) {
+		u := newUser(t)
+		u.run("migrate", "--dsn", "q.db").ok()
+		secret := u.run("token", "create", "w", "--role", "trigger", "--dsn", "q.db", "--json").one()["secret"].(string)
+		u.write("token", secret+"\n")
+		u.env = append(u.env, "DBQ_TOKEN_FILE="+u.file("token"))
+		first := u.serve("--dsn", "q.db", "--tokens", "default")
+		_ = first.cmd.Process.Kill()
+		_ = first.cmd.Wait()
+		w, enqueued := u.client(l, first.url), u.client(l, first.url, "long", "fail", "retry", "hang")
+		eventually(t, "calls are repeated", func() bool { return strings.Contains(w.err.String(), "is repeated") })
+		u.serve("--dsn", "q.db", "--tokens", "default", "--listen", strings.TrimPrefix(first.url, "http://"))
+		if o := enqueued.wait(); o.code != 0 {
+			t.Fatalf("the producer ended with %d: %s", o.code, o.err)
+		}
+		u.flags = []string{"--dsn", "q.db"}
+		ids := strings.Fields(strings.Join(u.events("enqueued"), " "))
+		long, failed, retried, hanging := ids[0], ids[2], ids[4], ids[6]
+		eventually(t, "progress is stored", func() bool { return u.task(long)["progress"] == "half" })
+		eventually(t, "the handler hangs", func() bool { return slices.Contains(u.events("started"), hanging+" 1") })
+		u.run("cancel", hanging).ok()
+		eventually(t, "its handler ends", func() bool { return slices.Contains(u.events("lost"), hanging) })
+		u.run("cancel", ids[7]).ok()
+		eventually(t, "others", func() bool {
+			return u.task(failed)["state"] == "ERROR" && u.task(retried)["state"] == "COMPLETED"
+		})
+		w.stops()
+		if got := u.task(long); got["state"] != "COMPLETED" || got["attempt"] != 1.0 {
+			t.Errorf("the handler that outlasts its lease: %v", got)
+		}
+		if got := u.task(failed)["result"]; !strings.Contains(fmt.Sprint(got), "rror: broken") {
+			t.Errorf("the failed task has the error %v", got)
+		}
+	})
+}
+
+// TestExamplesOfTheClientsPageRun runs the programs of docs/clients.md until each has completed its task.
+func TestExamplesOfTheClientsPageRun(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachLanguage(t, func(t *testing.T, l language) {
+		u := newUser(t)
+		marker := map[string]string{"python": "python", "node": "js"}[l.name]
+		blocks := regexp.MustCompile("(?s)```"+marker+"\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+		if len(blocks) != 1 {
+			t.Fatalf("the page has %d programs in %s", len(blocks), l.name)
+		}
+		for _, name := range []string{"python/dbq_worker.py", "node/dbq-worker.mjs"} {
+			text, err := os.ReadFile("../../clients/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.write(filepath.Base(name), string(text))
+		}
+		s := u.serve()
+		l.source = strings.ReplaceAll(blocks[0][1], "http://127.0.0.1:8321", s.url)
+		w := u.client(l, s.url)
+		eventually(t, "the task is completed", func() bool {
+			_, body := s.get("/v1/db/default/tasks?state=completed")
+			return strings.Contains(body, "send-mail")
+		})
+		w.stops()
+	})
+}

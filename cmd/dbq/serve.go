@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/telemetry/prom"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+)
+
+// logLevel returns the level from which a command logs. Tests log more.
+var logLevel = func(usual slog.Level) slog.Level { return usual }
+
+// Limits of the server, besides those of the API.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	readyTimeout  = 2 * time.Second // of one database
+	readyFor      = time.Second     // how long an answer of /readyz is reused
+)
+
+func newServe(a *app) *cobra.Command {
+	s := &server{app: a, flags: serveConfig{Drain: duration(30 * time.Second)}}
+	cmd := a.command("dbq serve", noArgs("give databases as --dsn NAME=DSN"), func(ctx context.Context, _ []string) error {
+		cfg, err := s.config()
+		if err != nil {
+			return err
+		}
+		return s.run(ctx, cfg)
+	})
+	cmd.DisableFlagsInUseLine = true
+	s.addFlags(cmd)
+	return cmd
+}
+
+// server is a run of dbq serve.
+type server struct {
+	*app
+	flags      serveConfig
+	dsns       []string
+	configFile string
+	changed    func(flag string) bool
+
+	logger  *slog.Logger
+	clients map[string]*dbq.Client
+	metrics *prometheus.Registry
+	mux     *http.ServeMux
+	failed  chan error // of bridges that have ended
+
+	stopping atomic.Bool
+	readyMu  sync.Mutex
+	ready    bool
+	readyAt  time.Time
+}
+
+// run serves until ctx ends, and then lets running requests finish.
+func (s *server) run(ctx context.Context, cfg serveConfig) error {
+	address, loopback, err := listenAddress(cfg.Listen)
+	if err != nil {
+		return err
+	}
+	if err := cfg.Auth.check(cfg.Databases, loopback); err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if cfg.Quiet {
+		level = slog.LevelWarn
+	}
+	s.logger = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: logLevel(level)}))
+	s.metrics = prometheus.NewRegistry()
+	defer s.close()
+	if err := s.openAll(ctx, cfg); err != nil {
+		return err
+	}
+	handler, err := api.New(api.Config{
+		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger, MaxBody: cfg.Limits.Body,
+		MaxRequests: cfg.Limits.Requests, MaxWaiting: cfg.Limits.Waiting, MaxWait: time.Duration(cfg.Limits.Wait),
+		Timeout: time.Duration(cfg.Limits.Timeout), BodyTimeout: time.Duration(cfg.Limits.BodyTimeout),
+		Redactions: cfg.Redact, CallerRate: cfg.Limits.CallerRate, CallerBurst: cfg.Limits.CallerBurst,
+	})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	workers, err := s.bridgeWorkers(cfg.Bridges)
+	if err != nil {
+		return err
+	}
+	s.mux = http.NewServeMux()
+	if err := s.addReceivers(cfg.Receivers); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return usagef("cannot listen on %s: %w", address, err)
+	}
+	if !loopback && cfg.TLS.Cert == "" {
+		s.logger.Warn("serve: without TLS, tokens and payloads can be read on the network", "address", address)
+	}
+	scheme := "http"
+	if cfg.TLS.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+		if err != nil {
+			listener.Close()
+			return usagef("cannot use the certificate or its key: %w", err)
+		}
+		scheme = "https"
+		listener = tls.NewListener(listener, &tls.Config{
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		})
+	}
+	pages, err := console.New(console.Config{
+		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger,
+		Timeout: time.Duration(cfg.Limits.Timeout), Redactions: cfg.Redact,
+	})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	bridges, stop := context.WithCancel(ctx)
+	wait := s.runBridges(bridges, workers)
+	defer wait()
+	defer stop()
+	return s.serve(ctx, cfg, handler, pages, listener, scheme)
+}
+
+func (s *server) serve(
+	ctx context.Context, cfg serveConfig, handler *api.API, pages http.Handler, l net.Listener, scheme string,
+) error {
+	s.mux.HandleFunc("GET /healthz", withoutBody(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
+	s.mux.HandleFunc("GET /readyz", withoutBody(s.readyz))
+	s.mux.Handle("GET /metrics", handler.Protect(auth.Read, promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{})))
+	s.mux.Handle("/v1/", handler)
+	s.mux.Handle("/", pages)
+	longest := cmp.Or(time.Duration(cfg.Limits.Wait), api.DefaultMaxWait) +
+		cmp.Or(time.Duration(cfg.Limits.Timeout), api.DefaultTimeout) +
+		cmp.Or(time.Duration(cfg.Limits.BodyTimeout), api.DefaultBodyTimeout)
+	h := &http.Server{
+		Handler: s.mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		WriteTimeout: longest + headerTimeout, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+	}
+	for _, c := range s.clients {
+		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(l) }()
+	s.note("serving %s on %s://%s; Ctrl-C stops", plural(len(s.clients), "database"), scheme, l.Addr())
+	select {
+	case err := <-ended:
+		return failedf("the server ended: %w", err)
+	case err := <-s.failed:
+		h.Close()
+		return failedf("a bridge ended: %w", err)
+	case <-ctx.Done():
+	}
+	s.stopping.Store(true)
+	handler.Drain()
+	drain, cancel := context.WithTimeout(context.Background(), time.Duration(cfg.Drain))
+	defer cancel()
+	if err := h.Shutdown(drain); err != nil {
+		h.Close()
+		return failedf("stopped after %s although requests were running; their outcomes are in the database",
+			formatDuration(time.Duration(cfg.Drain)))
+	}
+	return nil
+}
+
+// withoutBody answers without waiting for a body that a caller announces and does not send.
+func withoutBody(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
+		next(w, r)
+	}
+}
+
+// openAll opens the databases.
+func (s *server) openAll(ctx context.Context, cfg serveConfig) error {
+	s.clients = map[string]*dbq.Client{}
+	for name, d := range cfg.Databases {
+		m, err := prom.New(prometheus.WrapRegistererWith(prometheus.Labels{"database": name}, s.metrics))
+		if err != nil {
+			return err
+		}
+		part := *s.app
+		part.dsn, part.prefix, part.schema, part.strategy, part.logger = d.DSN, d.Prefix, d.Schema, d.Strategy, s.logger
+		c, err := part.open(ctx, d.create, dbq.WithObserver(m.Call))
+		if err != nil {
+			return fmt.Errorf("database %q: %w", name, scrubbed(err, d.DSN))
+		}
+		s.clients[name] = c
+		if err := m.Watch(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) close() {
+	for _, c := range s.clients {
+		c.Close()
+	}
+}
+
+// readyz answers whether every database can be reached. Its log says which one cannot.
+func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
+	if s.stopping.Load() || !s.isReady(r.Context()) {
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+func (s *server) isReady(ctx context.Context) bool {
+	s.readyMu.Lock()
+	defer s.readyMu.Unlock()
+	if time.Since(s.readyAt) < readyFor {
+		return s.ready
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	var failed atomic.Bool
+	var all sync.WaitGroup
+	for name, c := range s.clients {
+		all.Go(func() {
+			if _, err := c.Now(ctx); err != nil {
+				failed.Store(true)
+				s.logger.Error("serve: the database does not answer", "database", name, "err", err)
+			}
+		})
+	}
+	all.Wait()
+	s.ready, s.readyAt = !failed.Load(), time.Now()
+	return s.ready
+}
+
+// listenAddress returns an address to listen on, and whether only this machine can reach it.
+func listenAddress(listen string) (address string, loopback bool, err error) {
+	resolved, err := net.ResolveTCPAddr("tcp", listen)
+	if err != nil {
+		return "", false, usagef("--listen %s: write HOST:PORT, such as %s", listen, defaultListen)
+	}
+	return resolved.String(), resolved.IP.IsLoopback(), nil
+}
+
+var errNoAuthentication = errors.New("without authentication, dbq serves only this machine: listen on 127.0.0.1, " +
+	"or accept callers with tokens (--tokens NAME)")

@@ -1,0 +1,170 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/bridge"
+)
+
+// TestServeForwardsThroughAKill forwards tasks from one file to a second one directly, and from there to a third one
+// over HTTP, while the server is killed and started again.
+func TestServeForwardsThroughAKill(t *testing.T) {
+	u := newUser(t)
+	const tasks = 300
+	for _, file := range []string{"a.db", "b.db", "c.db"} {
+		u.run("migrate", "--dsn", file).ok()
+	}
+	var lines strings.Builder
+	for i := range tasks {
+		fmt.Fprintf(&lines, `{"payload":"p%d","reference":"r%d"}`+"\n", i, i)
+	}
+	u.feed(lines.String(), "enqueue", "--dsn", "a.db", "--queue", "out", "--lines").ok()
+	secret := bridge.NewSecret().Reveal()
+	u.write("secret", secret)
+	u.env = append(u.env, "SHOP_SECRETS="+secret)
+	u.write("far.yaml", `
+databases: {c: {dsn: c.db}}
+receivers: [{path: /hooks/tasks, database: c, queue: in, tasks: true, secrets_env: SHOP_SECRETS}]
+`)
+	far := u.serve("--config", "far.yaml")
+	u.write("url", far.url+"/hooks/tasks\n")
+	u.write("near.yaml", `
+databases: {a: {dsn: a.db}, b: {dsn: b.db}}
+bridges:
+  - {database: a, queue: out, forward: {database: b, queue: mid}, concurrency: 2, lease: 2s}
+  - database: b
+    queue: mid
+    lease: 2s
+    forward_url: {url_file: url, secret_files: [secret], allow_networks: [127.0.0.0/8], plain_http: true}
+`)
+	count := func(file, queue, state string) (n int) {
+		for l := range strings.Lines(u.run("--dsn", file, "--json", "stats").ok()) {
+			var q struct {
+				Queue string
+				Count map[string]int
+			}
+			if err := json.Unmarshal([]byte(l), &q); err != nil {
+				t.Fatalf("%v: %s", err, l)
+			}
+			if q.Queue == queue {
+				n = q.Count[state]
+			}
+		}
+		return n
+	}
+	near := u.serve("--config", "near.yaml")
+	deadline := time.Now().Add(patience)
+	for count("a.db", "out", "COMPLETED") == 0 && time.Now().Before(deadline) {
+	}
+	_ = near.cmd.Process.Kill()
+	_ = near.cmd.Wait()
+	near = u.serve("--config", "near.yaml")
+	for count("a.db", "out", "COMPLETED")+count("b.db", "mid", "COMPLETED") < 2*tasks && // leases end in between
+		time.Now().Before(deadline) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, c := range [][3]string{{"a.db", "out", "COMPLETED"}, {"b.db", "mid", "COMPLETED"}, {"c.db", "in", "CREATED"}} {
+		if n := count(c[0], c[1], c[2]); n != tasks {
+			t.Errorf("queue %s of %s has %d tasks in %s, want %d", c[1], c[0], n, c[2], tasks)
+		}
+	}
+	_ = near.cmd.Process.Signal(syscall.SIGTERM)
+	if err := near.cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	if logged := <-near.rest; strings.Contains(logged, secret[6:]) {
+		t.Errorf("the log shows the secret: %s", logged)
+	}
+}
+
+// TestServeSendsWebhooksAndReceivesMessages sends a task to an endpoint, and an unsigned message to the server.
+func TestServeSendsWebhooksAndReceivesMessages(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "a.db").ok()
+	id := u.run("enqueue", "--dsn", "a.db", "--queue", "notify", "--payload", `{"n":1}`).id()
+	got := make(chan string, 10)
+	var once sync.Once
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		status := http.StatusOK
+		once.Do(func() { status = http.StatusTooManyRequests })
+		w.WriteHeader(status)
+		got <- r.Header.Get("Webhook-Id") + " " + string(body)
+	}))
+	defer endpoint.Close()
+	u.write("secret", bridge.NewSecret().Reveal())
+	u.write("serve.yaml", `
+databases: {shop: {dsn: a.db}}
+bridges:
+  - database: shop
+    queue: notify
+    webhook: {url: "`+endpoint.URL+`/x", secret_files: [secret], allow_networks: [127.0.0.0/8], plain_http: true,
+      on_status: {429: retry}}
+receivers:
+  - {path: /hooks/shop, database: shop, queue: in, kind_from_type: true, secret_files: [secret]}
+`)
+	s := u.serve("--config", "serve.yaml")
+	for range 2 {
+		select {
+		case message := <-got:
+			if message != id+` {"n":1}` {
+				t.Errorf("the endpoint got %s", message)
+			}
+		case <-time.After(patience):
+			t.Fatal("no message arrived")
+		}
+	}
+	answer, err := http.Post(s.url+"/hooks/shop", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("an unsigned message gets %d, want 400", answer.StatusCode)
+	}
+}
+
+func TestServeRefusesInvalidBridges(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "a.db").ok()
+	u.write("secret", bridge.NewSecret().Reveal())
+	u.write("wrong", "planted")
+	const to = `{database: s, queue: q, `
+	for config, want := range map[string]string{
+		`bridges: [` + to + `}]`:                                                                  "it needs one of forward",
+		`bridges: [` + to + `forward: {database: x, queue: y}}]`:                                  "no database has",
+		`bridges: [` + to + `forward: {database: s, queue: q}}]`:                                  "to itself",
+		`bridges: [` + to + `forward: {database: s}}]`:                                            "queue is missing",
+		`bridges: [` + to + `forward: {database: s, queue: y}, webhook: {url: x}}]`:               "it needs one of forward",
+		`bridges: [` + to + `forward: {database: s, queue: y}, planted_: 1}]`:                     "field planted_ not found",
+		`bridges: [` + to + `webhook: {url: "http://planted/x", secret_files: [secret]}}]`:        "not https",
+		`bridges: [` + to + `webhook: {url: "https://a.example/planted"}}]`:                       "there is no secret",
+		`bridges: [` + to + `webhook: {url: "https://a.example", secret_files: [wrong]}}]`:        "a secret is not",
+		`bridges: [` + to + `webhook: {url: "https://a.example", url_file: x}}]`:                  "one of url and url_file",
+		`bridges: [` + to + `webhook: {url: "https://a.example", on_stat: {}}}]`:                  "field on_stat not found",
+		`bridges: [` + to + `forward_url: {url: "https://u:planted@a", secret_files: [secret]}}]`: "has a user",
+		`receivers: [` + to + `path: /v1/x, secret_files: [secret]}]`:                             "path must be unique",
+		`receivers: [` + to + `path: /hooks/../x, secret_files: [secret]}]`:                       "path must be unique",
+		`receivers: [` + to + `path: /hooks/x}]`:                                                  "there is no secret",
+		`receivers: [` + to + `path: /hooks/x, secrets_env: ABSENT}]`:                             "there is no secret",
+		`receivers: [` + to + `path: /hooks/x, secret_files: [secret], window: 1s}]`:              "Window",
+		`receivers: [{path: /hooks/x, database: s, secret_files: [secret]}]`:                      "queue is missing",
+	} {
+		u.write("serve.yaml", "databases: {s: {dsn: a.db}}\n"+config)
+		o := u.run("serve", "--listen", "127.0.0.1:0", "--config", "serve.yaml").fails(exitUsage, want)
+		if strings.Contains(strings.ReplaceAll(o.err, "planted_", ""), "planted/") || strings.Contains(o.err, ":planted@") {
+			t.Errorf("%s: %s", config, o.err)
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/auth/oidc"
+	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/redaction"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+)
+
+const defaultListen = "127.0.0.1:8321"
+
+// serveConfig is the configuration of dbq serve: the file of --config, as YAML or JSON, overridden by flags.
+type serveConfig struct {
+	Listen    string                     `yaml:"listen"`
+	TLS       tlsConfig                  `yaml:"tls"`
+	Auth      authConfig                 `yaml:"auth"`
+	Databases map[string]*databaseConfig `yaml:"databases"`
+	Limits    limitsConfig               `yaml:"limits"`
+	Bridges   []bridgeConfig             `yaml:"bridges"`
+	Receivers []receiverConfig           `yaml:"receivers"`
+	Redact    []redaction.Rule           `yaml:"redact"`
+	Drain     duration                   `yaml:"drain"`
+	Quiet     bool                       `yaml:"quiet"`
+}
+
+// tlsConfig names the files of a certificate, in PEM.
+type tlsConfig struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// authConfig is how callers authenticate. If it is empty, only this machine is served, and needs no credentials.
+type authConfig struct {
+	Tokens string       `yaml:"tokens"` // the name of the database whose tokens are accepted
+	Proxy  *auth.Proxy  `yaml:"proxy"`
+	OIDC   *oidc.Config `yaml:"oidc"`
+
+	verifier *oidc.Verifier // of OIDC
+}
+
+// databaseConfig is one database. Its DSN is given in one of three ways.
+type databaseConfig struct {
+	DSN      string `yaml:"dsn"`
+	DSNFile  string `yaml:"dsn_file"`
+	DSNEnv   string `yaml:"dsn_env"`
+	Prefix   string `yaml:"prefix"`
+	Schema   string `yaml:"schema"`
+	Strategy string `yaml:"strategy"`
+
+	create bool // it is the default file, which is created
+}
+
+// limitsConfig are the limits of the API; see api.Config. Zero is the default.
+type limitsConfig struct {
+	Body        int64    `yaml:"body_bytes"`
+	BodyTimeout duration `yaml:"body_timeout"`
+	Timeout     duration `yaml:"timeout"`
+	Requests    int      `yaml:"requests"`
+	CallerRate  float64  `yaml:"caller_rate"`
+	CallerBurst int      `yaml:"caller_burst"`
+	Waiting     int      `yaml:"waiting"`
+	Wait        duration `yaml:"wait"`
+}
+
+// duration is a time in the form of the command line, such as 30s.
+type duration time.Duration
+
+// UnmarshalText reads it.
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := parseDuration(string(text))
+	if err != nil || v < 0 {
+		return errors.New("a time has a unit, such as 30s")
+	}
+	*d = duration(v)
+	return nil
+}
+
+func (s *server) addFlags(cmd *cobra.Command) {
+	l := cmd.Flags()
+	l.StringArrayVar(&s.dsns, "dsn", nil, "a database as `NAME=DSN`, repeatable; DSN alone has the name default")
+	l.StringVar(&s.configFile, "config", "", "read the configuration from `FILE`, in YAML or JSON")
+	l.StringVar(&s.flags.Listen, "listen", defaultListen, "listen on `HOST:PORT`")
+	l.StringVar(&s.flags.Auth.Tokens, "tokens", "", "accept only callers with a token of the database `NAME`")
+	l.StringVar(&s.flags.TLS.Cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE`")
+	l.StringVar(&s.flags.TLS.Key, "tls-key", "", "the certificate's private key is in `FILE`")
+	durationVar(l, (*time.Duration)(&s.flags.Drain), "drain", 30*time.Second,
+		"when stopping, wait this `TIME` for running requests").within(time.Millisecond, 0)
+	l.BoolVar(&s.flags.Quiet, "quiet", false, "log no line for each request")
+	s.changed = l.Changed
+}
+
+// config returns the configuration of the file and the flags.
+func (s *server) config() (serveConfig, error) {
+	cfg := serveConfig{Listen: s.flags.Listen, Drain: s.flags.Drain}
+	if s.configFile != "" {
+		text, err := os.ReadFile(s.configFile)
+		if err != nil {
+			return cfg, usagef("cannot read --config: %w", err)
+		}
+		if err := decodeConfig(text, &cfg); err != nil {
+			return cfg, usagef("--config %s: %w", s.configFile, err)
+		}
+	}
+	if s.changed("listen") {
+		cfg.Listen = s.flags.Listen
+	}
+	if s.changed("tokens") {
+		cfg.Auth.Tokens = s.flags.Auth.Tokens
+	}
+	if s.changed("drain") {
+		cfg.Drain = s.flags.Drain
+	}
+	if s.changed("tls-cert") || s.changed("tls-key") {
+		cfg.TLS = s.flags.TLS
+	}
+	cfg.Quiet = cfg.Quiet || s.flags.Quiet
+	if (cfg.TLS.Cert == "") != (cfg.TLS.Key == "") {
+		return cfg, usagef("give both --tls-cert and --tls-key, or neither")
+	}
+	for i, r := range cfg.Redact {
+		if err := r.Check(); err != nil {
+			return cfg, usagef("redact, rule %d: %w", i+1, err)
+		}
+	}
+	return cfg, s.addDatabases(&cfg)
+}
+
+// yamlValue is the part of an error of the YAML library that contains a value of the file.
+var yamlValue = regexp.MustCompile("`[^`]*`")
+
+// decodeConfig reads a configuration. Its errors contain no value of the file, which may be a DSN.
+func decodeConfig(text []byte, cfg *serveConfig) error {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	err := dec.Decode(cfg)
+	if err == nil && dec.Decode(&struct{}{}) != io.EOF {
+		return errors.New("the file has more than one document")
+	}
+	if err == nil || err == io.EOF { // an empty file
+		return nil
+	}
+	text = []byte(strings.ReplaceAll(yamlValue.ReplaceAllString(err.Error(), "the value"), " in type main.", " of "))
+	return errors.New(strings.TrimPrefix(oneLine(string(text)), "yaml: "))
+}
+
+// namedDSN is a DSN with a name before it.
+var namedDSN = regexp.MustCompile(`^([a-z][a-z0-9_-]{0,31})=(.*)$`)
+
+// addDatabases adds the databases of the flags and finds the DSNs. Without any it takes DBQ_DSN, or the default file.
+func (s *server) addDatabases(cfg *serveConfig) error {
+	if cfg.Databases == nil {
+		cfg.Databases = map[string]*databaseConfig{}
+	}
+	if s.dsnFile != "" {
+		cfg.Databases["default"] = &databaseConfig{DSNFile: s.dsnFile}
+	}
+	for _, given := range s.dsns {
+		name, dsn := "default", given
+		if m := namedDSN.FindStringSubmatch(given); m != nil {
+			name, dsn = m[1], m[2]
+		}
+		if cfg.Databases[name] != nil {
+			return usagef("the database %q is given twice: name each one, as NAME=DSN", name)
+		}
+		cfg.Databases[name] = &databaseConfig{DSN: dsn}
+	}
+	if len(cfg.Databases) == 0 {
+		cfg.Databases["default"] = &databaseConfig{DSN: os.Getenv("DBQ_DSN"), create: os.Getenv("DBQ_DSN") == ""}
+	}
+	for name, d := range cfg.Databases {
+		if d == nil {
+			return usagef("the database %q has no DSN", name)
+		}
+		if err := d.resolve(name); err != nil {
+			return err
+		}
+		d.Prefix, d.Schema, d.Strategy = cmp.Or(d.Prefix, s.prefix), cmp.Or(d.Schema, s.schema),
+			cmp.Or(d.Strategy, s.strategy)
+	}
+	return nil
+}
+
+// resolve finds the DSN.
+func (d *databaseConfig) resolve(name string) error {
+	given := 0
+	for _, way := range []string{d.DSN, d.DSNFile, d.DSNEnv} {
+		if way != "" {
+			given++
+		}
+	}
+	switch {
+	case d.create:
+		return nil
+	case given != 1:
+		return usagef("the database %q needs one of dsn, dsn_file and dsn_env", name)
+	case d.DSNEnv != "":
+		if d.DSN = os.Getenv(d.DSNEnv); d.DSN == "" {
+			return usagef("the database %q: the variable %s is empty", name, d.DSNEnv)
+		}
+	case d.DSNFile != "":
+		part := app{dsnFile: d.DSNFile}
+		if err := part.readDSNFile(); err != nil {
+			return err
+		}
+		d.DSN = part.dsn
+	}
+	return nil
+}
+
+// check refuses an authentication that cannot work, and none if other machines can reach the server.
+func (a *authConfig) check(databases map[string]*databaseConfig, loopback bool) (err error) {
+	if a.Tokens != "" && databases[a.Tokens] == nil {
+		return usagef("--tokens %s: no database has this name", a.Tokens)
+	}
+	if a.Proxy != nil {
+		if err := a.Proxy.Check(); err != nil {
+			return usagef("the proxy of auth: %w", err)
+		}
+	}
+	if a.OIDC != nil {
+		if a.verifier, err = oidc.New(*a.OIDC); err != nil {
+			return usagef("the oidc of auth: %w", err)
+		}
+	}
+	if a.Tokens == "" && a.Proxy == nil && a.OIDC == nil && !loopback {
+		return &exitError{exitUsage, errNoAuthentication}
+	}
+	return nil
+}
+
+// authenticator returns what authenticates requests.
+func (a authConfig) authenticator(clients map[string]*dbq.Client) auth.Authenticator {
+	var chain auth.Chain
+	if a.Tokens != "" {
+		chain = append(chain, auth.NewTokens(clients[a.Tokens]))
+	}
+	if a.verifier != nil {
+		chain = append(chain, a.verifier)
+	}
+	if a.Proxy != nil {
+		chain = append(chain, *a.Proxy)
+	}
+	if len(chain) == 0 {
+		return auth.Loopback{}
+	}
+	return chain
+}
+
+// scrubbed hides the secrets of a DSN in an error.
+func scrubbed(err error, dsn string) error {
+	if isFile(dsn) {
+		return err
+	}
+	return redact.Scrub(err, dsn)
+}

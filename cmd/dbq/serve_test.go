@@ -1,0 +1,260 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serving is a dbq serve of a test.
+type serving struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	rest chan string // what it prints after its address
+}
+
+var servingAt = regexp.MustCompile(`on (https?://[^;]+);`)
+
+// serve starts dbq serve on a free port, and waits until it serves.
+func (u *user) serve(args ...string) *serving {
+	u.t.Helper()
+	cmd := u.command(append([]string{"serve", "--listen", "127.0.0.1:0", "--quiet"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	s := &serving{t: u.t, cmd: cmd, rest: make(chan string, 1)}
+	u.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	r, printed := bufio.NewReader(stderr), ""
+	for s.url == "" {
+		line, err := r.ReadString('\n')
+		printed += line
+		if m := servingAt.FindStringSubmatch(line); m != nil {
+			s.url = m[1]
+		} else if err != nil {
+			u.t.Fatalf("dbq serve ended: %s", printed)
+		}
+	}
+	go func() {
+		b, _ := io.ReadAll(r)
+		s.rest <- string(b)
+	}()
+	return s
+}
+
+func (s *serving) get(path string) (int, string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(b)
+}
+
+func TestServeAnswersForEachDatabase(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "a.db").ok()
+	u.run("migrate", "--dsn", "b.db").ok()
+	id := u.run("enqueue", "--dsn", "b.db", "--queue", "mail").id()
+	s := u.serve("--dsn", "shop=a.db", "--dsn", "log=sqlite:b.db")
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/readyz": "ready", "/v1/databases": `"log"`, "/v1/db/log/tasks/" + id: id,
+		"/metrics": `database="shop"`, "/v1/openapi.json": `"3.1.0"`,
+	} {
+		if status, body := s.get(path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want %s", path, status, body, want)
+		}
+	}
+	if status, _ := s.get("/v1/db/shop/tasks/" + id); status != 404 {
+		t.Errorf("a task of another database: %d, want 404", status)
+	}
+}
+
+// TestServeStopsInOrder stops a server while a request waits for tasks.
+func TestServeStopsInOrder(t *testing.T) {
+	u := newUser(t)
+	s := u.serve()
+	answered := make(chan int, 1)
+	go func() {
+		r, err := http.Post(s.url+"/v1/db/default/queues/mail/checkout", "application/json",
+			strings.NewReader(`{"wait_seconds": 60}`))
+		if err != nil {
+			answered <- 0
+			return
+		}
+		r.Body.Close()
+		answered <- r.StatusCode
+	}()
+	time.Sleep(300 * time.Millisecond) // the request is under way, or about to be
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v: %s", err, <-s.rest)
+	}
+	if status := <-answered; status != 200 {
+		t.Errorf("the waiting request got %d, want 200 without tasks", status)
+	}
+}
+
+func TestServeRefusesInvalidConfigurations(t *testing.T) {
+	u := newUser(t)
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "serve.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const dsn = "postgres://app:planted@127.0.0.1:1/shop?connect_timeout=1"
+	for _, c := range []struct {
+		code int
+		text string
+		args []string
+	}{
+		{exitUsage, "serves only this machine", []string{"--listen", "0.0.0.0:0"}},
+		{exitUsage, "serves only this machine", []string{"--listen", ":0"}},
+		{exitUsage, "HOST:PORT", []string{"--listen", "nothing"}},
+		{exitUsage, "twice", []string{"--dsn", "a=x.db", "--dsn", "a=y.db"}},
+		{exitUsage, "both --tls-cert and --tls-key", []string{"--tls-cert", "x"}},
+		{exitUsage, "cannot read --config", []string{"--config", "absent.yaml"}},
+		{exitUsage, "field planted_ not found", []string{"--config", file("planted_: x")}},
+		{exitUsage, "line 1", []string{"--config", file("limits: {requests: \"" + dsn + "\"}")}},
+		{exitUsage, "is not such a path", []string{"--config", file("redact: [{paths: [card]}]")}},
+		{exitUsage, "it has no paths", []string{"--config", file("redact: [{queue: mail}]")}},
+		{exitUsage, "field path not found", []string{"--config", file("redact: [{path: [$]}]")}},
+		{exitUsage, "one of dsn, dsn_file and dsn_env", []string{"--config", file("databases: {a: {}}")}},
+		{exitUsage, "variable PLANTED_ is empty", []string{"--config", file("databases: {a: {dsn_env: PLANTED_}}")}},
+		{exitUnavailable, `database "a"`, []string{"--config", file("databases: {a: {dsn: \"" + dsn + "\"}}")}},
+		{exitUnavailable, `database "a"`, []string{"--dsn", "a=" + dsn}},
+	} {
+		o := u.run(append([]string{"serve"}, c.args...)...).fails(c.code, c.text)
+		if strings.Contains(strings.ReplaceAll(strings.ToLower(o.err), "planted_", ""), "planted") {
+			t.Errorf("serve %q prints the password: %s", c.args, o.err)
+		}
+	}
+}
+
+// TestExamplesOfTheHTTPPageRun runs the blocks of docs/http.md in their order, in one shell.
+func TestExamplesOfTheHTTPPageRun(t *testing.T) {
+	u := newUser(t)
+	for _, tool := range []string{"bash", "curl", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the examples need %s", tool)
+		}
+	}
+	page, err := os.ReadFile("../../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -euo pipefail\n"
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	for _, m := range blocks {
+		script += m[1]
+	}
+	if len(blocks) < 5 {
+		t.Fatalf("the page has %d examples", len(blocks))
+	}
+	s := u.serve()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Env = append(u.env, "URL="+s.url)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the examples of docs/http.md: %v\n%s", err, out)
+	}
+}
+
+// TestServeAcceptsTokensAndAProxy calls a server without credentials, with a token of a viewer, and as a user whom a
+// proxy names.
+func TestServeAcceptsTokensAndAProxy(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "a.db").ok()
+	id := u.run("enqueue", "--dsn", "a.db", "--queue", "mail", "--payload",
+		`{"plain":"planted","a":[{"secret":"hidden"}]}`).id()
+	created := u.run("token", "create", "reader", "--role", "viewer", "--dsn", "a.db", "--json").ok()
+	var token struct{ Secret string }
+	if err := json.Unmarshal([]byte(created), &token); err != nil || token.Secret == "" {
+		t.Fatalf("%v: %s", err, created)
+	}
+	config := filepath.Join(t.TempDir(), "serve.yaml")
+	if err := os.WriteFile(config, []byte("databases: {shop: {dsn: a.db}}\nauth:\n  tokens: shop\n  proxy:\n"+
+		"    from: [127.0.0.0/8]\n    user_header: X-User\n    rules: [{user: ann, role: operator, payloads: true}]\n"+
+		"redact: [{queue: mail, paths: [$..secret]}]\n",
+	), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := u.serve("--config", config)
+	call := func(method, path string, headers ...string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, s.url+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		for i := 0; i+1 < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		b, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(b)
+	}
+	task, pause, bearer := "/v1/db/shop/tasks/"+id, "/v1/db/shop/queues/mail/pause", "Bearer "+token.Secret
+	for _, c := range []struct {
+		status  int
+		method  string
+		path    string
+		headers []string
+	}{
+		{200, "GET", "/healthz", nil},
+		{401, "GET", task, nil},
+		{401, "GET", "/metrics", nil},
+		{401, "GET", task, []string{"Authorization", bearer + "x"}},
+		{401, "GET", task, []string{"X-User", "bob"}},
+		{200, "GET", "/metrics", []string{"Authorization", bearer}},
+		{403, "POST", pause, []string{"Authorization", bearer}},
+		{204, "POST", pause, []string{"X-User", "ann"}},
+	} {
+		if status, body := call(c.method, c.path, c.headers...); status != c.status {
+			t.Errorf("%s %s %v: %d %s, want %d", c.method, c.path, c.headers, status, body, c.status)
+		}
+	}
+	if status, body := call("GET", task, "Authorization", bearer); status != 200 || strings.Contains(body, "planted") {
+		t.Errorf("a viewer gets %d %s, want the task without its payload", status, body)
+	}
+	if status, body := call("GET", task, "X-User", "ann"); status != 200 || !strings.Contains(body, "planted") {
+		t.Errorf("an operator with payloads gets %d %s", status, body)
+	} else if strings.Contains(body, "hidden") {
+		t.Errorf("the payload is not redacted: %s", body)
+	}
+	u.run("serve", "--dsn", "shop=a.db", "--tokens", "log").fails(exitUsage, "no database has this name")
+}
