@@ -1,0 +1,264 @@
+// Package browser tests the web console in Chromium. It is a module of its own, so that no application gets the
+// libraries that drive a browser.
+package browser
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
+)
+
+// screenshots is where TestScreenshots writes its pictures.
+var screenshots = flag.String("screenshots", "", "write the screenshots of docs/console.md into this `folder`")
+
+//go:embed testdata/axe.min.js
+var axe string
+
+// page is a tab of a browser that shows a console.
+type page struct {
+	t      *testing.T
+	ctx    context.Context
+	url    string
+	client *dbq.Client
+	server *httptest.Server
+
+	task     uuid.UUID // that has an attempt and an error with a script
+	workflow uuid.UUID
+}
+
+// open starts a browser on a console with sample data.
+func open(t *testing.T) *page {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("Chromium is missing; install the package chromium")
+		}
+		t.Skip("Chromium is missing")
+	}
+	p := &page{t: t, client: dbqtest.New(t).Client}
+	p.fill()
+	handler, err := console.New(console.Config{
+		Databases: map[string]*dbq.Client{"shop": p.client}, Authenticator: auth.Loopback{},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.server = httptest.NewServer(handler)
+	t.Cleanup(p.server.Close)
+	p.url = p.server.URL + "/db/shop/"
+
+	limit, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	alloc, cancel := chromedp.NewExecAllocator(limit, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox)...)
+	t.Cleanup(cancel)
+	p.ctx, cancel = chromedp.NewContext(alloc)
+	t.Cleanup(cancel)
+	return p
+}
+
+const evil = `<script>document.title = "script ran"</script><img src=x onerror="document.title='script ran'">`
+
+// fill adds what each page shows.
+func (p *page) fill() {
+	ctx := p.t.Context()
+	must := func(err error) {
+		p.t.Helper()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	mail := p.client.Queue("mail")
+	var tasks []dbq.NewTask
+	for i := range 60 {
+		tasks = append(tasks, dbq.NewTask{Kind: "welcome", Key: "acme", Payload: fmt.Appendf(nil, `{"user":%d}`, i)})
+	}
+	_, err := mail.EnqueueMany(ctx, tasks)
+	must(err)
+	_, err = p.client.Queue("bills").EnqueueMany(ctx, []dbq.NewTask{{Kind: evil, Reference: evil, Key: evil,
+		Payload: []byte(evil), Headers: map[string]string{evil: evil}}})
+	must(err)
+	leased, err := p.client.Queue("bills").Checkout(ctx, 1, time.Minute)
+	must(err)
+	p.task = leased[0].ID
+	must(p.client.Queue("bills").Settle(ctx, leased[0].Lease, dbq.Poisoned(errors.New(evil))))
+	must(admin.New(p.client).PauseQueue(ctx, "reports", admin.By("ann"), admin.Reason("month end")))
+	must(schedule.New(p.client).Put(ctx, schedule.Schedule{
+		Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Queue: "reports", Task: dbq.NewTask{Kind: "report"},
+	}))
+	kind := dbq.Kind[int]{Name: "step", Queue: "orders"}
+	w, err := workflow.Enqueue(ctx, p.client, []workflow.Step{
+		workflow.NewStep("charge", kind, 1), workflow.NewStep("ship", kind, 1, "charge"),
+	})
+	must(err)
+	p.workflow = w.ID
+}
+
+func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func value[T any](p *page, expression string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// paths are the pages.
+func (p *page) paths() map[string]string {
+	return map[string]string{
+		"overview": "", "queue": "queue?queue=mail", "tasks": "tasks", "task": "task/" + p.task.String(),
+		"confirm": "task/" + p.task.String() + "/purge", "bulk": "bulk?queue=mail&event=cancel",
+		"enqueue": "enqueue?from=" + p.task.String(), "schedules": "schedules", "schedule": "schedule?name=nightly",
+		"workers": "workers", "workflow": "workflow/" + p.workflow.String(), "audit": "audit", "missing": "nothing",
+	}
+}
+
+func TestPagesAreCleanAndAccessible(t *testing.T) {
+	p := open(t)
+	for name, path := range p.paths() {
+		p.do(chromedp.Navigate(p.url+path), chromedp.Evaluate[chromedp.Void](`window.violations = [];
+			document.addEventListener("securitypolicyviolation", e => violations.push(e.violatedDirective))`))
+		if title := value[string](p, "document.title"); strings.Contains(title, "script ran") {
+			t.Errorf("%s: a script of the task ran", name)
+		}
+		p.do(chromedp.Evaluate[chromedp.Void](axe + "; undefined"))
+		for _, v := range value[[]string](p, `axe.run().then(r => r.violations
+			.filter(v => v.impact === "serious" || v.impact === "critical")
+			.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")))`) {
+			t.Errorf("%s: %s", name, v)
+		}
+		if v := value[[]string](p, "violations"); len(v) > 0 {
+			t.Errorf("%s violates its policy: %v", name, v)
+		}
+	}
+}
+
+func TestOverviewRefreshesItself(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.Navigate(p.url), chromedp.Evaluate[chromedp.Void]("window.same = true; undefined"))
+	if _, err := p.client.Queue("fresh").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	p.do(chromedp.WaitVisible(chromedp.CSS(`a[href*="queue=fresh"]`)))
+	if !value[bool](p, "window.same === true") {
+		t.Error("the page was loaded again")
+	}
+	if text := value[string](p, `document.querySelector("footer time").textContent`); strings.Contains(text, "UTC") {
+		t.Errorf("the time %q is not local", text)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.Navigate(p.url), chromedp.KeyEvent("gt"), chromedp.WaitVisible(chromedp.CSS(".filter")),
+		chromedp.KeyEvent("jj"))
+	if !value[bool](p, `document.activeElement === document.querySelectorAll(".rows tbody tr")[1].querySelector("a")`) {
+		t.Error("j does not move to the next row")
+	}
+	p.do(chromedp.KeyEvent("/"))
+	if !value[bool](p, `document.activeElement === document.querySelector("[data-search]")`) {
+		t.Error("/ does not go to the search")
+	}
+	p.do(chromedp.Evaluate[chromedp.Void]("document.activeElement.blur(); undefined"), chromedp.KeyEvent("?"),
+		chromedp.WaitVisible(chromedp.CSS("#keys")))
+}
+
+func TestActionsByClick(t *testing.T) {
+	p := open(t)
+	p.do(
+		chromedp.Navigate(p.url+"task/"+p.task.String()), chromedp.Click(chromedp.CSS(`a[href$="/reenqueue"]`)),
+		chromedp.WaitVisible(chromedp.CSS("input[name=reason]")),
+		chromedp.SendKeys(chromedp.CSS("input[name=reason]"), "fixed"),
+		chromedp.Click(chromedp.CSS("main button")), chromedp.WaitVisible(chromedp.CSS(".flash")),
+	)
+	got, err := p.client.Get(t.Context(), p.task)
+	if err != nil || got.State != dbq.StateCreated {
+		t.Errorf("the task is %s: %v", got.State, err)
+	}
+	p.do(
+		chromedp.Navigate(p.url+"tasks?queue=mail&state=CREATED"), chromedp.Click(chromedp.CSS(`button[value=cancel]`)),
+		chromedp.WaitVisible(chromedp.CSS("input[name=reason]")), chromedp.Click(chromedp.CSS("main button.primary")),
+		chromedp.WaitVisible(chromedp.CSS(".flash")),
+	)
+	if text := value[string](p, `document.querySelector(".flash").textContent`); text != "60 tasks were cancelled." {
+		t.Errorf("the page says %q", text)
+	}
+}
+
+func TestPhoneHasNoSidewaysScrolling(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
+	for name, path := range p.paths() {
+		p.do(chromedp.Navigate(p.url + path))
+		if wide := value[int](p, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+			t.Errorf("%s is %d pixels too wide", name, wide)
+		}
+	}
+}
+
+func TestDatabaseGoesAwayWhileAPageIsOpen(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.Navigate(p.url))
+	p.server.CloseClientConnections()
+	p.client.Close()
+	time.Sleep(6 * time.Second) // longer than one refresh
+	if got := value[int](p, `document.querySelectorAll("#live table").length`); got != 1 {
+		t.Error("the page lost what it showed")
+	}
+	if value[bool](p, `document.getElementById("stale").hidden`) {
+		t.Error("the page does not say that it is old")
+	}
+}
+
+// TestScreenshots writes the pictures of docs/console.md with -screenshots=FOLDER.
+func TestScreenshots(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("without -screenshots")
+	}
+	p := open(t)
+	for name, path := range p.paths() {
+		p.do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(p.url+path))
+		picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/state"
+)
+
+// Bounds of an action on a selection.
+const (
+	// countTo is how far a preview counts.
+	countTo = 10_000
+	// bulkPart is how many tasks change in one transaction, and bulkTime how long a request goes on with the next part.
+	// The page then shows the progress and continues.
+	bulkPart = 2_000
+	bulkTime = 5 * time.Second
+)
+
+// bulkView is the page of an action on all tasks that a selection has.
+type bulkView struct {
+	Selection selection
+	Event     state.Transition
+	Count     string // of the tasks that would change
+	None      bool
+	Done      int  // tasks that have changed
+	More      bool // there may be more
+	Reason    string
+}
+
+// bulkOf reads the selection and the event of the request, and checks that the user may do it.
+func (v *visit) bulkOf() (page bulkView, f admin.Filter, err error) {
+	page.Selection = v.selection()
+	if page.Event, err = v.event(v.form("event")); err != nil {
+		return page, f, err
+	}
+	if err = v.need(actionOf(page.Event.Event), page.Selection.Queue); err != nil {
+		return page, f, err
+	}
+	f, err = page.Selection.filter()
+	f.NewestFirst = false // it is for lists only
+	return page, f, err
+}
+
+// bulkPage counts the tasks that an action would change, and asks for a confirmation.
+func (c *Console) bulkPage(v *visit) error {
+	page, f, err := v.bulkOf()
+	if err != nil {
+		return err
+	}
+	f.Limit = countTo
+	n, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, admin.DryRun())
+	if err != nil {
+		return err
+	}
+	page.None, page.Count = n == 0, tasks(n)
+	if n == countTo {
+		page.Count = "at least " + page.Count
+	}
+	v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
+	return nil
+}
+
+// bulk applies an action part by part, and shows how far it came if there is more.
+func (c *Console) bulk(v *visit) error {
+	page, f, err := v.bulkOf()
+	if err != nil {
+		return err
+	}
+	if page.Done, err = strconv.Atoi("0" + v.form("done")); err != nil {
+		return formError("the number of changed tasks is invalid")
+	}
+	page.Reason = v.form("reason")
+	begin := time.Now()
+	f.Limit = bulkPart
+	for page.More = true; page.More && time.Since(begin) < bulkTime; {
+		n, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, v.changes()...)
+		page.Done += n
+		page.More = n == bulkPart
+		if err != nil {
+			return fmt.Errorf("%s%s before: %w", changed(page.Done), page.Event.Past, err)
+		}
+	}
+	v.db.overview.expire()
+	if page.More {
+		v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
+		return nil
+	}
+	list := page.Selection
+	return v.done(v.path("tasks", list.fields()...), changed(page.Done)+page.Event.Past+".")
+}

@@ -1,0 +1,175 @@
+// Package console is the web console: pages on which operators see and change the tasks of one or several databases.
+//
+//	handler, err := console.New(console.Config{
+//		Databases: map[string]*dbq.Client{"shop": client}, Authenticator: auth.NewTokens(client), Prefix: "/dbq",
+//	})
+//	http.Handle("/dbq/", handler)
+//
+// `dbq serve` shows it at /. docs/console.md describes the pages. They are plain HTML forms and links; a script only
+// refreshes them, shows local times and adds keys.
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/redaction"
+	"github.com/dbq-go/dbq/schedule"
+)
+
+// Config configures a Console.
+type Config struct {
+	// Databases are the clients by the names that paths use: 1 to 32 lower-case letters, digits, - and _, the first one a
+	// letter. The console does not close them.
+	Databases map[string]*dbq.Client
+	// Authenticator finds the user of each request. It is required. If it accepts bearer tokens, users can sign in with
+	// one: the console keeps it in a cookie that no script can read.
+	Authenticator auth.Authenticator
+	// Prefix is the path below which the console is served, such as "/dbq". The default is the root.
+	Prefix string
+	// Logger gets the errors that a page cannot explain. The default is slog.Default.
+	Logger *slog.Logger
+	// Redactions hide parts of payloads, headers, results and progress.
+	Redactions []redaction.Rule
+	// Timeout limits the time of each request. The default is 30 seconds.
+	Timeout time.Duration
+}
+
+// DefaultTimeout is the default of Config.Timeout.
+const DefaultTimeout = 30 * time.Second
+
+// Console is the web console as a handler. It is safe for concurrent use.
+type Console struct {
+	cfg       Config
+	databases map[string]*database
+	names     []string
+	pages     map[string]*template.Template
+	handler   http.Handler
+}
+
+// database is one database of a console.
+type database struct {
+	name      string
+	client    *dbq.Client
+	admin     *admin.Admin
+	schedules *schedule.Schedules
+	redact    redaction.Redactor
+	overview  shared[overview]
+}
+
+// New returns a console. It sends nothing to the databases. It returns dbq.ErrOption if the configuration is invalid.
+func New(cfg Config) (*Console, error) {
+	refuse := func(text string) (*Console, error) { return nil, fmt.Errorf("console: %w: %s", dbq.ErrOption, text) }
+	switch {
+	case cfg.Authenticator == nil:
+		return refuse("Authenticator is required")
+	case len(cfg.Databases) == 0:
+		return refuse("Databases is empty; add at least one")
+	case cfg.Timeout < 0:
+		return refuse("Timeout must not be negative")
+	case cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")):
+		return refuse(`Prefix must begin with a slash and not end with one, as in "/dbq"`)
+	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	c := &Console{cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix)}
+	for name, client := range cfg.Databases {
+		if client == nil || !databaseName.MatchString(name) {
+			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
+		}
+		c.databases[name] = &database{
+			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
+		}
+		c.names = append(c.names, name)
+	}
+	slices.Sort(c.names)
+	redactors, err := redaction.New(c.names, cfg.Redactions)
+	if err != nil {
+		return refuse(err.Error())
+	}
+	for name, d := range c.databases {
+		d.redact = redactors[name]
+	}
+	c.handler = c.routes()
+	return c, nil
+}
+
+// ServeHTTP answers a request.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// routes returns the handler of all paths.
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, page := range map[string]pageFunc{
+		"GET /{$}":                                c.databasesPage,
+		"GET /db/{database}/{$}":                  c.overviewPage,
+		"GET /db/{database}/queue":                c.queuePage,
+		"POST /db/{database}/queue/pause":         c.pauseQueue,
+		"POST /db/{database}/queue/resume":        c.resumeQueue,
+		"POST /db/{database}/queue/limits":        c.limitQueue,
+		"POST /db/{database}/queue/settings":      c.configureQueue,
+		"GET /db/{database}/tasks":                c.tasksPage,
+		"GET /db/{database}/task/{id}":            c.taskPage,
+		"GET /db/{database}/task/{id}/{event}":    c.confirmPage,
+		"POST /db/{database}/task/{id}/{event}":   c.operate,
+		"GET /db/{database}/bulk":                 c.bulkPage,
+		"POST /db/{database}/bulk":                c.bulk,
+		"GET /db/{database}/enqueue":              c.enqueuePage,
+		"POST /db/{database}/enqueue":             c.enqueue,
+		"GET /db/{database}/workers":              c.workersPage,
+		"POST /db/{database}/workers":             c.commandWorker,
+		"GET /db/{database}/schedules":            c.schedulesPage,
+		"GET /db/{database}/schedule":             c.schedulePage,
+		"POST /db/{database}/schedule/{verb}":     c.changeSchedule,
+		"GET /db/{database}/workflow/{id}":        c.workflowPage,
+		"POST /db/{database}/workflow/{id}/{how}": c.changeWorkflow,
+		"GET /db/{database}/audit":                c.auditPage,
+	} {
+		mux.Handle(pattern, c.page(page))
+	}
+	mux.Handle("/", c.page(func(*visit) error { return errNoPage }))
+	protected := auth.Protect(c.signedIn(), mux, c.refused)
+	outer := http.NewServeMux()
+	outer.Handle("GET /static/", staticFiles())
+	outer.HandleFunc("GET /login", c.loginPage)
+	outer.HandleFunc("POST /login", c.login)
+	outer.HandleFunc("POST /logout", c.logout)
+	outer.Handle("/", protected)
+	return c.secured(http.StripPrefix(c.cfg.Prefix, outer))
+}
+
+// secured sets the headers of all responses, and limits each request in size and time.
+func (c *Console) secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
+			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		ctx, cancel := context.WithTimeout(r.Context(), c.cfg.Timeout)
+		defer cancel()
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.cfg.Timeout)) // not every server has it
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// maxForm is the largest form that is read, in bytes.
+const maxForm = 17 << 20
+
+// errNoPage is the error for a path without a page.
+var errNoPage = errors.New("there is no such page")

@@ -1,0 +1,120 @@
+package console
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dbq-go/dbq"
+	"github.com/google/uuid"
+)
+
+// functions are the functions of the templates.
+func functions(prefix string) template.FuncMap {
+	return template.FuncMap{
+		"isID":    func(id uuid.UUID) bool { return id != uuid.Nil },
+		"static":  func(name string) string { return prefix + "/static/" + name },
+		"number":  number,
+		"age":     age,
+		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"content": func(b []byte) content { return contentOf(b) },
+		"lower":   func(s fmt.Stringer) string { return strings.ToLower(s.String()) },
+		"short":   func(s fmt.Stringer) string { return shorten(s.String()) },
+	}
+}
+
+// shorten returns the last part of an id, which differs between ids of the same time.
+func shorten(id string) string { return id[max(0, len(id)-12):] }
+
+// number writes a count with separators: 12,345.
+func number(n any) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// tasks writes a number of tasks: 1 task, 2,000 tasks.
+func tasks[N int | int64](n N) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return number(n) + " tasks"
+}
+
+// changed begins a sentence about tasks that were changed.
+func changed(n int) string {
+	if n == 1 {
+		return "1 task was "
+	}
+	return tasks(n) + " were "
+}
+
+// age writes a duration by its largest unit: 3 d, 4 h, 12 min, 5 s, 20 ms.
+func age(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d >= 48*time.Hour:
+		return strconv.Itoa(int(d.Hours()/24)) + " d"
+	case d >= 2*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	case d >= 2*time.Minute:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d >= time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+}
+
+// content is a payload, result or progress as a page shows it.
+type content struct {
+	Text   string
+	Form   string // "JSON", "text" or "bytes"
+	Length int
+	Cut    bool // Text is only the beginning
+}
+
+// maxShown is how much of a payload a page shows, in bytes.
+const maxShown = 64 << 10
+
+// contentOf returns bytes as a page shows them: JSON indented with its numbers as they are written, text as it is, and
+// other bytes in hexadecimal.
+func contentOf(b []byte) content {
+	c := content{Length: len(b), Form: "text"}
+	var pretty bytes.Buffer
+	switch {
+	case len(b) <= maxShown && json.Valid(b) && json.Indent(&pretty, b, "", "  ") == nil:
+		c.Form, c.Text = "JSON", pretty.String()
+		return c
+	case !utf8.Valid(b):
+		c.Form = "bytes"
+		c.Cut = len(b) > maxShown/4
+		c.Text = hex.Dump(b[:min(len(b), maxShown/4)])
+		return c
+	}
+	if c.Cut = len(b) > maxShown; c.Cut {
+		b = b[:maxShown]
+	}
+	c.Text = strings.ToValidUTF8(string(b), "") // the cut may be within a character
+	return c
+}
+
+// stateNote returns what a task's state alone does not say.
+func stateNote(t dbq.Task) string {
+	switch {
+	case t.Cancelled:
+		return "cancelled"
+	case t.Parked():
+		return "parked"
+	case t.Waiting:
+		return "waits for other steps"
+	}
+	return ""
+}

@@ -1,0 +1,217 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/schedule"
+)
+
+// databasesPage lists the databases, or leads to the only one.
+func (c *Console) databasesPage(v *visit) error {
+	type row struct {
+		Name, Product, Target, Strategy string
+	}
+	var rows []row
+	p := v.user
+	p.Queues = nil
+	for _, name := range c.names {
+		if p.May(auth.Read, name, "") {
+			info := c.databases[name].client.Info()
+			rows = append(rows, row{
+				name, info.Server.Product + " " + info.Server.Version, info.Target.String(), string(info.Strategy),
+			})
+		}
+	}
+	if len(rows) == 1 {
+		http.Redirect(v.w, v.r, c.cfg.Prefix+"/db/"+rows[0].Name+"/", http.StatusSeeOther)
+		return nil
+	}
+	v.show(http.StatusOK, "databases", "Databases", rows)
+	return nil
+}
+
+// overview is the state of a database, as all visitors share it.
+type overview struct {
+	Read      time.Time
+	Queues    []queueRow
+	Workers   []admin.WorkerInfo
+	Schedules []schedule.Info
+}
+
+// queueRow is a queue of the overview.
+type queueRow struct {
+	Queue    string
+	Stats    admin.QueueStats
+	Info     admin.QueueInfo
+	Alive    int // workers
+	Running  int // tasks that they run
+	atLeast  map[dbq.State]bool
+	hasStats bool
+}
+
+// Count returns the number of tasks in a state, such as "1,234", or "10,000+" if counting stopped there.
+func (q queueRow) Count(s dbq.State) string {
+	text := number(q.Stats.Count[s])
+	if q.atLeast[s] {
+		text += "+"
+	}
+	return text
+}
+
+// States returns the states in the order of the table's columns.
+func (q queueRow) States() []dbq.State { return states }
+
+var states = []dbq.State{
+	dbq.StateCreated, dbq.StateProcessing, dbq.StateCompleted, dbq.StateError, dbq.StatePoison,
+}
+
+// oldestFine is how long a due task may wait before the overview shows trouble.
+const oldestFine = 5 * time.Minute
+
+// readOverview reads the overview of a database by four calls.
+func (d *database) readOverview(ctx context.Context) (out overview, err error) {
+	stats, err := d.admin.Stats(ctx)
+	if err != nil {
+		return out, err
+	}
+	infos, err := d.admin.Queues(ctx)
+	if err != nil {
+		return out, err
+	}
+	if out.Workers, err = d.admin.Workers(ctx); err != nil {
+		return out, err
+	}
+	if out.Schedules, err = d.schedules.List(ctx); err != nil {
+		return out, err
+	}
+	rows := map[string]*queueRow{}
+	row := func(queue string) *queueRow {
+		if rows[queue] == nil {
+			rows[queue] = &queueRow{Queue: queue, atLeast: map[dbq.State]bool{}}
+		}
+		return rows[queue]
+	}
+	for _, s := range stats {
+		r := row(s.Queue)
+		r.Stats, r.hasStats = s, true
+		for _, state := range s.AtLeast {
+			r.atLeast[state] = true
+		}
+	}
+	for _, i := range infos {
+		row(i.Queue).Info = i
+	}
+	for _, w := range out.Workers {
+		if !w.Dead {
+			r := row(w.Queue)
+			r.Alive, r.Running = r.Alive+1, r.Running+w.Holding
+		}
+	}
+	for _, r := range rows {
+		out.Queues = append(out.Queues, *r)
+	}
+	slices.SortFunc(out.Queues, func(x, y queueRow) int { return cmp.Compare(x.Queue, y.Queue) })
+	out.Read = time.Now().UTC()
+	return out, nil
+}
+
+// finding is something that is wrong, and the page that helps.
+type finding struct {
+	What string
+	Do   string
+	Link string
+}
+
+// findings returns what is wrong in the part of the database that a user may see.
+func (o overview) findings(v *visit) (out []finding) {
+	add := func(what, do, link string) { out = append(out, finding{what, do, link}) }
+	for _, q := range o.Queues {
+		if !v.may(auth.Read, q.Queue) {
+			continue
+		}
+		name, list := q.Queue, func(query ...string) string {
+			return v.path("tasks", append([]string{"queue", q.Queue}, query...)...)
+		}
+		switch {
+		case q.Info.Paused:
+			add("Queue "+name+" is paused", "Resume it when the cause is gone.", v.path("queue", "queue", name))
+		case q.Stats.Due > 0 && q.Alive == 0:
+			add("Queue "+name+" has due tasks and no worker", "Start a worker for it.", list("state", "CREATED"))
+		case q.Stats.OldestDue > oldestFine:
+			add("A task of queue "+name+" has been due for "+age(q.Stats.OldestDue),
+				"Add workers or concurrency, or look for slow tasks and limits.", v.path("queue", "queue", name))
+		}
+		if n := q.Stats.Count[dbq.StatePoison] - q.Stats.Cancelled; n > 0 {
+			add("Queue "+name+" has "+tasks(n)+" in POISON", "Read the errors, then reenqueue or purge.",
+				list("state", "POISON", "mark", "not-cancelled"))
+		}
+		if q.Stats.Parked > 0 {
+			add("Queue "+name+" has "+tasks(q.Stats.Parked)+" parked", "Parked tasks wait until someone acts.",
+				list("state", "ERROR", "mark", "parked"))
+		}
+	}
+	dead := 0
+	for _, w := range o.Workers {
+		if w.Dead && v.may(auth.Read, w.Queue) {
+			dead++
+		}
+	}
+	if dead > 0 {
+		add(number(dead)+" workers have stopped without notice", "They were killed, or cannot reach the database. Their "+
+			"tasks are taken over when the leases expire.", v.path("workers"))
+	}
+	for _, s := range o.Schedules {
+		if s.Problem != "" && v.may(auth.Read, s.Queue) {
+			add("Schedule "+s.Name+" has skipped its last time", s.Problem, v.path("schedule", "name", s.Name))
+		}
+	}
+	return out
+}
+
+// trouble counts the findings for a user.
+func (o overview) trouble(v *visit) int { return len(o.findings(v)) }
+
+// seenBy returns the part of an overview that a user may see.
+func (o overview) seenBy(v *visit) overview {
+	o.Queues = keep(o.Queues, func(q queueRow) bool { return v.may(auth.Read, q.Queue) })
+	o.Workers = keep(o.Workers, func(w admin.WorkerInfo) bool { return v.may(auth.Read, w.Queue) })
+	o.Schedules = keep(o.Schedules, func(s schedule.Info) bool { return v.may(auth.Read, s.Queue) })
+	return o
+}
+
+// keep returns the elements of a slice that may be kept, in a new slice.
+func keep[T any](all []T, may func(T) bool) (out []T) {
+	for _, x := range all {
+		if may(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// overview returns the overview that the user may see.
+func (v *visit) overview() (overview, error) {
+	o, err := v.db.overview.get(v.ctx(), v.db.readOverview)
+	return o.seenBy(v), err
+}
+
+func (c *Console) overviewPage(v *visit) error {
+	o, err := v.overview()
+	if err != nil {
+		return err
+	}
+	v.show(http.StatusOK, "overview", v.db.name, struct {
+		overview
+		Findings []finding
+		States   []dbq.State
+		Info     dbq.Info
+	}{o, o.findings(v), states, v.db.client.Info()})
+	return nil
+}

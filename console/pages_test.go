@@ -1,0 +1,215 @@
+package console_test
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/workflow"
+)
+
+func TestOverviewShowsQueuesAndWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	if err := admin.New(s.client).PauseQueue(t.Context(), "bills", admin.Reason("month end")); err != nil {
+		t.Fatal(err)
+	}
+	page := s.get(200, "/db/shop/")
+	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) shop")
+	if got := s.redirect("/"); got != "/db/shop/" {
+		t.Errorf("the root leads to %q, want the only database", got)
+	}
+}
+
+func TestOverviewIsSharedByVisitors(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.get(200, "/db/shop/")
+	s.enqueue("mail", dbq.NewTask{})
+	s.hides(s.get(200, "/db/shop/"), "Queue mail")
+	s.post(303, "/db/shop/enqueue", "queue", "later", "payload", "{}")
+	s.shows(s.get(200, "/db/shop/"), "Queue mail", "Queue later")
+}
+
+func TestListFiltersAndPages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	var tasks []dbq.NewTask
+	for range 120 {
+		tasks = append(tasks, dbq.NewTask{Kind: "welcome", Key: "acme"})
+	}
+	if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+	s.enqueue("bills", dbq.NewTask{Kind: "invoice", Reference: "order-7"})
+	s.shows(s.get(200, "/db/shop/tasks", "reference", "order-7"), "invoice")
+	s.hides(s.get(200, "/db/shop/tasks", "reference", "order-7"), "welcome")
+
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
+	path, seen := "/db/shop/tasks?queue=mail&key=acme", 0
+	for pages := 0; path != ""; pages++ {
+		if pages > 3 {
+			t.Fatal("the pages do not end")
+		}
+		page := s.get(200, path)
+		seen += strings.Count(page, ">welcome<")
+		path = ""
+		if m := next.FindStringSubmatch(page); m != nil {
+			path = strings.ReplaceAll(m[1], "&amp;", "&")
+		}
+	}
+	if seen != 120 {
+		t.Errorf("the pages list %d tasks, want 120", seen)
+	}
+	for _, bad := range [][]string{{"state", "DONE"}, {"older", "soon"}, {"workflow", "x"}, {"older", "-1h"}} {
+		s.shows(s.get(422, "/db/shop/tasks", bad...), "The input is invalid")
+	}
+	s.shows(s.get(200, "/db/shop/tasks", "kind", "none"), "No task matches kind none")
+}
+
+func TestTaskShowsExactlyTheActionsOfItsState(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	task := s.enqueue("mail", dbq.NewTask{Payload: []byte(`{"n":12345678901234567890,"to":"a@b"}`)})
+	page := s.get(200, taskPath(task))
+	s.shows(page, "12345678901234567890", "reject…", "cancel…", "edit and enqueue…")
+	s.hides(page, "reenqueue…", "purge…", "revoke…", "restore…")
+
+	s.shows(s.get(200, taskPath(task)+"/cancel"), "Reason", "cancel the task")
+	s.post(303, taskPath(task)+"/cancel", "reason", "ordered twice")
+	page = s.get(200, taskPath(task))
+	s.shows(page, "cancelled", "ordered twice", "reenqueue…", "purge…", "restore…", "cancel by ann")
+	s.hides(page, "reject…", "cancel…")
+
+	// An expected conflict is a message and no error.
+	if to := s.post(303, taskPath(task)+"/reject"); !strings.HasSuffix(to, taskPath(task)) {
+		t.Errorf("a conflict leads to %q", to)
+	}
+	s.get(404, taskPath(task)+"/complete")
+	s.post(303, taskPath(task)+"/purge")
+	s.shows(s.get(404, taskPath(task)), "It does not exist")
+}
+
+func TestScriptsInTasksAreText(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	const evil = `"><script>alert(1)</script>`
+	task := s.enqueue("mail", dbq.NewTask{
+		Kind: evil, Payload: []byte(evil), Reference: evil, Key: evil, Headers: map[string]string{evil: evil},
+	})
+	q := s.client.Queue("mail")
+	got, err := q.Checkout(t.Context(), 1, time.Minute)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	if err := q.Settle(t.Context(), got[0].Lease, dbq.Poisoned(errors.New(evil))); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{
+		s.get(200, taskPath(task)), s.get(200, "/db/shop/tasks", "kind", evil), s.get(200, "/db/shop/tasks"),
+		s.get(200, "/db/shop/enqueue", "from", task.ID.String()), s.get(422, "/db/shop/tasks", "state", evil),
+	} {
+		s.hides(page, "<script>alert")
+		s.shows(page, "&lt;script&gt;alert")
+	}
+}
+
+func TestBulkActionCountsThenChanges(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	for range 3 {
+		s.enqueue("mail", dbq.NewTask{Key: "acme"})
+	}
+	s.enqueue("mail", dbq.NewTask{Key: "other"})
+	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail", "state", "CREATED"), "cancel…")
+	page := s.get(200, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel")
+	s.shows(page, "cancel 3 tasks?", "queue mail, key acme")
+	s.post(303, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel", "reason", "test")
+	stats, err := admin.New(s.client).StatsOf(t.Context(), "mail")
+	if err != nil || stats.Cancelled != 3 {
+		t.Errorf("%d tasks are cancelled, want 3: %v", stats.Cancelled, err)
+	}
+	s.shows(s.get(200, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel"), "Nothing to cancel")
+	s.get(404, "/db/shop/bulk", "event", "complete")
+}
+
+func TestEnqueueByHandAndAsAnEditedCopy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	to := s.post(303, "/db/shop/enqueue", "queue", "mail", "kind", "welcome", "payload", `{"to":"x"}`, "json", "yes",
+		"reference", "r1", "headers", "tag: blue\ntrace: 7", "priority", "2", "delay", "1h")
+	page := s.get(200, to)
+	s.shows(page, "welcome", "r1", "blue", "due")
+	from := strings.TrimPrefix(to, "/db/shop/task/")
+	s.shows(s.get(200, "/db/shop/enqueue", "from", from), "{&#34;to&#34;:&#34;x&#34;}", "tag: blue")
+	if again := s.post(303, "/db/shop/enqueue", "queue", "mail", "reference", "r1", "payload", "{}"); again != to {
+		t.Errorf("the same reference leads to %q, want the existing task", again)
+	}
+	s.shows(s.post(422, "/db/shop/enqueue", "queue", "mail", "payload", "{", "json", "yes"), "not valid JSON")
+	s.shows(s.post(422, "/db/shop/enqueue", "queue", "mail", "payload", "x", "priority", "-1"), "whole number")
+	s.shows(s.post(422, "/db/shop/enqueue", "queue", "", "payload", "x"), "queue")
+}
+
+func TestQueueIsPausedAndConfigured(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	s.post(303, "/db/shop/queue/pause", "queue", "mail", "reason", "deploy")
+	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), "Paused by ann", "deploy", "Resume")
+	s.post(303, "/db/shop/queue/resume", "queue", "mail")
+	s.post(303, "/db/shop/queue/limits", "queue", "mail", "leased", "10", "starts", "100", "per", "1m", "burst", "5",
+		"key_leased", "1", "order", "block")
+	s.post(303, "/db/shop/queue/settings", "queue", "mail", "concurrency", "4", "lease", "45s", "dead_letter", "alerts")
+	ops := admin.New(s.client)
+	l, err := ops.QueueLimits(t.Context(), "mail")
+	if want := (admin.QueueLimits{Leased: 10, Rate: admin.Rate{Starts: 100, Per: time.Minute, Burst: 5}, PerKey: true,
+		KeyLeased: 1, Order: admin.OrderBlock}); err != nil || l != want {
+		t.Errorf("the limits are %+v, want %+v: %v", l, want, err)
+	}
+	set, err := ops.QueueSettings(t.Context(), "mail")
+	if err != nil || set.Concurrency != 4 || set.Lease != 45*time.Second || set.DeadLetter != "alerts" {
+		t.Errorf("the settings are %+v: %v", set, err)
+	}
+	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), `value="10"`, `value="45s"`)
+	s.shows(s.post(422, "/db/shop/queue/limits", "queue", "mail", "leased", "many"), "whole number")
+}
+
+func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	err := schedule.New(s.client).Put(t.Context(), schedule.Schedule{
+		Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Queue: "reports", Task: dbq.NewTask{Kind: "report"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.shows(s.get(200, "/db/shop/schedules"), "nightly", "30 2 * * *", "Europe/Berlin")
+	s.shows(s.get(200, "/db/shop/schedule", "name", "nightly"), "Next times", "Run now")
+	to := s.post(303, "/db/shop/schedule/run", "name", "nightly")
+	s.shows(s.get(200, to), "report")
+	s.post(303, "/db/shop/schedule/pause", "name", "nightly", "reason", "holiday")
+	s.shows(s.get(200, "/db/shop/schedule", "name", "nightly"), "paused", "holiday", "Resume")
+	s.post(303, "/db/shop/schedule/delete", "name", "nightly")
+	s.get(404, "/db/shop/schedule", "name", "nightly")
+
+	kind := dbq.Kind[int]{Name: "step", Queue: "shop"}
+	w, err := workflow.Enqueue(t.Context(), s.client, []workflow.Step{
+		workflow.NewStep("charge", kind, 1), workflow.NewStep("ship", kind, 1, "charge"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/db/shop/workflow/" + w.ID.String()
+	s.shows(s.get(200, path), "charge", "ship", "level-2")
+	s.post(303, path+"/cancel", "reason", "refunded")
+	s.shows(s.get(200, path), "cancelled")
+	s.shows(s.get(200, "/db/shop/workers"), "No worker has reported")
+	s.shows(s.get(200, "/db/shop/audit"), "refunded", "pause schedule", "ann", "console")
+	s.shows(s.get(200, "/db/shop/audit", "action", "nothing"), "No change matches")
+}

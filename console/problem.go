@@ -1,0 +1,80 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/dbq-go/dbq"
+)
+
+// problem is what the page of an error shows.
+type problem struct {
+	Status  int
+	Title   string
+	Advice  string
+	Request string // the id under which the log has the reason
+}
+
+// problems lists the errors that a page explains, the first that matches.
+var problems = []struct {
+	err    error
+	status int
+	title  string
+	advice string
+}{
+	{errNoPage, 404, "There is no such page", "Check the address, or start from the overview."},
+	{errForbidden, 403, "Your role does not allow this", "Ask an administrator for another role."},
+	{dbq.ErrNotFound, 404, "It does not exist",
+		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
+	{dbq.ErrWrongState, 409, "Its state no longer allows this", "Go back to see its present state."},
+	{dbq.ErrMayHaveHappened, 500, "The change may have happened",
+		"The connection to the database was lost. Look at the present state before you repeat the change."},
+	{dbq.ErrNoDatabase, 503, "The database does not exist", "Create it, then run dbq migrate."},
+	{dbq.ErrNotMigrated, 503, "dbq's tables do not exist", "Run dbq migrate."},
+	{dbq.ErrSchemaOld, 503, "dbq's tables are too old", "Run dbq migrate."},
+	{dbq.ErrSchemaNew, 503, "dbq's tables are too new", "Update this server."},
+	{dbq.ErrDenied, 503, "The database refused the statement",
+		"The database user of this server lacks a privilege; SECURITY.md lists the grants."},
+	{dbq.ErrWriterBusy, 503, "The database is busy", "Try again shortly."},
+	{dbq.ErrConflict, 503, "Another transaction was in the way", "Try again shortly."},
+	{dbq.ErrUnavailable, 503, "The database does not respond", "Check that it runs. Nothing is lost: workers continue " +
+		"when it is back."},
+	{context.DeadlineExceeded, 504, "The database took too long", "Try again, or narrow the filter."},
+}
+
+// problemOf returns what a page shows of an error, and whether the log must have the reason.
+func (v *visit) problemOf(err error) (p problem, log bool) {
+	for _, k := range problems {
+		if errors.Is(err, k.err) {
+			return problem{k.status, k.title, k.advice, ""}, k.status >= http.StatusInternalServerError
+		}
+	}
+	var large *http.MaxBytesError
+	var field formError
+	switch {
+	case errors.As(err, &large):
+		return problem{http.StatusRequestEntityTooLarge, "The form is too large", "Enqueue large payloads by program.", ""},
+			false
+	case errors.As(err, &field):
+		return problem{http.StatusUnprocessableEntity, "The input is invalid", string(field) + ".", ""}, false
+	case errors.Is(err, dbq.ErrInvalid):
+		return problem{http.StatusUnprocessableEntity, "The input is invalid", err.Error(), ""}, false
+	}
+	return problem{http.StatusInternalServerError, "The page failed", "The server's log has the reason.", v.request}, true
+}
+
+// formError says which field of a form is not what it must be.
+type formError string
+
+// Error returns the sentence.
+func (e formError) Error() string { return string(e) }
+
+// showError answers with the page of an error.
+func (v *visit) showError(err error) {
+	p, log := v.problemOf(err)
+	if log {
+		v.console.cfg.Logger.Error("console: the page failed", "request", v.request, "path", v.r.URL.Path, "err", err)
+	}
+	v.show(p.Status, "error", p.Title, p)
+}

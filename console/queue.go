@@ -1,0 +1,150 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+)
+
+// queuePage shows a queue: its tasks by state, its workers, settings and limits.
+func (c *Console) queuePage(v *visit) error {
+	queue := v.form("queue")
+	if err := v.need(auth.Read, queue); err != nil {
+		return err
+	}
+	if queue == "" {
+		return errNoPage
+	}
+	o, err := v.overview()
+	if err != nil {
+		return err
+	}
+	page := struct {
+		queueRow
+		Workers  []admin.WorkerInfo
+		Settings admin.QueueSettings
+		Limits   admin.QueueLimits
+		Notes    []finding
+	}{queueRow: queueRow{Queue: queue}}
+	one := overview{}
+	for _, q := range o.Queues {
+		if q.Queue == queue {
+			page.queueRow = q
+			one.Queues = []queueRow{q}
+		}
+	}
+	page.Notes = one.findings(v)
+	for _, w := range o.Workers {
+		if w.Queue == queue {
+			page.Workers = append(page.Workers, w)
+		}
+	}
+	if page.Settings, err = v.db.admin.QueueSettings(v.ctx(), queue); err != nil {
+		return err
+	}
+	if page.Limits, err = v.db.admin.QueueLimits(v.ctx(), queue); err != nil {
+		return err
+	}
+	v.show(http.StatusOK, "queue", "Queue "+queue, page)
+	return nil
+}
+
+// changeQueue applies a change to the queue of the form and returns to its page.
+func (v *visit) changeQueue(a auth.Action, message string, change func(queue string) error) error {
+	queue := v.form("queue")
+	if err := v.need(a, queue); err != nil {
+		return err
+	}
+	if err := change(queue); err != nil {
+		return err
+	}
+	v.db.overview.expire()
+	return v.done(v.path("queue", "queue", queue), message)
+}
+
+func (c *Console) pauseQueue(v *visit) error {
+	return v.changeQueue(auth.Operate, "The queue is paused. Running tasks go on; no other starts.",
+		func(queue string) error { return v.db.admin.PauseQueue(v.ctx(), queue, v.changes()...) })
+}
+
+func (c *Console) resumeQueue(v *visit) error {
+	return v.changeQueue(auth.Operate, "The queue is resumed.",
+		func(queue string) error { return v.db.admin.ResumeQueue(v.ctx(), queue, v.changes()...) })
+}
+
+func (c *Console) limitQueue(v *visit) error {
+	var l admin.QueueLimits
+	var err error
+	for _, field := range []struct {
+		name string
+		to   *int
+	}{{"leased", &l.Leased}, {"key_leased", &l.KeyLeased}, {"starts", &l.Rate.Starts}, {"burst", &l.Rate.Burst}} {
+		if *field.to, err = v.count(field.name); err != nil {
+			return err
+		}
+	}
+	if l.Rate.Per, err = duration("per", v.form("per")); err != nil {
+		return err
+	}
+	l.PerKey, l.Order = v.form("per_key") != "", admin.KeyOrder(v.form("order"))
+	if l.Rate.Starts == 0 {
+		l.Rate = admin.Rate{}
+	}
+	return v.changeQueue(auth.Configure, "The limits are changed.", func(queue string) error {
+		return v.db.admin.ConfigureLimits(v.ctx(), queue, func(stored *admin.QueueLimits) {
+			stored.Leased, stored.Rate, stored.PerKey = l.Leased, l.Rate, l.PerKey
+			stored.KeyLeased, stored.Order = l.KeyLeased, l.Order
+		}, v.changes()...)
+	})
+}
+
+func (c *Console) configureQueue(v *visit) error {
+	var s admin.QueueSettings
+	var err error
+	for _, field := range []struct {
+		name string
+		to   *int
+	}{{"concurrency", &s.Concurrency}, {"batch", &s.Batch}, {"max_attempts", &s.MaxAttempts}} {
+		if *field.to, err = v.count(field.name); err != nil {
+			return err
+		}
+	}
+	for _, field := range []struct {
+		name string
+		to   *time.Duration
+	}{{"poll", &s.Poll}, {"lease", &s.Lease}} {
+		if *field.to, err = duration(field.name, v.form(field.name)); err != nil {
+			return err
+		}
+	}
+	s.DeadLetter = v.form("dead_letter")
+	// Notices carry errors of this queue to the other one.
+	if s.DeadLetter != "" && !v.may(auth.Configure, s.DeadLetter) {
+		return errForbidden
+	}
+	return v.changeQueue(auth.Configure, "The settings are changed. Workers apply them while they run.",
+		func(queue string) error {
+			return v.db.admin.ConfigureQueue(v.ctx(), queue, func(stored *admin.QueueSettings) {
+				stored.Concurrency, stored.Batch, stored.MaxAttempts = s.Concurrency, s.Batch, s.MaxAttempts
+				stored.Poll, stored.Lease, stored.DeadLetter = s.Poll, s.Lease, s.DeadLetter
+			}, v.changes()...)
+		})
+}
+
+// count reads a whole number of the form; empty is 0.
+func (v *visit) count(field string) (int, error) {
+	text := v.form(field)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, formError(fmt.Sprintf("%s must be a whole number", strings.ReplaceAll(field, "_", " ")))
+	}
+	return n, nil
+}

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/schedule"
+)
+
+func (c *Console) schedulesPage(v *visit) error {
+	o, err := v.overview()
+	if err != nil {
+		return err
+	}
+	v.show(http.StatusOK, "schedules", "Schedules", o.Schedules)
+	return nil
+}
+
+// schedule reads the schedule of the form's name if the user may apply an action to its queue.
+func (v *visit) schedule(a auth.Action) (schedule.Info, error) {
+	s, err := v.db.schedules.Get(v.ctx(), v.form("name"))
+	switch {
+	case err != nil:
+		return s, err
+	case !v.may(auth.Read, s.Queue):
+		return s, dbq.ErrNotFound
+	}
+	return s, v.need(a, s.Queue)
+}
+
+// schedulePage shows a schedule and its next ten times.
+func (c *Console) schedulePage(v *visit) error {
+	s, err := v.schedule(auth.Read)
+	if err != nil {
+		return err
+	}
+	now, err := v.db.client.Now(v.ctx())
+	if err != nil {
+		return err
+	}
+	next, err := schedule.Preview(s.Schedule, now, 10)
+	if err != nil {
+		return err
+	}
+	t := dbq.Task{Queue: s.Queue, Kind: s.Task.Kind, Payload: s.Task.Payload, Headers: s.Task.Headers}
+	v.db.redact.Task(&t)
+	s.Task.Payload, s.Task.Headers = t.Payload, t.Headers
+	v.show(http.StatusOK, "schedule", "Schedule "+s.Name, struct {
+		schedule.Info
+		Times    []time.Time
+		Payloads bool
+	}{s, next, v.user.Payloads})
+	return nil
+}
+
+// changeSchedule pauses, resumes, runs or deletes a schedule.
+func (c *Console) changeSchedule(v *visit) error {
+	verb, action := v.r.PathValue("verb"), auth.Operate
+	if verb == "delete" {
+		action = auth.Configure
+	}
+	s, err := v.schedule(action)
+	if err != nil {
+		return err
+	}
+	to, message := v.path("schedule", "name", s.Name), ""
+	switch verb {
+	case "pause":
+		err = v.db.schedules.Pause(v.ctx(), s.Name, schedule.By(v.user.Name), schedule.Reason(v.form("reason")))
+		message = "The schedule is paused."
+	case "resume":
+		err = v.db.schedules.Resume(v.ctx(), s.Name)
+		message = "The schedule is resumed."
+	case "run":
+		id, runErr := v.db.schedules.RunNow(v.ctx(), s.Name)
+		err, to, message = runErr, v.path("task/"+id.String()), "The schedule has enqueued this task now."
+	case "delete":
+		err = v.db.schedules.Delete(v.ctx(), s.Name)
+		to, message = v.path("schedules"), "The schedule is deleted."
+	default:
+		err = errNoPage
+	}
+	if err != nil {
+		return err
+	}
+	v.db.overview.expire()
+	return v.done(to, message)
+}

@@ -1,0 +1,132 @@
+package console
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/dbq-go/dbq/auth"
+)
+
+// The cookies.
+const (
+	sessionCookie = "dbq_session" // the bearer token of a user who has signed in
+	flashCookie   = "dbq_message" // what the next page says, once
+)
+
+// signedIn returns the authenticator of the pages: credentials of the request, or the token of the session's cookie.
+func (c *Console) signedIn() auth.Authenticator {
+	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
+		if cookie, err := r.Cookie(sessionCookie); err == nil && r.Header.Get("Authorization") == "" {
+			return c.cfg.Authenticator.Authenticate(withToken(r, cookie.Value))
+		}
+		return c.cfg.Authenticator.Authenticate(r)
+	})
+}
+
+type authenticatorFunc func(*http.Request) (auth.Principal, error)
+
+// Authenticate implements auth.Authenticator.
+func (f authenticatorFunc) Authenticate(r *http.Request) (auth.Principal, error) { return f(r) }
+
+// withToken returns a request with a bearer token.
+func withToken(r *http.Request, token string) *http.Request {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+// refused answers a request that auth.Protect refuses: a page to read leads to the form that signs in.
+func (c *Console) refused(w http.ResponseWriter, r *http.Request, err error) {
+	v := &visit{console: c, w: w, r: r}
+	switch {
+	case errors.Is(err, auth.ErrCrossOrigin):
+		v.showError(errForbidden)
+	case errors.Is(err, auth.ErrUnauthenticated):
+		to := ""
+		if r.Method == http.MethodGet {
+			to = r.URL.RequestURI()
+		}
+		http.Redirect(w, r, link(c.cfg.Prefix+"/login", "to", to), http.StatusSeeOther)
+	default:
+		v.showError(err)
+	}
+}
+
+// loginForm is what the form that signs in shows.
+type loginForm struct {
+	To      string
+	Refused bool
+}
+
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	v := &visit{console: c, w: w, r: r}
+	v.show(http.StatusOK, "login", "Sign in", loginForm{To: r.FormValue("to")})
+}
+
+// login checks a token and keeps it in the session's cookie.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	v := &visit{console: c, w: w, r: r}
+	var origins http.CrossOriginProtection
+	if origins.Check(r) != nil {
+		v.showError(errForbidden)
+		return
+	}
+	token, to := v.form("token"), r.FormValue("to")
+	_, err := c.cfg.Authenticator.Authenticate(withToken(r, token))
+	switch {
+	case errors.Is(err, auth.ErrUnauthenticated) || token == "" || strings.ContainsAny(token, "\r\n\";, \\"):
+		v.show(http.StatusUnauthorized, "login", "Sign in", loginForm{To: to, Refused: true})
+		return
+	case err != nil:
+		v.showError(err)
+		return
+	}
+	c.setCookie(w, r, sessionCookie, token, 0)
+	// Only a path of this console: "//host" would lead to another site.
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "\\") {
+		to = "/"
+	}
+	http.Redirect(w, r, c.cfg.Prefix+to, http.StatusSeeOther)
+}
+
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	var origins http.CrossOriginProtection
+	if origins.Check(r) == nil {
+		c.setCookie(w, r, sessionCookie, "", -1)
+	}
+	http.Redirect(w, r, c.cfg.Prefix+"/login", http.StatusSeeOther)
+}
+
+// setCookie sets a cookie that no script can read and no other site's page sends. An age of 0 is that of the browser's
+// session, a negative one removes it.
+func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// maxFlash is the length of a message in bytes.
+const maxFlash = 500
+
+// setFlash keeps a message for the next page.
+func (v *visit) setFlash(message string) {
+	message = strings.ToValidUTF8(message[:min(len(message), maxFlash)], "")
+	v.console.setCookie(v.w, v.r, flashCookie, base64.RawURLEncoding.EncodeToString([]byte(message)), 60)
+}
+
+// flash returns the message for this page, and removes it.
+func (v *visit) flash() string {
+	cookie, err := v.r.Cookie(flashCookie)
+	if err != nil {
+		return ""
+	}
+	v.console.setCookie(v.w, v.r, flashCookie, "", -1)
+	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,64 @@
+// What works only with a script: local times, keys, and the continuation of a long action. Every page works without.
+"use strict";
+
+function localTimes(root) {
+  for (const t of root.querySelectorAll("time[datetime]")) {
+    if (t.dataset.local) continue;
+    t.dataset.local = "yes";
+    t.textContent = new Date(t.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  }
+}
+
+// A refreshed part replaces texts as the server wrote them, so that its times are rewritten.
+function start() {
+  localTimes(document);
+  new MutationObserver(() => localTimes(document)).observe(document.getElementById("main"), {
+    childList: true, subtree: true, characterData: true, attributeFilter: ["datetime"],
+  });
+  const hint = document.querySelector(".keys");
+  if (hint) hint.hidden = false;
+  const more = document.querySelector("form[data-continue]");
+  if (more) setTimeout(() => more.requestSubmit(), 300);
+}
+
+let row = -1;
+function move(by) {
+  const rows = document.querySelectorAll(".rows tbody tr");
+  if (rows.length === 0) return;
+  row = Math.min(Math.max(row + by, 0), rows.length - 1);
+  const link = rows[row].querySelector("a");
+  if (link) link.focus();
+}
+
+let chord = 0; // when g was pressed
+function key(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, dialog")) return;
+  const went = Date.now() - chord < 1500;
+  chord = 0;
+  if (went) {
+    const link = document.querySelector(`nav.pages a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) link.click();
+    return;
+  }
+  switch (event.key) {
+    case "/": {
+      const search = document.querySelector("[data-search]");
+      if (search) { event.preventDefault(); search.focus(); }
+      break;
+    }
+    case "j": move(1); break;
+    case "k": move(-1); break;
+    case "g": chord = Date.now(); break;
+    case "?": document.getElementById("keys").showModal(); break;
+  }
+}
+
+// A refresh that fails leaves what the page shows, and says so.
+document.addEventListener("htmx:finally:request", (event) => {
+  const response = event.detail.ctx.response;
+  document.getElementById("stale").hidden = Boolean(response && response.raw.ok);
+});
+
+start();
+document.addEventListener("keydown", key);

@@ -1,0 +1,128 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
+)
+
+// attemptsShown is how many attempts a task's page shows, the latest ones.
+const attemptsShown = 100
+
+// attemptRow is an attempt of a task's timeline.
+type attemptRow struct {
+	dbq.Attempt
+	Took time.Duration
+}
+
+// taskView is what a task's page shows.
+type taskView struct {
+	taskRow
+	Payloads bool // the user may see payloads, headers, results and the texts of errors
+	Attempts []attemptRow
+	Cut      int // earlier attempts that are not shown
+	Actions  []state.Transition
+	States   []dbq.State
+	Step     string    // the task's name in its workflow
+	Workflow uuid.UUID // zero if it is in none
+	Trail    []admin.AuditEntry
+}
+
+func (c *Console) taskPage(v *visit) error {
+	t, err := v.task(auth.Read)
+	if err != nil {
+		return err
+	}
+	page := taskView{taskRow: taskRow{t, stateNote(t)}, Payloads: v.user.Payloads, States: states, Actions: v.actions(t)}
+	attempts, err := v.db.admin.Attempts(v.ctx(), t.ID)
+	if err != nil {
+		return err
+	}
+	if page.Cut = max(len(attempts)-attemptsShown, 0); page.Cut > 0 {
+		attempts = attempts[page.Cut:]
+	}
+	for _, a := range attempts {
+		a.Error = v.db.redact.Error(a.Queue, a.Error)
+		page.Attempts = append(page.Attempts, attemptRow{a, a.Ended.Sub(a.Taken)})
+	}
+	page.Workflow, page.Step, err = workflow.Of(v.ctx(), v.db.client, t.ID)
+	if err != nil && !errors.Is(err, dbq.ErrNotFound) {
+		return err
+	}
+	if v.may(auth.Administer, t.Queue) {
+		if page.Trail, err = v.db.admin.Audit(v.ctx(), admin.AuditFilter{Task: t.ID, Limit: 50}); err != nil {
+			return err
+		}
+	}
+	v.show(http.StatusOK, "task", "Task "+shorten(t.ID.String()), page)
+	return nil
+}
+
+// actions returns the operators' events that the task's state and the user's role allow.
+func (v *visit) actions(t dbq.Task) (out []state.Transition) {
+	for _, a := range state.ByOperator() {
+		if a.Allows(t.State, t.Parked()) && v.may(actionOf(a.Event), t.Queue) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// event returns the operators' event of the path.
+func (v *visit) event(name string) (state.Transition, error) {
+	for _, t := range state.ByOperator() {
+		if string(t.Event) == name {
+			return t, nil
+		}
+	}
+	return state.Transition{}, errNoPage
+}
+
+// confirmPage asks for the reason of an event, and for a confirmation.
+func (c *Console) confirmPage(v *visit) error {
+	e, err := v.event(v.r.PathValue("event"))
+	if err != nil {
+		return err
+	}
+	t, err := v.task(actionOf(e.Event))
+	if err != nil {
+		return err
+	}
+	v.show(http.StatusOK, "confirm", string(e.Event)+" task "+shorten(t.ID.String()), struct {
+		taskRow
+		Event state.Transition
+	}{taskRow{t, stateNote(t)}, e})
+	return nil
+}
+
+// operate applies an event to one task. If the task's state has changed meanwhile, it says so on the task's page.
+func (c *Console) operate(v *visit) error {
+	e, err := v.event(v.r.PathValue("event"))
+	if err != nil {
+		return err
+	}
+	t, err := v.task(actionOf(e.Event))
+	if err != nil {
+		return err
+	}
+	to := v.path("task/" + t.ID.String())
+	err = v.db.admin.Operate(v.ctx(), e.Event, t.ID, v.changes()...)
+	if errors.Is(err, dbq.ErrWrongState) {
+		return v.done(to, "Nothing was changed: the task's state no longer allows "+string(e.Event)+".")
+	}
+	if err != nil {
+		return err
+	}
+	v.db.overview.expire()
+	if e.Event == admin.Purge {
+		to = v.path("tasks", "queue", t.Queue)
+	}
+	return v.done(to, "The task was "+e.Past+".")
+}

@@ -1,0 +1,198 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
+)
+
+// pageSize is the number of tasks on a page of a list.
+const pageSize = 50
+
+// selection is what the form above a list of tasks says. The URL of the page has it.
+type selection struct {
+	Queue, State, Kind, Key, Reference, Workflow string
+
+	Mark  string // "", "parked", "cancelled" or "not-cancelled"
+	Older string // in their state for at least this long, such as 1h
+	Newer string // came into their state within this time
+	Order string // "" is newest first, "oldest", or "archive" for the archive, oldest first
+}
+
+// fields are the fields of the form with their values, as links and hidden fields carry them.
+func (s selection) fields() []string {
+	return []string{
+		"queue", s.Queue, "state", s.State, "kind", s.Kind, "key", s.Key, "reference", s.Reference,
+		"workflow", s.Workflow, "mark", s.Mark, "older", s.Older, "newer", s.Newer,
+	}
+}
+
+// Hidden are the fields that a form repeats for a selection.
+func (s selection) Hidden() (out []struct{ Name, Value string }) {
+	fields := s.fields()
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i+1] != "" {
+			out = append(out, struct{ Name, Value string }{fields[i], fields[i+1]})
+		}
+	}
+	return out
+}
+
+// Words describes a selection, such as "queue mail, state POISON".
+func (s selection) Words() string {
+	var parts []string
+	for _, f := range s.Hidden() {
+		parts = append(parts, f.Name+" "+f.Value)
+	}
+	if len(parts) == 0 {
+		return "all tasks"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// selection reads the form of the request.
+func (v *visit) selection() selection {
+	return selection{
+		Queue: v.form("queue"), State: v.form("state"), Kind: v.form("kind"), Key: v.form("key"),
+		Reference: v.form("reference"), Workflow: v.form("workflow"), Mark: v.form("mark"), Older: v.form("older"),
+		Newer: v.form("newer"), Order: v.form("order"),
+	}
+}
+
+// filter returns the filter of a selection.
+func (s selection) filter() (f admin.Filter, err error) {
+	f = admin.Filter{
+		Queue: s.Queue, Kind: s.Kind, Key: s.Key, Reference: s.Reference, ParkedOnly: s.Mark == "parked",
+		CancelledOnly: s.Mark == "cancelled", NotCancelled: s.Mark == "not-cancelled", NewestFirst: s.Order == "",
+	}
+	if s.State != "" {
+		st, err := state.Parse(s.State)
+		if err != nil {
+			return f, formError(fmt.Sprintf("%q is not a state", s.State))
+		}
+		f.States = []dbq.State{st}
+	}
+	if s.Workflow != "" {
+		if f.Workflow, err = uuid.Parse(s.Workflow); err != nil {
+			return f, formError("the workflow is not a UUID")
+		}
+	}
+	if f.InStateFor, err = duration("in state for", s.Older); err != nil {
+		return f, err
+	}
+	f.EnteredWithin, err = duration("entered within", s.Newer)
+	return f, err
+}
+
+// duration reads a field such as 90s, 15m or 36h; empty is 0.
+func duration(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if d, err := time.ParseDuration(days + "h"); err == nil && d >= 0 && d < 1e6*time.Hour {
+			return 24 * d, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, formError(fmt.Sprintf("%s: write a time with its unit, such as 90s, 15m, 36h or 7d", field))
+	}
+	return d, nil
+}
+
+// taskRow is a task of a list.
+type taskRow struct {
+	dbq.Task
+	Note string
+}
+
+func (c *Console) tasksPage(v *visit) error {
+	s := v.selection()
+	if err := v.need(auth.Read, s.Queue); err != nil {
+		return err
+	}
+	f, err := s.filter()
+	if err != nil {
+		return err
+	}
+	f.Limit = pageSize + 1 // one more says whether there is a next page
+	if at := v.form("at"); at != "" {
+		id, err := uuid.Parse(at)
+		if err != nil {
+			return errNoPage
+		}
+		if f.NewestFirst {
+			f.Before = id
+		} else {
+			f.After = id
+		}
+	}
+	read := v.db.admin.List
+	if s.Order == "archive" {
+		read = v.db.admin.Archived
+	}
+	found, err := read(v.ctx(), f)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		selection
+		Selection selection
+		States    []dbq.State
+		Rows      []taskRow
+		Next      string
+		First     string
+		Events    []state.Transition
+		Queues    []queueRow
+	}{selection: s, Selection: s, States: states}
+	fields := append(s.fields(), "order", s.Order)
+	if v.form("at") != "" {
+		page.First = v.path("tasks", fields...)
+	}
+	if len(found) > pageSize {
+		found = found[:pageSize]
+		page.Next = v.path("tasks", append(fields, "at", found[pageSize-1].ID.String())...)
+	}
+	for _, t := range found {
+		v.db.redact.Task(&t)
+		page.Rows = append(page.Rows, taskRow{t, stateNote(t)})
+	}
+	if s.Order != "archive" {
+		page.Events = v.bulkEvents(s.Queue, f.States)
+	}
+	if o, err := v.overview(); err == nil {
+		page.Queues = o.Queues
+	}
+	v.show(http.StatusOK, "tasks", "Tasks", page)
+	return nil
+}
+
+// bulkEvents returns the operators' events that the user may apply to tasks of a queue in one of some states.
+func (v *visit) bulkEvents(queue string, in []dbq.State) (out []state.Transition) {
+	for _, t := range state.ByOperator() {
+		possible := len(in) == 0 || slices.ContainsFunc(t.FromStates(), func(s state.State) bool {
+			return slices.Contains(in, s)
+		})
+		if possible && v.may(actionOf(t.Event), queue) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// actionOf returns what a user must be allowed to do for an event.
+func actionOf(e state.Event) auth.Action {
+	if e == admin.Purge {
+		return auth.Delete
+	}
+	return auth.Operate
+}

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/google/uuid"
+)
+
+// databaseName matches the names of databases.
+var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// visit is one request for a page.
+type visit struct {
+	console *Console
+	w       http.ResponseWriter
+	r       *http.Request
+	user    auth.Principal
+	db      *database // nil on pages of no database
+	request string    // the id that the log and the audit have
+}
+
+// pageFunc answers a visit, or returns an error that becomes a page.
+type pageFunc func(*visit) error
+
+// errForbidden is the error for what the user's role does not include.
+var errForbidden = errors.New("your role does not allow this")
+
+// page returns a handler that finds the database of the path and shows errors.
+func (c *Console) page(next pageFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{console: c, w: w, r: r, request: rand.Text()}
+		v.user, _ = auth.From(r.Context())
+		defer func() {
+			if cause := recover(); cause == http.ErrAbortHandler {
+				panic(cause)
+			} else if cause != nil {
+				c.cfg.Logger.Error("console: a page panicked", "request", v.request, "cause", cause,
+					"stack", string(debug.Stack()))
+				v.showError(errors.New("a page panicked"))
+			}
+		}()
+		address, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			address = r.RemoteAddr
+		}
+		v.r = r.WithContext(admin.WithOrigin(r.Context(),
+			admin.Origin{By: v.user.Name, Program: "console", Address: address, Request: v.request}))
+		if name := r.PathValue("database"); name != "" {
+			anyQueue := v.user
+			anyQueue.Queues = nil // a user may know the database of its queues
+			if v.db = c.databases[name]; v.db == nil || !anyQueue.May(auth.Read, name, "") {
+				v.db = nil
+				v.showError(errNoPage)
+				return
+			}
+		}
+		if err := next(v); err != nil {
+			v.showError(err)
+		}
+	})
+}
+
+func (v *visit) ctx() context.Context { return v.r.Context() }
+
+// may reports whether the user may apply an action to a queue of the database. An empty queue stands for all queues.
+func (v *visit) may(a auth.Action, queue string) bool { return v.user.May(a, v.db.name, queue) }
+
+// need returns errForbidden if the user may not apply an action to a queue of the database.
+func (v *visit) need(a auth.Action, queue string) error {
+	if !v.may(a, queue) {
+		return errForbidden
+	}
+	return nil
+}
+
+// form returns a field of the form or the query without surrounding space.
+func (v *visit) form(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
+
+// changes returns the options of a change: its operator is the user, with the form's reason.
+func (v *visit) changes() []admin.Option {
+	return []admin.Option{admin.By(v.user.Name), admin.Reason(v.form("reason"))}
+}
+
+// id returns the id of a task or workflow in the path.
+func (v *visit) id() (uuid.UUID, error) {
+	id, err := uuid.Parse(v.r.PathValue("id"))
+	if err != nil {
+		return id, errNoPage
+	}
+	return id, nil
+}
+
+// task reads the task of the path if the user may apply an action to it. One of another queue does not exist for it.
+func (v *visit) task(a auth.Action) (dbq.Task, error) {
+	id, err := v.id()
+	if err != nil {
+		return dbq.Task{}, err
+	}
+	t, err := v.db.client.Get(v.ctx(), id)
+	switch {
+	case err != nil:
+		return t, err
+	case !v.may(auth.Read, t.Queue):
+		return dbq.Task{}, dbq.ErrNotFound
+	case !v.may(a, t.Queue):
+		return dbq.Task{}, errForbidden
+	}
+	v.db.redact.Task(&t)
+	return t, nil
+}
+
+// path returns the path of a page of the database, with a query of names and values; empty values are left out.
+func (v *visit) path(page string, query ...string) string {
+	return link(v.console.cfg.Prefix+"/db/"+v.db.name+"/"+page, query...)
+}
+
+func link(path string, query ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(query); i += 2 {
+		if query[i+1] != "" {
+			q.Add(query[i], query[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// done redirects to a page, on which a message says what was changed.
+func (v *visit) done(to, message string) error {
+	v.setFlash(message)
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+	return nil
+}
