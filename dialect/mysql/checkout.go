@@ -54,7 +54,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		for round := 0; round < search.Rounds && err == nil && c.missed && len(c.budget.Leased().Rows) == 0; round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-				return c.parts(ctx, conn, due, c.seenReady(round))
+				return c.parts(ctx, conn, due, c.seenReady)
 			})
 		}
 	default:
@@ -85,7 +85,9 @@ type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
 	budget dialect.Budget
-	missed bool // candidates were seen that others took
+
+	candidates [search.Priorities]search.Candidates // of the strategy cas, by priority
+	missed     bool                                 // others took some of them
 
 	search            search.Search
 	found             []dialect.Row // rows that were due
@@ -154,23 +156,22 @@ func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, 
 	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.Own["payloads"], rows)
 }
 
-// seenReady reads candidates without locks, and locks those whose fence has not changed. The first round tries the
-// first candidates; if others took them, later rounds try a random range.
-func (c *checkout) seenReady(round int) finder {
-	return func(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-		args := c.readyArgs(priority, limit)
-		if round > 0 {
-			args["limit"] = limit * search.Windows
-		}
-		seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
-		if err != nil || len(seen) == 0 {
-			return nil, err
-		}
-		seen = c.budget.Fit(search.Window(seen, round, limit))
-		rows, err := c.lock(ctx, conn, "lock ready", seen)
-		c.missed = c.missed || len(rows) < len(seen)
-		return rows, err
+// seenReady reads candidates of a priority without locks, and locks those whose fence has not changed.
+func (c *checkout) seenReady(
+	ctx context.Context, conn dialect.Conn, priority, limit int,
+) (rows []dialect.Row, err error) {
+	candidates, args := &c.candidates[priority], c.readyArgs(priority, limit)
+	args["limit"] = candidates.Read(limit)
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
+	if err != nil || len(seen) == 0 {
+		return nil, err
 	}
+	seen = c.budget.Fit(candidates.Choose(seen, limit))
+	if rows, err = c.lock(ctx, conn, "lock ready", seen); err != nil {
+		return nil, err
+	}
+	c.missed = candidates.Leased(seen, rows) || c.missed
+	return rows, nil
 }
 
 // lock reads seen rows again with locks, in the order of the primary key, and omits those that another transaction has

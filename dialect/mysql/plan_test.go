@@ -255,7 +255,7 @@ func TestCheckoutLocksWhatItTakes(t *testing.T) {
 					c := &checkout{s: &s.Session, r: r, search: search.Search{Since: search.FromStart()}}
 					find := c.skipLocked
 					if strategy == dialect.CAS {
-						find = c.seenReady(0)
+						find = c.seenReady
 					}
 					err := s.Tx(t.Context(), func(ctx context.Context, conn dialect.Conn) (err error) {
 						if err = c.parts(ctx, conn, []int{9}, find); err == nil {

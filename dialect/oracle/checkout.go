@@ -32,10 +32,11 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.LockedTx(ctx, lock, c.within(ready)) })
 	case dialect.CAS:
 		c.sized = true
-		err = c.untilSome(ctx, func(round int) part { return c.seenReady(due, round) })
+		candidates := make([]search.Candidates, len(due))
+		err = c.untilSome(ctx, c.seenReady(due, candidates))
 	case Update:
 		err = c.take(ctx, due, c.update(due), func(ready part) error {
-			return c.untilSome(ctx, func(int) part { return ready })
+			return c.untilSome(ctx, ready)
 		})
 	default:
 		return dialect.Leased{}, fmt.Errorf("oracle: no strategy %q", r.Strategy)
@@ -88,9 +89,9 @@ func (c *checkout) anyExpired(ctx context.Context) bool {
 }
 
 // untilSome repeats a search while other checkouts lease all its candidates.
-func (c *checkout) untilSome(ctx context.Context, ready func(round int) part) error {
-	for round := range search.Rounds {
-		if err := c.s.Tx(ctx, c.within(ready(round))); err != nil || !c.missed {
+func (c *checkout) untilSome(ctx context.Context, ready part) error {
+	for range search.Rounds {
+		if err := c.s.Tx(ctx, c.within(ready)); err != nil || !c.missed {
 			return err
 		}
 	}
@@ -135,26 +136,25 @@ func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
 	return err
 }
 
-// seenReady reads candidates without locks. It leases those whose fence has not changed and that no transaction has
-// locked. The first round tries the first candidates; if others took them, later rounds try a random range.
-func (c *checkout) seenReady(due []int, round int) part {
+// seenReady reads candidates without locks, for each of the due priorities. It leases those whose fence has not changed
+// and that no transaction has locked.
+func (c *checkout) seenReady(due []int, candidates []search.Candidates) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
-		for _, p := range due {
+		for i, p := range due {
 			limit := c.budget.Rows
 			if c.budget.Full() {
 				return nil
 			}
-			args := c.args(p, limit)
-			if round > 0 {
-				args["limit"] = limit * search.Windows
-			}
-			seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
+			seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, c.args(p, candidates[i].Read(limit)))
 			if err != nil {
 				return err
 			}
-			if err := c.takeSeen(ctx, conn, c.budget.Fit(search.Window(seen, round, limit))); err != nil {
+			seen = c.budget.Fit(candidates[i].Choose(seen, limit))
+			leased, err := c.takeSeen(ctx, conn, seen)
+			if err != nil {
 				return err
 			}
+			candidates[i].Leased(seen, leased)
 		}
 		return nil
 	}
@@ -162,21 +162,22 @@ func (c *checkout) seenReady(due []int, round int) part {
 
 // given leases the tasks that are named in the request.
 func (c *checkout) given(ctx context.Context, conn dialect.Conn) error {
-	return c.takeSeen(ctx, conn, c.budget.Fit(c.r.Given))
+	_, err := c.takeSeen(ctx, conn, c.budget.Fit(c.r.Given))
+	return err
 }
 
-// takeSeen leases the rows of seen whose fence has not changed and that no transaction has locked.
-func (c *checkout) takeSeen(ctx context.Context, conn dialect.Conn, seen []dialect.Row) error {
+// takeSeen leases the rows of seen whose fence has not changed and that no transaction has locked, and returns them.
+func (c *checkout) takeSeen(ctx context.Context, conn dialect.Conn, seen []dialect.Row) ([]dialect.Row, error) {
 	c.claimed += len(seen)
 	rows, err := c.lock(ctx, conn, "lock ready", seen)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.write(ctx, conn, "take", rows); err != nil {
-		return err
+		return nil, err
 	}
 	c.budget.Add(rows)
-	return nil
+	return rows, nil
 }
 
 // update leases by one UPDATE for each priority. It may wait for rows that another checkout has locked, and skips

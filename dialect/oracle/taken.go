@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/internal/search"
 )
 
 // takenOver stands in was_due of a task whose lease expired: it has no due time to be sorted by.
@@ -22,7 +23,7 @@ func (c *checkout) take(ctx context.Context, due []int, ready part, by func(read
 	err := by(ready)
 	if errors.Is(err, errLarge) {
 		c.sized = true
-		err = by(c.seenReady(due, 0))
+		err = by(c.seenReady(due, make([]search.Candidates, len(due))))
 	}
 	return err
 }

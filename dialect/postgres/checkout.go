@@ -163,18 +163,17 @@ func (c *checkout) advisory(ctx context.Context) error {
 	})
 }
 
-// compareAndSet reads candidates and leases those whose fence is unchanged. It begins with the first ones, in order. If
-// other checkouts leased these, it continues with a random window, so that workers do not compete for the same rows
-// again.
+// compareAndSet reads candidates and leases those whose fence is unchanged.
 func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
-	limit := c.budget.Rows
-	for round := range search.Rounds {
-		seen, err := c.s.Read(ctx, c.s.Statements.Own["see "+name].SQL, c.args(limit*search.Windows))
+	limit, candidates := c.budget.Rows, search.Candidates{}
+	for range search.Rounds {
+		seen, err := c.s.Read(ctx, c.s.Statements.Own["see "+name].SQL, c.args(candidates.Read(limit)))
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
-		rows, err := c.takeSeen(ctx, name, c.budget.Fit(search.Window(seen, round, limit)))
-		if err != nil || len(rows) > 0 {
+		seen = c.budget.Fit(candidates.Choose(seen, limit))
+		rows, err := c.takeSeen(ctx, name, seen)
+		if err != nil || len(rows) > 0 || !candidates.Leased(seen, rows) {
 			return rows, err
 		}
 	}

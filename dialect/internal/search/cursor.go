@@ -26,11 +26,11 @@ const (
 	lateEnqueue = 5 * time.Second
 )
 
-// priorities is the number of priorities.
-const priorities = 10
+// Priorities is the number of priorities.
+const Priorities = 10
 
 // FromStart returns Search.Since for a search from the start of the index in each priority.
-func FromStart() []int64 { return make([]int64, priorities) }
+func FromStart() []int64 { return make([]int64, Priorities) }
 
 // A Query runs a statement that only reads.
 type Query func(text string, args dialect.Args) ([]dialect.Row, error)
@@ -190,7 +190,7 @@ func isSlow(took time.Duration, found int, deadTuples DeadTuples) (bool, error) 
 // moveTo moves the cursor to the first of rows, for each priority that has rows. The search has passed the better
 // priorities; if searches are slow, it need not pass them again. For the other priorities, the cursor does not change.
 func (c *Cursor) moveTo(rows []dialect.Row, was []int64, slow bool) {
-	since, seen, last := slices.Clone(was), [priorities]bool{}, 0
+	since, seen, last := slices.Clone(was), [Priorities]bool{}, 0
 	for _, r := range rows {
 		if p := r.Priority; !seen[p] || r.WasDue < since[p] {
 			since[p], seen[p] = r.WasDue, true
@@ -207,7 +207,7 @@ func (c *Cursor) moveTo(rows []dialect.Row, was []int64, slow bool) {
 
 // pass moves the cursor of all priorities past the tasks that were due at a time and are already committed.
 func (c *Cursor) pass(now int64) {
-	c.set(slices.Repeat([]int64{now - lateEnqueue.Microseconds()}, priorities))
+	c.set(slices.Repeat([]int64{now - lateEnqueue.Microseconds()}, Priorities))
 }
 
 func (c *Cursor) set(since []int64) {
