@@ -199,6 +199,9 @@ func TestBreakerKeepsAttempts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
+	for end := time.Now().Add(10 * time.Second); requests.Load() < failures && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
 	time.Sleep(time.Second)
 	if n := requests.Load(); n < failures || n > failures+2+8 {
 		t.Errorf("%d requests in a second of failures, want few", n)
