@@ -177,7 +177,7 @@ func (a *API) waitAtMost(ctx context.Context, wait float64) (context.Context, co
 // open returns a database if the caller may do something with a queue of it, and how the caller is named in changes. An
 // empty queue stands for all queues.
 func (a *API) open(ctx context.Context, action auth.Action, name, queue string) (*database, auth.Principal, error) {
-	p, _ := auth.From(ctx)
+	p, _ := auth.FromContext(ctx)
 	if !p.May(action, name, queue) {
 		return nil, p, forbidden.problem()
 	}

@@ -58,7 +58,7 @@ func serve(t *testing.T, c *dbq.Client, change ...func(*api.Config)) *site {
 	return &site{t, c, server.URL, a.OpenAPI()}
 }
 
-// send sends a request with a JSON body, unless it is "", and returns the status and the body of the answer.
+// send sends a request with a JSON body, unless it is "", and returns the status and the body of the response.
 func (s *site) send(method, path, body string, headers ...string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
@@ -83,7 +83,7 @@ func (s *site) send(method, path, body string, headers ...string) (int, string) 
 	return answer.StatusCode, string(bytes.TrimSpace(b))
 }
 
-// must sends a request that succeeds with a status, and returns its answer.
+// must sends a request that succeeds with a status, and returns its response.
 func (s *site) must(status int, method, path, body string, headers ...string) map[string]any {
 	s.t.Helper()
 	got, text := s.send(method, path, body, headers...)
@@ -114,7 +114,7 @@ func (s *site) refused(status int, problem, method, path, body string, headers .
 
 const mail = "/v1/db/shop/queues/mail"
 
-// one returns the only element of a list in an answer.
+// one returns the only element of a list in a response.
 func one(t *testing.T, answer map[string]any, list string) map[string]any {
 	t.Helper()
 	l, _ := answer[list].([]any)

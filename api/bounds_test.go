@@ -40,13 +40,13 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	fmt.Fprintf(conn, "POST %s/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", mail)
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("got %s", answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("got %s", response.Status)
 	}
 }
 
@@ -78,12 +78,12 @@ func TestStreamEndsWhenTheServerStops(t *testing.T) {
 	}
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	go func() { _, _ = lines.Write([]byte("{}\n")) }()
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	read := bufio.NewReader(answer.Body)
+	defer response.Body.Close()
+	read := bufio.NewReader(response.Body)
 	if l, err := read.ReadString('\n'); err != nil || !strings.Contains(l, `"id"`) {
 		t.Fatalf("%q, %v", l, err)
 	}

@@ -43,7 +43,7 @@ var contract = sync.OnceValues(func() (c described, err error) {
 	return c, err
 })
 
-// recorder keeps an answer. Deadlines are those of the connection.
+// recorder keeps a response. Deadlines are those of the connection.
 type recorder struct {
 	*httptest.ResponseRecorder
 	w http.ResponseWriter
@@ -78,7 +78,7 @@ func checked(t *testing.T, next http.Handler) http.Handler {
 			Body: io.NopCloser(bytes.NewReader(seen.Body.Bytes())),
 		})
 		if err != nil {
-			t.Errorf("%s %s: the answer is not as openapi.json describes it: %v", r.Method, r.URL.Path, err)
+			t.Errorf("%s %s: the response is not as openapi.json describes it: %v", r.Method, r.URL.Path, err)
 		}
 		if seen.Code < 300 {
 			answered.Lock()
@@ -98,7 +98,7 @@ func TestMain(m *testing.M) {
 		for path, item := range c.doc.Paths.Map() {
 			for method, op := range item.Operations() {
 				if !answered.operations[op.OperationID] && op.OperationID != "enqueue-stream" {
-					fmt.Printf("no test gets an answer of %s %s\n", method, path)
+					fmt.Printf("no test gets a response of %s %s\n", method, path)
 					code = 1
 				}
 			}

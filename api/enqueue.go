@@ -23,7 +23,7 @@ type enqueueOne struct {
 	Body NewTask
 }
 
-// enqueuedOne is its answer: 201 if a task was added, and 200 if not.
+// enqueuedOne is its response: 201 if a task was added, and 200 if not.
 type enqueuedOne struct {
 	Status int
 	Body   Enqueued
@@ -45,11 +45,11 @@ func (a *API) enqueue(ctx context.Context, in *enqueueOne) (*enqueuedOne, error)
 	if err != nil {
 		return nil, err
 	}
-	answer := &enqueuedOne{Status: http.StatusCreated, Body: enqueued(out[0])}
+	response := &enqueuedOne{Status: http.StatusCreated, Body: enqueued(out[0])}
 	if out[0].Duplicate || out[0].Replaced || out[0].Debounced {
-		answer.Status = http.StatusOK
+		response.Status = http.StatusOK
 	}
-	return answer, nil
+	return response, nil
 }
 
 // enqueueMany is a request to enqueue tasks in one transaction.
@@ -61,7 +61,7 @@ type enqueueMany struct {
 	}
 }
 
-// enqueuedMany is its answer.
+// enqueuedMany is its response.
 type enqueuedMany struct {
 	Body struct {
 		Tasks []Enqueued `json:"tasks" nullable:"false"`

@@ -40,14 +40,14 @@ func requestID(ctx context.Context) string {
 // givenID matches a caller's X-Request-Id that is used.
 var givenID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// answer observes what is sent to a caller.
-type answer struct {
+// response observes what is sent to a caller.
+type response struct {
 	http.ResponseWriter
 	status int
 }
 
 // WriteHeader sends the status.
-func (w *answer) WriteHeader(status int) {
+func (w *response) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
@@ -55,7 +55,7 @@ func (w *answer) WriteHeader(status int) {
 }
 
 // Write sends a part of the body.
-func (w *answer) Write(b []byte) (int, error) {
+func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -63,7 +63,7 @@ func (w *answer) Write(b []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // observed gives each request an id, logs it, and answers for a handler that panics.
 func (a *API) observed(next http.Handler) http.Handler {
@@ -72,7 +72,7 @@ func (a *API) observed(next http.Handler) http.Handler {
 		if !givenID.MatchString(id) {
 			id = rand.Text()
 		}
-		w := &answer{ResponseWriter: rw}
+		w := &response{ResponseWriter: rw}
 		// A request that is refused before its body is read must not wait for the body either.
 		_ = http.NewResponseController(rw).SetReadDeadline(start.Add(a.cfg.BodyTimeout)) // not every server has it
 		h := w.Header()
@@ -97,7 +97,7 @@ func (a *API) observed(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers with a problem.
+// refuse responds with a problem.
 func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
@@ -133,7 +133,7 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 // action to all queues of all databases.
 func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
 	return a.observed(auth.Protect(a.cfg.Authenticator, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p, _ := auth.From(r.Context()); !p.May(action, "", "") {
+		if p, _ := auth.FromContext(r.Context()); !p.May(action, "", "") {
 			refuse(w, r, forbidden.problem())
 			return
 		}
@@ -144,7 +144,7 @@ func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
 // attributed gives the changes of a request their origin in the audit.
 func attributed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, _ := auth.From(r.Context())
+		p, _ := auth.FromContext(r.Context())
 		address, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil {
 			address = r.RemoteAddr
@@ -272,7 +272,7 @@ func routed(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// probe receives the mux's own answer.
+// probe receives the mux's own response.
 type probe struct {
 	header http.Header
 	status int

@@ -18,7 +18,7 @@ type operate struct {
 	}
 }
 
-// operated is its answer.
+// operated is its response.
 type operated struct {
 	Body struct {
 		State string `json:"state"`
@@ -99,7 +99,7 @@ func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 	return out, err
 }
 
-// operatedMany is the answer to it.
+// operatedMany is the response to it.
 type operatedMany struct {
 	Body struct {
 		Changed int  `json:"changed"`
@@ -130,7 +130,7 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	return &out, nil
 }
 
-// listedWorkers is the answer with the workers of a database.
+// listedWorkers is the response with the workers of a database.
 type listedWorkers struct {
 	Body struct {
 		Workers []admin.WorkerInfo `json:"workers" nullable:"false"`
@@ -189,7 +189,7 @@ type oneDatabase struct {
 
 // anyQueue returns a database if the caller may do something with some queue of it.
 func (a *API) anyQueue(ctx context.Context, action auth.Action, name string) (*database, auth.Principal, error) {
-	p, _ := auth.From(ctx)
+	p, _ := auth.FromContext(ctx)
 	all := p
 	all.Queues = nil
 	if !all.May(action, name, "") {

@@ -42,7 +42,7 @@ type Field struct {
 // Error returns the title and the detail.
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
-// GetStatus returns the status of the answer.
+// GetStatus returns the status of the response.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType returns the media type of problems.

@@ -130,7 +130,7 @@ type Queue struct {
 	Limits   Limits    `json:"limits"`
 }
 
-// listedQueues is the answer with such queues.
+// listedQueues is the response with such queues.
 type listedQueues struct {
 	Body struct {
 		Queues []Queue `json:"queues" nullable:"false"`
@@ -187,7 +187,7 @@ type configureQueue struct {
 	Body Settings
 }
 
-// gotSettings is the answer with the settings of a queue.
+// gotSettings is the response with the settings of a queue.
 type gotSettings struct{ Body Settings }
 
 func (a *API) readSettings(ctx context.Context, in *InQueue) (*gotSettings, error) {
@@ -218,7 +218,7 @@ type configureLimits struct {
 	Body Limits
 }
 
-// gotLimits is the answer with the limits of a queue.
+// gotLimits is the response with the limits of a queue.
 type gotLimits struct{ Body Limits }
 
 func (a *API) readLimits(ctx context.Context, in *InQueue) (*gotLimits, error) {

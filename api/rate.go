@@ -60,7 +60,7 @@ func (c *callers) wait(name string) time.Duration {
 // limited refuses requests of a caller that exceeds its rate.
 func (a *API) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, _ := auth.From(r.Context())
+		p, _ := auth.FromContext(r.Context())
 		if wait := a.callers.wait(p.Name); wait > 0 {
 			problem := tooMany.problem()
 			problem.after = wait

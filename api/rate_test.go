@@ -36,15 +36,15 @@ func TestEachCallerHasItsOwnRate(t *testing.T) {
 	}
 	r.Header.Set("X-Name", "ann")
 	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer.Body.Close()
-	after, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-	if answer.StatusCode != 429 || err != nil || after < 8 || after > 10 {
-		t.Errorf("status %d, Retry-After %q, want 429 and up to 10 seconds", answer.StatusCode,
-			answer.Header.Get("Retry-After"))
+	response.Body.Close()
+	after, err := strconv.Atoi(response.Header.Get("Retry-After"))
+	if response.StatusCode != 429 || err != nil || after < 8 || after > 10 {
+		t.Errorf("status %d, Retry-After %q, want 429 and up to 10 seconds", response.StatusCode,
+			response.Header.Get("Retry-After"))
 	}
 	if tasks := s.must(200, "GET", "/v1/db/shop/tasks", "", "X-Name", "bob")["tasks"].([]any); len(tasks) != 0 {
 		t.Errorf("the refused request added %v", tasks)

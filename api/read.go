@@ -19,7 +19,7 @@ type Database struct {
 	Strategy string `json:"strategy"`
 }
 
-// listedDatabases is the answer to GET /v1/databases.
+// listedDatabases is the response to GET /v1/databases.
 type listedDatabases struct {
 	Body struct {
 		Databases []Database `json:"databases" nullable:"false"`
@@ -27,7 +27,7 @@ type listedDatabases struct {
 }
 
 func (a *API) listDatabases(ctx context.Context, _ *struct{}) (*listedDatabases, error) {
-	p, _ := auth.From(ctx)
+	p, _ := auth.FromContext(ctx)
 	var out listedDatabases
 	out.Body.Databases = []Database{}
 	p.Queues = nil // a caller may know the database of its queues
@@ -48,7 +48,7 @@ type OneTask struct {
 	ID       string `path:"id" format:"uuid"`
 }
 
-// gotTask is the answer with a task.
+// gotTask is the response with a task.
 type gotTask struct {
 	Body Task
 }
@@ -84,7 +84,7 @@ type waitTask struct {
 	WaitSeconds float64 `query:"wait_seconds" default:"30" minimum:"0"`
 }
 
-// waited is its answer.
+// waited is its response.
 type waited struct {
 	Body struct {
 		Ended bool `json:"ended"`
@@ -113,7 +113,7 @@ func (a *API) wait(ctx context.Context, in *waitTask) (*waited, error) {
 	return &out, nil
 }
 
-// gotAttempts is the answer with the ended attempts of a task.
+// gotAttempts is the response with the ended attempts of a task.
 type gotAttempts struct {
 	Body struct {
 		Attempts []Attempt `json:"attempts" nullable:"false"`
@@ -174,7 +174,7 @@ type listTasks struct {
 	Archived             bool     `query:"archived"`
 }
 
-// listedTasks is its answer.
+// listedTasks is its response.
 type listedTasks struct {
 	Body struct {
 		Tasks []Task `json:"tasks" nullable:"false"`
@@ -242,7 +242,7 @@ type readStats struct {
 	CountTo  int    `query:"count_to" minimum:"1" maximum:"1000000" default:"10000"`
 }
 
-// gotStats is its answer.
+// gotStats is its response.
 type gotStats struct {
 	Body struct {
 		Queues []Stats `json:"queues" nullable:"false"`
@@ -250,7 +250,7 @@ type gotStats struct {
 }
 
 func (a *API) stats(ctx context.Context, in *readStats) (*gotStats, error) {
-	p, _ := auth.From(ctx)
+	p, _ := auth.FromContext(ctx)
 	may := p
 	if in.Queue == "" { // a caller sees its own queues of all
 		may.Queues = nil

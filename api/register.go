@@ -32,7 +32,7 @@ func (a *API) routes() (http.Handler, []byte, error) {
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("dbq", "1")
 	config.Info.Description = "The HTTP API of dbq, a durable task queue. docs/http.md explains it with examples."
-	config.CreateHooks = nil // no $schema in answers
+	config.CreateHooks = nil // no $schema in responses
 	config.DocsPath, config.OpenAPIPath, config.SchemasPath = "", "", ""
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}
@@ -147,7 +147,7 @@ func transformed(ctx huma.Context, v any) any {
 	return p
 }
 
-// problemResponse describes the answer to a request that fails.
+// problemResponse describes the response to a request that fails.
 func problemResponse(h huma.API) *huma.Response {
 	schema := huma.SchemaFromType(h.OpenAPI().Components.Schemas, reflect.TypeFor[Problem]())
 	return &huma.Response{
@@ -170,7 +170,7 @@ func (a *API) describeStream(h huma.API, problems *huma.Response) {
 			ndjson: {Schema: huma.SchemaFromType(schemas, reflect.TypeFor[NewTask]())},
 		}},
 		Responses: map[string]*huma.Response{
-			"200": {Description: "An answer for each line", Content: map[string]*huma.MediaType{
+			"200": {Description: "A response for each line", Content: map[string]*huma.MediaType{
 				ndjson: {Schema: huma.SchemaFromType(schemas, reflect.TypeFor[StreamLine]())},
 			}},
 			"default": problems,

@@ -35,7 +35,7 @@ type Schedule struct {
 	Updated       time.Time `json:"updated"`
 }
 
-// listedSchedules is the answer with the schedules of a database.
+// listedSchedules is the response with the schedules of a database.
 type listedSchedules struct {
 	Body struct {
 		Schedules []Schedule `json:"schedules" nullable:"false"`
@@ -81,7 +81,7 @@ type changeSchedule struct {
 	}
 }
 
-// changedSchedule is its answer.
+// changedSchedule is its response.
 type changedSchedule struct {
 	Body struct {
 		Task string `json:"task,omitempty"`
@@ -141,7 +141,7 @@ type Need struct {
 	Met       bool   `json:"met"`
 }
 
-// gotWorkflow is the answer with a workflow.
+// gotWorkflow is the response with a workflow.
 type gotWorkflow struct {
 	Body struct {
 		ID    string `json:"id"`

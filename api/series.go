@@ -62,7 +62,7 @@ type readSeries struct {
 	StepSeconds int64     `query:"step_seconds" minimum:"60" maximum:"315360000" multipleOf:"60"`
 }
 
-// gotSeries is its answer.
+// gotSeries is its response.
 type gotSeries struct {
 	Body struct {
 		Queues []Series `json:"queues" nullable:"false"`

@@ -45,7 +45,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		a: a, queue: d.client.Queue(queue), key: r.Header.Get("Idempotency-Key"), r: r,
 		control: http.NewResponseController(w), out: json.NewEncoder(w),
 	}
-	_ = s.control.EnableFullDuplex() // without it, the answers come after the last line
+	_ = s.control.EnableFullDuplex() // without it, the responses come after the last line
 	w.Header().Set("Content-Type", ndjson)
 	w.WriteHeader(http.StatusOK)
 	s.run(r.Context(), a.lines(r.Context(), s.control, r.Body))
@@ -241,7 +241,7 @@ func (s *streamer) enqueue(ctx context.Context, t dbq.NewTask, number int) bool 
 	return true
 }
 
-// fail answers a line with an error. If the database failed, this line and those after it have no other answer.
+// fail answers a line with an error. If the database failed, this line and those after it have no other response.
 func (s *streamer) fail(ctx context.Context, number int, err error) {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError {

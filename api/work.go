@@ -28,7 +28,7 @@ type LeasedTask struct {
 	WaitedSeconds float64 `json:"waited_seconds"`
 }
 
-// checkedOut is the answer to a checkout.
+// checkedOut is the response to a checkout.
 type checkedOut struct {
 	Body struct {
 		Tasks []LeasedTask `json:"tasks" nullable:"false"`
@@ -52,7 +52,7 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // no one receives the answer
+	if ctx.Err() != nil { // no one receives the response
 		release(d.client.Queue(in.Queue), tasks)
 		return nil, ctx.Err()
 	}
@@ -84,7 +84,7 @@ func (a *API) lease(ctx context.Context, d *database, q *dbq.Queue, in *checkout
 	return tasks, err
 }
 
-// release returns tasks to their queue whose answer no one receives. If it fails, their leases expire.
+// release returns tasks to their queue whose response no one receives. If it fails, their leases expire.
 func release(q *dbq.Queue, tasks []dbq.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -111,7 +111,7 @@ type Extension struct {
 	ProgressBase64 []byte  `json:"progress_base64,omitempty"`
 }
 
-// extended is the answer to it.
+// extended is the response to it.
 type extended struct {
 	Body struct {
 		Leases []Extended `json:"leases" nullable:"false"`
@@ -173,7 +173,7 @@ type settle struct {
 	}
 }
 
-// settled is the answer to it.
+// settled is the response to it.
 type settled struct {
 	Body struct {
 		Settled []Settled `json:"settled" nullable:"false"`

@@ -98,8 +98,8 @@ func TestTasksOfADisconnectedCallerReturn(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Content-Type", "application/json")
-		if answer, err := http.DefaultClient.Do(r); err == nil {
-			answer.Body.Close()
+		if response, err := http.DefaultClient.Do(r); err == nil {
+			response.Body.Close()
 		}
 		cancel()
 	}
@@ -170,7 +170,7 @@ func TestStreamAnswersEachLine(t *testing.T) {
 		"application/x-ndjson")
 }
 
-// TestStreamAnswersBeforeItEnds reads an answer while the stream goes on.
+// TestStreamAnswersBeforeItEnds reads a response while the stream goes on.
 func TestStreamAnswersBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -182,12 +182,12 @@ func TestStreamAnswersBeforeItEnds(t *testing.T) {
 	}
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	go func() { _, _ = lines.Write([]byte("{}\n")) }()
-	answer, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if l, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || !strings.Contains(l, `"line":1`) {
+	defer response.Body.Close()
+	if l, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || !strings.Contains(l, `"line":1`) {
 		t.Errorf("%q, %v", l, err)
 	}
 }
@@ -203,12 +203,12 @@ func TestSlowBodyIsRefused(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST %s/tasks HTTP/1.1\r\nHost: x\r\n", mail)
 	fmt.Fprint(conn, "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusRequestTimeout {
-		t.Errorf("%s, want 408", answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("%s, want 408", response.Status)
 	}
 }

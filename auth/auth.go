@@ -3,7 +3,7 @@
 // An Authenticator returns the Principal of a request. There are four: Tokens checks bearer tokens that are stored in
 // the database, Proxy trusts a proxy that has authenticated the user, Loopback accepts calls from the same machine,
 // and package auth/oidc verifies tokens of an identity provider. A Chain tries several. Protect puts an Authenticator
-// in front of a handler, which gets the principal from From. Principal.May reports whether an action is allowed.
+// in front of a handler, which gets the principal from FromContext. Principal.May reports whether an action is allowed.
 package auth
 
 import (
@@ -146,13 +146,14 @@ func (c Chain) Authenticate(r *http.Request) (Principal, error) {
 
 type principalKey struct{}
 
-// With returns a context with the principal of a request.
-func With(ctx context.Context, p Principal) context.Context {
+// NewContext returns a context with the principal of a request.
+func NewContext(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// From returns the principal of a request's context. Without one, it returns the zero Principal, which may do nothing.
-func From(ctx context.Context) (Principal, bool) {
+// FromContext returns the principal of a request's context. Without one, it returns the zero Principal, which may do
+// nothing.
+func FromContext(ctx context.Context) (Principal, bool) {
 	p, ok := ctx.Value(principalKey{}).(Principal)
 	return p, ok
 }
@@ -160,10 +161,10 @@ func From(ctx context.Context) (Principal, bool) {
 // ErrCrossOrigin is returned for a change that a browser sends from a page of another site.
 var ErrCrossOrigin = errors.New("a change must come from a page of this server")
 
-// Protect authenticates each request before it calls next, which gets the principal from From. It refuses changes
-// that a browser sends from a page of another site (http.CrossOriginProtection), even with valid credentials, because
-// a browser can add credentials automatically. Protect calls refuse to answer a refused request, with ErrCrossOrigin,
-// ErrUnauthenticated or, if the credentials could not be checked, another error.
+// Protect authenticates each request before it calls next, which gets the principal from FromContext. It refuses
+// changes that a browser sends from a page of another site (http.CrossOriginProtection), even with valid credentials,
+// because a browser can add credentials automatically. Protect calls refuse to answer a refused request, with
+// ErrCrossOrigin, ErrUnauthenticated or, if the credentials could not be checked, another error.
 func Protect(a Authenticator, next http.Handler,
 	refuse func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	var origins http.CrossOriginProtection
@@ -177,6 +178,6 @@ func Protect(a Authenticator, next http.Handler,
 			refuse(w, r, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(With(r.Context(), p)))
+		next.ServeHTTP(w, r.WithContext(NewContext(r.Context(), p)))
 	})
 }

@@ -85,7 +85,7 @@ func TestChainEndsAtWrongCredentials(t *testing.T) {
 // whoami answers with the principal's name, or 401 or 403.
 func whoami(a auth.Authenticator) http.Handler {
 	return auth.Protect(a, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, _ := auth.From(r.Context())
+		p, _ := auth.FromContext(r.Context())
 		_, _ = w.Write([]byte(p.Name))
 	}), func(w http.ResponseWriter, _ *http.Request, err error) {
 		code := http.StatusUnauthorized

@@ -35,7 +35,7 @@ func isPublic(a netip.Addr) bool {
 }
 
 // control returns a function for net.Dialer.Control. It refuses the addresses that are neither public nor in networks.
-// It is called after the name has been resolved, so no answer of a DNS server gets around it.
+// It is called after the name has been resolved, so no response of a DNS server gets around it.
 func control(networks []netip.Prefix) func(network, address string, c syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

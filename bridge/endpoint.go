@@ -55,8 +55,8 @@ type Endpoint struct {
 	Pause time.Duration
 }
 
-// maxAnswer is how many bytes of an answer are read.
-const maxAnswer = 64 << 10
+// maxResponse is how many bytes of a response are read.
+const maxResponse = 64 << 10
 
 // sender sends messages to an endpoint.
 type sender struct {
@@ -101,8 +101,8 @@ func newSender(e Endpoint) (*sender, error) {
 		client: &http.Client{
 			Transport: &http.Transport{ // without a proxy, which would connect to addresses that control does not see
 				DialContext: dialer.DialContext, TLSClientConfig: secure, ForceAttemptHTTP2: true,
-				MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxAnswer,
-				DisableCompression: true, // no answer grows while it is read
+				MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxResponse,
+				DisableCompression: true, // no response grows while it is read
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -129,17 +129,17 @@ func allowed(u *url.URL, hosts []string) bool {
 	})
 }
 
-// answer is what an endpoint answered.
-type answer struct {
+// response is what an endpoint returned.
+type response struct {
 	status     int
 	retryAfter time.Duration // 0 is none
-	body       []byte        // at most maxAnswer bytes
+	body       []byte        // at most maxResponse bytes
 }
 
-func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
+func (a response) ok() bool { return a.status >= 200 && a.status < 300 }
 
 // retryable reports whether a later request may succeed without any change to it.
-func (a answer) retryable() bool {
+func (a response) retryable() bool {
 	return a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout ||
 		a.status == http.StatusTooEarly
 }
@@ -148,10 +148,10 @@ func (a answer) retryable() bool {
 var errPaused = errors.New("the circuit breaker is open")
 
 // post sends a message. Errors name the endpoint's host only.
-func (s *sender) post(ctx context.Context, id string, header http.Header, body []byte) (answer, error) {
+func (s *sender) post(ctx context.Context, id string, header http.Header, body []byte) (response, error) {
 	done, err := s.breaker.Allow()
 	if err != nil {
-		return answer{}, errPaused
+		return response{}, errPaused
 	}
 	a, err := s.send(ctx, id, header, body)
 	switch {
@@ -165,7 +165,7 @@ func (s *sender) post(ctx context.Context, id string, header http.Header, body [
 	return a, err
 }
 
-func (s *sender) send(parent context.Context, id string, header http.Header, body []byte) (a answer, err error) {
+func (s *sender) send(parent context.Context, id string, header http.Header, body []byte) (a response, err error) {
 	ctx, cancel := context.WithTimeout(parent, s.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
@@ -185,24 +185,24 @@ func (s *sender) send(parent context.Context, id string, header http.Header, bod
 			err = outer.Err
 		}
 		if parent.Err() == nil && ctx.Err() != nil {
-			err = fmt.Errorf("no answer within %v", s.Timeout)
+			err = fmt.Errorf("no response within %v", s.Timeout)
 		}
 		return a, fmt.Errorf("bridge: POST to %s: %w", s.host, err)
 	}
 	defer resp.Body.Close()
-	a = answer{status: resp.StatusCode, retryAfter: readRetryAfter(resp.Header.Get("Retry-After"), s.now())}
-	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil && !a.ok() {
+	a = response{status: resp.StatusCode, retryAfter: readRetryAfter(resp.Header.Get("Retry-After"), s.now())}
+	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse)); err != nil && !a.ok() {
 		err = nil // the status is enough
 	}
 	if err != nil {
-		return a, fmt.Errorf("bridge: POST to %s: reading the answer: %w", s.host, err)
+		return a, fmt.Errorf("bridge: POST to %s: reading the response: %w", s.host, err)
 	}
 	return a, nil
 }
 
-// err returns the error for an answer that is not ok, without its body.
-func (a answer) err(host string) error {
-	return fmt.Errorf("bridge: POST to %s: the answer is %d %s", host, a.status, http.StatusText(a.status))
+// err returns the error for a response that is not ok, without its body.
+func (a response) err(host string) error {
+	return fmt.Errorf("bridge: POST to %s: the response is %d %s", host, a.status, http.StatusText(a.status))
 }
 
 // readRetryAfter reads the header Retry-After: seconds, or a date. It returns 0 for anything else, and at least a

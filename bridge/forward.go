@@ -60,8 +60,8 @@ type ForwarderConfig struct {
 // attempts. At the far side it has an id of its own, which follows from the near one, and is due at once. The near task
 // is then completed; its result is {"id":"…","duplicate":false} with the far id. It does not wait for the far task.
 //
-// Each task is added to the far queue exactly once, through crashes of either side and lost answers, as long as Window
-// has not passed. While the far side is not available, tasks are released without using an attempt.
+// Each task is added to the far queue exactly once, through crashes of either side and lost responses, as long as
+// Window has not passed. While the far side is not available, tasks are released without using an attempt.
 type Forwarder struct {
 	cfg     ForwarderConfig
 	breaker *breaker

@@ -27,7 +27,7 @@ func newForwarder(t testing.TB, cfg bridge.ForwarderConfig) *bridge.Forwarder {
 	return f
 }
 
-// unreliable does everything twice, and loses every second answer.
+// unreliable does everything twice, and loses every second response.
 type unreliable struct {
 	bridge.Enqueuer
 	calls atomic.Int64
@@ -40,7 +40,7 @@ func (u *unreliable) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enque
 	return nil, dbq.ErrMayHaveHappened
 }
 
-// The far side has the task, its answer is lost, and a unique enqueue replaces the payload before the repetition.
+// The far side has the task, its response is lost, and a unique enqueue replaces the payload before the repetition.
 func TestForwardKeepsAReplacedPayload(t *testing.T) {
 	t.Parallel()
 	near, far := dbqtest.New(t), dbqtest.New(t)
@@ -250,7 +250,7 @@ func TestTooLateForTheWindow(t *testing.T) {
 		return task
 	}
 	if task := step(48 * time.Hour); task.State != dbq.StateCreated {
-		t.Fatalf("after the lost answer it is %v: %s", task.State, task.Result)
+		t.Fatalf("after the lost response it is %v: %s", task.State, task.Result)
 	}
 	task := step(55 * time.Minute)
 	if !task.Parked() || !strings.Contains(string(task.Result), "longer ago than the window") {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// problem is an answer that is not a success, in the form of RFC 9457. It never contains a part of the request.
+// problem is a response that is not a success, in the form of RFC 9457. It never contains a part of the request.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -34,7 +34,7 @@ func (p *problem) write(w http.ResponseWriter) {
 	writeJSON(w, p.Status, p)
 }
 
-// writeJSON writes an answer. If the client is gone, nobody reads it.
+// writeJSON writes a response. If the client is gone, nobody reads it.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	h := w.Header()
 	if h.Get("Content-Type") == "" {

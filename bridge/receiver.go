@@ -57,11 +57,11 @@ type ReceiverConfig struct {
 // the message's body, and the reference its Webhook-Id. The headers traceparent, tracestate and baggage become headers
 // of the task.
 //
-// The answer is 202 with the task's id, {"id":"…","duplicate":false}, once the task is committed. A message that is
-// repeated, with the same Webhook-Id, gets the same answer with "duplicate":true and adds no task. Every other answer
-// is a problem of RFC 9457: 401 for a message that is not signed by one of Secrets or too old, 408 for one that
-// arrives too slowly, 413 for one that is too large, 503 with Retry-After if the database is not available, 500 for
-// its other errors.
+// The response is 202 with the task's id, {"id":"…","duplicate":false}, once the task is committed. A repeated message,
+// with the same Webhook-Id, gets the same response with "duplicate":true and adds no task. Every other response is a
+// problem of RFC 9457: 401 for a message that is not signed by one of Secrets or too old, 408 for one that arrives too
+// slowly, 413 for one that is too large, 503 with Retry-After if the database is not available, 500 for its other
+// errors.
 type Receiver struct {
 	cfg     ReceiverConfig
 	now     func() time.Time

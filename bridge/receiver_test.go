@@ -38,7 +38,7 @@ func signed(t testing.TB, url, id string, at time.Time, body string, s bridge.Se
 	return req
 }
 
-// reply is the answer of a Receiver.
+// reply is the response of a Receiver.
 type reply struct {
 	Status     int
 	ID         uuid.UUID
@@ -189,13 +189,13 @@ func TestReceiverRefusesSlowMessages(t *testing.T) {
 	must(t, req.Header.Write(conn))
 	fmt.Fprint(conn, "\r\n01234")
 	must(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
-	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.Contains(string(answer), "408 Request Timeout") {
-		t.Errorf("got %s, %v", answer, err)
+	response, err := io.ReadAll(conn)
+	if err != nil || !strings.Contains(string(response), "408 Request Timeout") {
+		t.Errorf("got %s, %v", response, err)
 	}
 }
 
-// A message that is refused by its headers gets its answer although its body never comes.
+// A message that is refused by its headers gets its response although its body never comes.
 func TestReceiverRefusesWithoutTheBody(t *testing.T) {
 	t.Parallel()
 	s := serve(t, newReceiver(t, bridge.ReceiverConfig{
@@ -206,9 +206,9 @@ func TestReceiverRefusesWithoutTheBody(t *testing.T) {
 		must(t, err)
 		fmt.Fprintf(conn, "%s / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", method)
 		must(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
-		answer, err := io.ReadAll(conn)
-		if !strings.Contains(string(answer), want) {
-			t.Errorf("%s: got %q, %v, want %s", method, answer, err, want)
+		response, err := io.ReadAll(conn)
+		if !strings.Contains(string(response), want) {
+			t.Errorf("%s: got %q, %v, want %s", method, response, err, want)
 		}
 		must(t, conn.Close())
 	}
@@ -246,7 +246,7 @@ func TestWebhookToReceiver(t *testing.T) {
 		calls[r.Header.Get("Webhook-Id")]++
 		if calls[r.Header.Get("Webhook-Id")] == 1 {
 			receiver.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler) // the answer is lost
+			panic(http.ErrAbortHandler) // the response is lost
 		}
 		receiver.ServeHTTP(w, r)
 	})
@@ -280,13 +280,13 @@ func TestReceiverBoundsItsMessages(t *testing.T) {
 	first.Body, first.ContentLength = body, 4
 	done := make(chan int, 1)
 	go func() {
-		answer, err := http.DefaultClient.Do(first)
+		response, err := http.DefaultClient.Do(first)
 		if err != nil {
 			done <- 0
 			return
 		}
-		answer.Body.Close()
-		done <- answer.StatusCode
+		response.Body.Close()
+		done <- response.StatusCode
 	}()
 	if _, err := end.Write([]byte("sl")); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ const (
 	Retry    Action = "retry"    // another attempt, after Retry-After or the worker's backoff
 	Park     Action = "park"     // ERROR without another attempt, until an operator acts
 	Poison   Action = "poison"   // POISON
-	Complete Action = "complete" // COMPLETED, with the answer as result
+	Complete Action = "complete" // COMPLETED, with the response as result
 	// PauseQueue pauses the queue for all workers, until an operator resumes it. The task is released without using an
 	// attempt. Only a Webhook has it.
 	PauseQueue Action = "pause-queue"
@@ -43,7 +43,7 @@ type WebhookConfig struct {
 	// OnStatus overrides the action for single statuses, 300 to 599. For example, {410: PauseQueue} stops sending to an
 	// endpoint that is gone.
 	OnStatus map[int]Action
-	// MaxRetryAfter bounds the time that an answer's Retry-After can request. The default is an hour.
+	// MaxRetryAfter bounds the time that a response's Retry-After can request. The default is an hour.
 	MaxRetryAfter time.Duration
 	// Logger gets a line when the queue is paused. The default is slog.Default.
 	Logger *slog.Logger
@@ -55,7 +55,7 @@ type WebhookConfig struct {
 // each attempt, by which the receiver recognizes a repetition. Dbq-Queue, Dbq-Kind and Dbq-Attempt describe the task.
 // The headers traceparent, tracestate and baggage of the task are passed on.
 //
-//   - A status of 200 to 299 completes the task. Its result is the body of the answer.
+//   - A status of 200 to 299 completes the task. Its result is the body of the response.
 //   - 408, 425, 429, 500 and above, and network errors fail the attempt, which is retried after Retry-After or the
 //     worker's backoff.
 //   - Any other status parks the task, unless Rejected or OnStatus selects another action. Redirects are not
@@ -139,8 +139,8 @@ func (w *Webhook) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Outc
 	return w.act(ctx, q, a)
 }
 
-// act returns the outcome for an answer that is not a success.
-func (w *Webhook) act(ctx context.Context, q *dbq.Queue, a answer) dbq.Outcome {
+// act returns the outcome for a response that is not a success.
+func (w *Webhook) act(ctx context.Context, q *dbq.Queue, a response) dbq.Outcome {
 	action, given := w.cfg.OnStatus[a.status]
 	if !given {
 		if action = w.cfg.Rejected; a.retryable() {
@@ -178,7 +178,7 @@ func (w *Webhook) pause(ctx context.Context, q *dbq.Queue, reason error) dbq.Out
 	return dbq.Released(0)
 }
 
-// result returns the body of an answer as a result: nil if it is empty.
+// result returns the body of a response as a result: nil if it is empty.
 func result(body []byte) []byte {
 	if len(body) == 0 {
 		return nil

@@ -31,8 +31,8 @@ type wireTask struct {
 	Payload     []byte            `json:"payload"` // base64; null is no payload
 }
 
-// wireAnswer is the answer to such a message.
-type wireAnswer struct {
+// wireResponse is the response to such a message.
+type wireResponse struct {
 	Tasks []farTask `json:"tasks"`
 }
 
@@ -69,7 +69,7 @@ func (to toURL) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued, 
 	if !a.ok() {
 		return nil, a.problem(to.host)
 	}
-	var got wireAnswer
+	var got wireResponse
 	if err := json.Unmarshal(a.body, &got); err != nil {
 		return nil, fmt.Errorf("bridge: POST to %s: the response is not from a Receiver with Tasks; check URL", to.host)
 	}
@@ -80,9 +80,9 @@ func (to toURL) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued, 
 	return out, nil
 }
 
-// problem returns the error for the answer of a Receiver. It matches dbq.ErrInvalid if the tasks will never be
+// problem returns the error for the response of a Receiver. It matches dbq.ErrInvalid if the tasks will never be
 // accepted.
-func (a answer) problem(host string) error {
+func (a response) problem(host string) error {
 	err := a.err(host)
 	var p problem
 	if json.Unmarshal(a.body, &p) == nil && strings.HasPrefix(p.Type, problemPrefix) && isText(p.Detail) {
@@ -101,7 +101,7 @@ func (a answer) problem(host string) error {
 var errNotAvailable = errors.New("the far side is not available")
 
 // enqueueTasks enqueues the tasks of a message.
-func (r *Receiver) enqueueTasks(ctx context.Context, body []byte) (wireAnswer, *problem) {
+func (r *Receiver) enqueueTasks(ctx context.Context, body []byte) (wireResponse, *problem) {
 	var m wireTasks
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
@@ -111,16 +111,16 @@ func (r *Receiver) enqueueTasks(ctx context.Context, body []byte) (wireAnswer, *
 	}
 	switch {
 	case err != nil || window <= 0 || len(m.Tasks) == 0 || len(m.Tasks) > maxTasks:
-		return wireAnswer{}, refuse(http.StatusBadRequest, "body",
+		return wireResponse{}, refuse(http.StatusBadRequest, "body",
 			fmt.Sprintf("the message is not one of a Forwarder with 1 to %d tasks", maxTasks))
 	case window > r.cfg.Window:
-		return wireAnswer{}, refuse(http.StatusConflict, "window",
+		return wireResponse{}, refuse(http.StatusConflict, "window",
 			fmt.Sprintf("the forwarder's window is longer than the receiver's, %v", r.cfg.Window))
 	}
 	ts := make([]dbq.NewTask, len(m.Tasks))
 	for i, t := range m.Tasks {
 		if t.ID == uuid.Nil {
-			return wireAnswer{}, refuse(http.StatusBadRequest, "body", "a task has no id")
+			return wireResponse{}, refuse(http.StatusBadRequest, "body", "a task has no id")
 		}
 		ts[i] = dbq.NewTask{
 			ID: t.ID, Kind: t.Kind, Reference: t.Reference, Key: t.Key, Priority: t.Priority, MaxAttempts: t.MaxAttempts,
@@ -129,9 +129,9 @@ func (r *Receiver) enqueueTasks(ctx context.Context, body []byte) (wireAnswer, *
 	}
 	added, err := r.cfg.Queue.EnqueueMany(ctx, ts)
 	if err != nil {
-		return wireAnswer{}, r.refuse(ctx, err)
+		return wireResponse{}, r.refuse(ctx, err)
 	}
-	out := wireAnswer{Tasks: make([]farTask, len(added))}
+	out := wireResponse{Tasks: make([]farTask, len(added))}
 	for i, e := range added {
 		out.Tasks[i] = farTask{e.ID, e.Duplicate}
 	}

@@ -40,7 +40,7 @@ var errForbidden = errors.New("your role does not allow this")
 func (c *Console) page(next pageFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{console: c, w: w, r: r, request: rand.Text()}
-		v.user, _ = auth.From(r.Context())
+		v.user, _ = auth.FromContext(r.Context())
 		defer func() {
 			if cause := recover(); cause == http.ErrAbortHandler {
 				panic(cause)

@@ -31,31 +31,31 @@ func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, erro
 	return payload, err
 }
 
-// bounded bounds the size of answers.
+// bounded bounds the size of responses.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.next.RoundTrip(r)
+	response, err := b.next.RoundTrip(r)
 	if err == nil {
-		answer.Body = struct {
+		response.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(answer.Body, maxDocument), answer.Body}
+		}{io.LimitReader(response.Body, maxDocument), response.Body}
 	}
-	return answer, err
+	return response, err
 }
 
-// pacedTransport repeats its last answer to a GET request until the pause has passed.
+// pacedTransport repeats its last response to a GET request until the pause has passed.
 type pacedTransport struct {
 	next  http.RoundTripper
 	pause time.Duration
 
-	mu     sync.Mutex // the requests follow each other anyhow
-	at     time.Time
-	answer http.Response
-	body   []byte
-	err    error
+	mu       sync.Mutex // the requests follow each other anyhow
+	at       time.Time
+	response http.Response
+	body     []byte
+	err      error
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -69,18 +69,18 @@ func (p *pacedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	answer := p.answer
-	answer.Header, answer.Body = answer.Header.Clone(), io.NopCloser(bytes.NewReader(p.body))
-	return &answer, nil
+	response := p.response
+	response.Header, response.Body = response.Header.Clone(), io.NopCloser(bytes.NewReader(p.body))
+	return &response, nil
 }
 
 func (p *pacedTransport) read(r *http.Request) error {
-	answer, err := p.next.RoundTrip(r)
+	response, err := p.next.RoundTrip(r)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	p.answer = *answer
-	p.body, err = io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	p.response = *response
+	p.body, err = io.ReadAll(response.Body)
 	return err
 }

@@ -54,7 +54,7 @@ type Config struct {
 const (
 	maxSkew     = 5 * time.Minute
 	maxToken    = 16 << 10 // bytes
-	maxDocument = 1 << 20  // bytes of an answer of the provider
+	maxDocument = 1 << 20  // bytes of a response of the provider
 	// After refresh, the provider's document and keys are read again, so that a withdrawn key is not accepted for longer.
 	// If that fails, the known ones are used until keep has passed.
 	refresh = time.Hour
@@ -276,7 +276,7 @@ func (v *Verifier) discover(ctx context.Context) (*provider, error) {
 	})}, nil
 }
 
-// hostOnly returns the text of an error without the URL of a request and without an answer's body.
+// hostOnly returns the text of an error without the URL of a request and without a response's body.
 func hostOnly(err error) string {
 	var request *url.Error
 	var network *net.OpError

@@ -26,17 +26,17 @@ export class Client {
     this.path = `${url.replace(/\/+$/, '')}/v1/db/${database}/queues/${encodeURIComponent(queue)}/`
   }
 
-  // call sends a request. It throws a Problem, or another error if no answer arrives.
+  // call sends a request. It throws a Problem, or another error if no response arrives.
   async call (path, body, timeout = 90) {
     const headers = { 'Content-Type': 'application/json' }
     const file = process.env.DBQ_TOKEN_FILE // read each time, as it may be replaced
     const token = this.token ?? (file ? (await readFile(file, 'utf8')).trim() : process.env.DBQ_TOKEN)
     if (token) headers.Authorization = `Bearer ${token}`
     const signal = AbortSignal.timeout(Math.ceil(timeout * 1000))
-    const answer = await fetch(this.path + path, { method: 'POST', headers, signal, body: JSON.stringify(body) })
-    const out = /json/.test(answer.headers.get('Content-Type')) ? await answer.json() : {}
-    const problem = answer.ok ? out.settled?.[0].problem : out
-    if (problem) throw new Problem(problem.status ?? answer.status, problem, answer.headers.get('Retry-After'))
+    const response = await fetch(this.path + path, { method: 'POST', headers, signal, body: JSON.stringify(body) })
+    const out = /json/.test(response.headers.get('Content-Type')) ? await response.json() : {}
+    const problem = response.ok ? out.settled?.[0].problem : out
+    if (problem) throw new Problem(problem.status ?? response.status, problem, response.headers.get('Retry-After'))
     return out
   }
 

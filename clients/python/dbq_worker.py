@@ -25,22 +25,22 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
         self.path = "{}/v1/db/{}/queues/{}/".format(at.path.rstrip("/"), database, urllib.parse.quote(queue, ""))
 
     def call(self, path, body):
-        """Sends a request. Raises Problem, or OSError or HTTPException if no answer arrives."""
+        """Sends a request. Raises Problem, or OSError or HTTPException if no response arrives."""
         file = os.environ.get("DBQ_TOKEN_FILE")  # read each time, as it may be replaced
         token = self.token or (pathlib.Path(file).read_text().strip() if file else os.environ.get("DBQ_TOKEN"))
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         try:
             self.connection.request("POST", self.path + path, json.dumps(body), headers)
-            answer = self.connection.getresponse()
-            text = answer.read()
+            response = self.connection.getresponse()
+            text = response.read()
         except BaseException:
             self.connection.close()  # the next request connects again
             raise
-        out = json.loads(text) if answer.headers.get_content_subtype().endswith("json") else {}
-        problem = out if answer.status >= 300 else out.get("settled", [{}])[0].get("problem")
+        out = json.loads(text) if response.headers.get_content_subtype().endswith("json") else {}
+        problem = out if response.status >= 300 else out.get("settled", [{}])[0].get("problem")
         if problem is None:
             return out
-        raise Problem(problem.get("status", answer.status), problem, answer.headers.get("Retry-After", ""))
+        raise Problem(problem.get("status", response.status), problem, response.headers.get("Retry-After", ""))
 
     def repeat(self, path, body, stop, patience=float("inf")):
         """Calls until the request succeeds or is refused, stop is set, or `patience` seconds have passed."""
