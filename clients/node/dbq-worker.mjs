@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 // Problem is an error response. `type` is that of docs/http.md. A transient one may go if the request is repeated.
 export class Problem extends Error {
   constructor (status, body, retryAfter) {
-    super(`${body.title ?? 'the request failed'} (${status})`)
+    const fields = (body.errors ?? []).map(e => `; ${e.location}: ${e.message}`)
+    super(`${body.title ?? 'the request failed'} (${status})${fields.join('')}`)
     const transient = status >= 500 || [408, 429].includes(status) || body.type === 'urn:dbq:problem:locked'
     Object.assign(this, { type: body.type, transient, retryAfter: Number(retryAfter) || 0 })
   }
@@ -33,7 +34,7 @@ export class Client {
     const token = this.token ?? (file ? (await readFile(file, 'utf8')).trim() : process.env.DBQ_TOKEN)
     if (token) headers.Authorization = `Bearer ${token}`
     const signal = AbortSignal.timeout(Math.ceil(timeout * 1000))
-    const response = await fetch(this.path + path, { method: 'POST', headers, signal, body: JSON.stringify(body) })
+    const response = await fetch(this.path + path, { method: 'POST', headers, signal, body: encode(body) })
     const out = /json/.test(response.headers.get('Content-Type')) ? await response.json() : {}
     const problem = response.ok ? out.settled?.[0].problem : out
     if (problem) throw new Problem(problem.status ?? response.status, problem, response.headers.get('Retry-After'))
@@ -73,19 +74,18 @@ export class Worker {
 
   // run works until SIGTERM or stopping.abort(), then drains. It throws a Problem if the server refuses a checkout.
   async run () {
-    const { tasks, stopping: { signal } } = this
-    const stopped = new Promise(resolve => signal.addEventListener('abort', resolve))
+    const { tasks, drainSeconds, stopping: { signal } } = this
+    signal.addEventListener('abort', () => this.changed?.())
     process.once('SIGTERM', () => this.stopping.abort())
     this.#heartbeat()
     try {
       while (!signal.aborted) {
         const max = this.concurrency - tasks.size
         if (max > 0) await this.#checkout(max, signal).catch(e => { if (!signal.aborted) throw e })
-        else await Promise.race([stopped, ...[...tasks].map(t => t.done)])
+        else await new Promise(resolve => { this.changed = resolve }) // a race would keep a reaction for each task
       }
     } finally {
-      const drained = Promise.all([...tasks].map(t => t.done))
-      await Promise.race([drained, sleep(this.drainSeconds * 1000, null, { ref: false })])
+      await Promise.race([Promise.all([...tasks].map(t => t.done)), sleep(drainSeconds * 1000, null, { ref: false })])
       for (const task of tasks) { // their handlers are too slow
         await this.#settle(task, { outcome: 'release' }, 1)
         task.lost.abort()
@@ -97,9 +97,8 @@ export class Worker {
   async #checkout (max, signal) {
     const body = { max, lease_seconds: this.leaseSeconds, wait_seconds: this.waitSeconds, worker: this.name }
     for (const task of (await this.client.repeat('checkout', body, { signal })).tasks) {
-      const lost = new AbortController()
+      const [lost, until] = [new AbortController(), performance.now() + this.leaseSeconds * 1000]
       if (task.payload_base64) task.payload = Buffer.from(task.payload_base64, 'base64')
-      const until = performance.now() + this.leaseSeconds * 1000
       this.tasks.add(Object.assign(task, { lost, until, signal: lost.signal }))
       task.done = this.#work(task)
     }
@@ -107,21 +106,22 @@ export class Worker {
 
   async #work (task) {
     const complete = result => result instanceof Outcome ? result : new Outcome('complete', { result })
-    const check = outcome => JSON.stringify(outcome) && outcome // throws if it cannot be sent
-    const fail = e => e instanceof Outcome ? e : new Outcome('fail', { error: String(e) })
-    const { fields } = await Promise.resolve(task).then(this.handler).then(complete).then(check).catch(fail)
+    const fail = e => e instanceof Outcome ? e : new Outcome('fail', { error: textOf(e) })
+    const { fields } = await Promise.resolve(task).then(this.handler).then(complete).catch(fail)
     await this.#settle(task, fields)
-    this.tasks.delete(task)
+    if (this.tasks.delete(task)) this.changed?.()
   }
 
   async #settle (task, fields, patience) {
     await this.renewing // it may change the lease
-    const body = { settlements: [{ ...leaseOf(task), ...fields }] }
+    const [lease, options] = [leaseOf(task), { signal: this.ended.signal, patience }]
     if (!task.lease || task.signal.aborted) return
     task.lease = null
-    await this.client.repeat('settle', body, { signal: this.ended.signal, patience }).catch(e => {
-      console.warn(`dbq: task ${task.id} is not settled: ${e.message}`) // the next attempt begins after the lease
-    })
+    const settle = fields => this.client.repeat('settle', { settlements: [{ ...lease, ...fields }] }, options)
+    await settle(fields).catch(e => {
+      if (e.transient !== false) throw e
+      return settle({ outcome: 'fail', error: `the outcome cannot be stored: ${e.message}` })
+    }).catch(e => console.warn(`dbq: task ${task.id} is not settled: ${e.message}`)) // until the lease has expired
   }
 
   async #heartbeat (seconds = this.leaseSeconds / 3) {
@@ -134,10 +134,8 @@ export class Worker {
   async #renew (tasks, timeout) {
     const begin = performance.now()
     const body = { lease_seconds: this.leaseSeconds, leases: tasks.map(leaseOf) }
-    const { leases } = await this.client.call('extend', body, timeout).catch(e => {
-      console.warn(`dbq: the heartbeat failed: ${e.cause?.message ?? e.message}`)
-      return { leases: [] }
-    })
+    const warn = e => console.warn(`dbq: the heartbeat failed: ${e.cause?.message ?? e.message}`)
+    const leases = (await this.client.call('extend', body, timeout).catch(warn))?.leases ?? []
     tasks.forEach((task, i) => {
       const { lease, problem } = leases[i] ?? {}
       if (lease) Object.assign(task, { lease, until: begin + this.leaseSeconds * 1000 })
@@ -146,4 +144,6 @@ export class Worker {
   }
 }
 
-const leaseOf = task => ({ lease: task.lease, progress: String(task.progress ?? '').slice(0, 1000) }) // 4000 bytes
+const textOf = value => { try { return String(value) } catch { return `a ${typeof value} without a text` } }
+const encode = x => { try { return JSON.stringify(x) } catch (e) { throw new Problem(400, { title: textOf(e) }) } }
+const leaseOf = task => ({ lease: task.lease, progress: textOf(task.progress ?? '').slice(0, 1000) }) // 4000 bytes

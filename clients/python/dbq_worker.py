@@ -5,7 +5,8 @@ import base64, http.client, json, logging, os, pathlib, queue, random, signal, t
 class Problem(Exception):
     """An error response. `type` is that of docs/http.md. A transient one may go if the request is repeated."""
     def __init__(self, status, body, retry_after):
-        super().__init__(f"{body.get('title', 'the request failed')} ({status})")
+        fields = [f"; {e['location']}: {e['message']}" for e in body.get("errors", [])]
+        super().__init__(f"{body.get('title', 'the request failed')} ({status})" + "".join(fields))
         self.type, self.retry_after = body.get("type"), int(retry_after) if retry_after.isdigit() else 0
         self.transient = status >= 500 or status in (408, 429) or self.type == "urn:dbq:problem:locked"
 
@@ -30,21 +31,20 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
         token = self.token or (pathlib.Path(file).read_text().strip() if file else os.environ.get("DBQ_TOKEN"))
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         try:
-            self.connection.request("POST", self.path + path, json.dumps(body), headers)
+            self.connection.request("POST", self.path + path, json.dumps(body, allow_nan=False), headers)
             response = self.connection.getresponse()
             text = response.read()
         except BaseException:
             self.connection.close()  # the next request connects again
             raise
         out = json.loads(text) if response.headers.get_content_subtype().endswith("json") else {}
-        problem = out if response.status >= 300 else out.get("settled", [{}])[0].get("problem")
-        if problem is None:
-            return out
-        raise Problem(problem.get("status", response.status), problem, response.headers.get("Retry-After", ""))
+        if (problem := out if response.status >= 300 else out.get("settled", [{}])[0].get("problem")) is not None:
+            raise Problem(problem.get("status", response.status), problem, response.headers.get("Retry-After", ""))
+        return out
 
     def repeat(self, path, body, stop, patience=float("inf")):
         """Calls until the request succeeds or is refused, stop is set, or `patience` seconds have passed."""
-        end, pause = time.monotonic() + patience, 0.1
+        end, pause = time.monotonic() + patience, 0.05
         while True:
             try:
                 return self.call(path, body)
@@ -52,8 +52,7 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
                 if not getattr(e, "transient", True) or stop.is_set() or time.monotonic() > end:
                     raise
                 logging.warning("dbq: %s is repeated: %s", path, e or type(e).__name__)
-                stop.wait(max(pause, getattr(e, "retry_after", 0)) * random.uniform(1, 1.5))
-                pause = min(pause * 2, 10)
+                stop.wait(max(pause := min(pause * 2, 10), getattr(e, "retry_after", 0)) * random.uniform(1, 1.5))
 
     def enqueue(self, *tasks, patience=30):
         """Adds all of the tasks or none, and returns their ids. A task is a dict of the API's fields."""
@@ -106,29 +105,30 @@ class Worker:
     def _work(self):
         while task := self.queue.get():  # None is for all threads
             try:
-                result = self.handler(task)
-                outcome = result if isinstance(result, Outcome) else Outcome("complete", result=result)
-                json.dumps(outcome.fields)
-            except Outcome as e:
-                outcome = e
+                out = self.handler(task)
             except BaseException as e:
-                outcome = Outcome("fail", error=f"{type(e).__name__}: {e}")
-            self._settle(task, outcome.fields)
+                out = e if isinstance(e, Outcome) else Outcome("fail", error=f"{type(e).__name__}: {e}")
+            self._settle(task, out.fields if isinstance(out, Outcome) else {"outcome": "complete", "result": out})
             with self.changed:
                 self.tasks.remove(task)
                 self.changed.notify_all()
         self.queue.put(None)
 
     def _lease(self, task):
-        return {"lease": task.lease, "progress": str(task.progress or "")[:1000]}  # the API allows 4000 bytes
+        text = str(p) if isinstance(p := task.progress, (str, int, float)) else ""  # others have no safe text
+        return {"lease": task.lease, "progress": text[:1000]}  # the API allows 4000 bytes
 
     def _settle(self, task, fields, patience=float("inf")):
         with self.renewing:  # a heartbeat under way may change the lease
-            held, body, task.lease = task.lease, {"settlements": [{**self._lease(task), **fields}]}, None
-        try:
-            return held and self.client.repeat("settle", body, self.ended, patience)
-        except Exception as e:  # another attempt begins when the lease has expired
-            logging.warning("dbq: task %s is not settled: %s", task.id, e)
+            lease, task.lease = self._lease(task), None
+        for _ in range(2 if lease["lease"] else 0):
+            try:
+                return self.client.repeat("settle", {"settlements": [{**lease, **fields}]}, self.ended, patience)
+            except Exception as e:
+                logging.warning("dbq: task %s is not settled: %s", task.id, e)
+                if getattr(e, "transient", isinstance(e, (OSError, http.client.HTTPException))):
+                    return  # another attempt begins when the lease has expired
+                fields = {"outcome": "fail", "error": f"the outcome cannot be stored: {e}"}
 
     def _heartbeat(self):
         self.client.connection.timeout = self.lease_seconds / 3

@@ -1,0 +1,110 @@
+//go:build unix
+
+package main
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// outcomes are workers whose handlers do what the payload says.
+var outcomes = map[string]string{"python": `import os, time
+from dbq_worker import Client, Outcome, Worker
+
+class Textless:
+    def __str__(self):
+        raise ValueError("no text")
+
+def handle(task):
+    if task.payload == "unknown":
+        return Outcome("nonsense")
+    if task.payload == "unsendable":
+        return {"mean": float("nan")}
+    if task.payload == "raised":
+        raise Outcome("retry", error=object())
+    if task.payload == "progress":
+        task.progress = Textless()
+    task.lost.wait(2.5)
+    return task.attempt
+
+Worker(Client("mail", os.environ["URL"]), handle, concurrency=5, lease_seconds=1, wait_seconds=1).run()
+`, "node": `import { setTimeout as sleep } from 'node:timers/promises'
+const { Client, Outcome, Worker } = await import(process.env.NODE_CLIENT)
+const handle = async task => {
+  if (task.payload === 'unknown') return new Outcome('nonsense')
+  if (task.payload === 'unsendable') return { mean: 1n }
+  if (task.payload === 'raised') throw new Outcome('retry', { error: 1n })
+  if (task.payload === 'progress') task.progress = Object.create(null)
+  await sleep(2500, null, { signal: task.signal })
+  return task.attempt
+}
+const client = new Client('mail', { url: process.env.URL })
+await new Worker(client, handle, { concurrency: 5, leaseSeconds: 1, waitSeconds: 1 }).run()
+`}
+
+// TestClientsFailTasksWhoseOutcomeCannotBeStored also runs a handler that sets a progress without a text: it and the
+// other task keep their leases.
+func TestClientsFailTasksWhoseOutcomeCannotBeStored(t *testing.T) {
+	t.Parallel()
+	eachLanguage(t, func(t *testing.T, l language) {
+		l.source = outcomes[l.name]
+		u := newUser(t)
+		s := u.serve()
+		ids := map[string]string{}
+		for _, payload := range []string{"unknown", "unsendable", "raised", "progress", "plain"} {
+			ids[payload] = u.run("enqueue", "--queue", "mail", "--payload", payload).id()
+		}
+		w := u.client(l, s.url)
+		for _, payload := range []string{"unknown", "unsendable", "raised"} {
+			eventually(t, payload+" fails", func() bool { return u.task(ids[payload])["state"] == "ERROR" })
+			got := u.task(ids[payload])
+			if text, _ := got["result"].(string); got["attempt"] != 1.0 ||
+				!strings.HasPrefix(text, "the outcome cannot be stored: ") {
+				t.Errorf("%s: %v", payload, got)
+			}
+		}
+		for _, payload := range []string{"progress", "plain"} {
+			eventually(t, payload+" ends", func() bool { return u.task(ids[payload])["state"] == "COMPLETED" })
+			if got := u.task(ids[payload]); got["attempt"] != 1.0 {
+				t.Errorf("%s: %v", payload, got)
+			}
+		}
+		w.stops()
+	})
+}
+
+// TestNodeWorkerKeepsNothingOfEndedTasks counts the promises in memory while a busy worker ends tasks.
+func TestNodeWorkerKeepsNothingOfEndedTasks(t *testing.T) {
+	t.Parallel()
+	const tasks, warm = 600, 200
+	eachLanguage(t, func(t *testing.T, l language) {
+		if l.name != "node" {
+			return
+		}
+		l.source = `import { appendFileSync } from 'node:fs'
+import v8 from 'node:v8'
+const { Client, Worker } = await import(process.env.NODE_CLIENT)
+let n = 0
+const handle = async () => {
+  if (++n !== ` + itoa(warm) + ` && n !== ` + itoa(tasks) + `) return
+  appendFileSync(process.env.EVENTS, 'promises ' + v8.queryObjects(Promise, { format: 'count' }) + '\n')
+}
+const client = new Client('mail', { url: process.env.URL })
+await new Worker(client, handle, { concurrency: 1, waitSeconds: 1 }).run()
+`
+		u := newUser(t)
+		s := u.serve()
+		u.feed(strings.Repeat("{}\n", tasks), "enqueue", "--queue", "mail", "--lines").ok()
+		w := u.client(l, s.url)
+		eventually(t, "all tasks end", func() bool { return len(u.events("promises")) == 2 })
+		w.stops()
+		var counts [2]int
+		for i, text := range u.events("promises") {
+			counts[i], _ = strconv.Atoi(text)
+		}
+		if counts[0] == 0 || counts[1]-counts[0] > (tasks-warm)/4 {
+			t.Errorf("%d promises after %d tasks, %d after %d", counts[0], warm, counts[1], tasks)
+		}
+	})
+}
