@@ -49,7 +49,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", ndjson)
 	w.WriteHeader(http.StatusOK)
 	s.run(r.Context(), a.lines(r.Context(), s.control, r.Body))
-	_ = s.control.SetReadDeadline(time.Time{})
+	_ = s.control.SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout)) // of what is left of the body
 }
 
 // line is a line of a stream, or the problem that ended it. The last one has neither.

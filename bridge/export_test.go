@@ -14,3 +14,10 @@ func SetClock(f *Forwarder) *atomic.Int64 {
 	f.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	return &ahead
 }
+
+// Fill makes a Receiver as busy as MaxRequests allows.
+func Fill(r *Receiver) {
+	for range cap(r.running) {
+		r.running <- struct{}{}
+	}
+}

@@ -112,6 +112,8 @@ const DefaultWindow = 7 * 24 * time.Hour
 
 // ServeHTTP verifies a message and enqueues its task.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	// A refusal must not wait for the body either. A server without deadlines for single requests has its own for all.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.cfg.ReadTimeout))
 	select {
 	case r.running <- struct{}{}:
 		defer func() { <-r.running }()
@@ -142,8 +144,6 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // read returns a message that one of the secrets has signed.
 func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (m message, body []byte, p *problem) {
-	// A refusal must not wait for the body either. A server without deadlines for single requests has its own for all.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.cfg.ReadTimeout))
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return m, nil, refuse(http.StatusMethodNotAllowed, "method", "use POST")

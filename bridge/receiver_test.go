@@ -198,16 +198,23 @@ func TestReceiverRefusesSlowMessages(t *testing.T) {
 // A message that is refused by its headers gets its response although its body never comes.
 func TestReceiverRefusesWithoutTheBody(t *testing.T) {
 	t.Parallel()
-	s := serve(t, newReceiver(t, bridge.ReceiverConfig{
+	receiver := newReceiver(t, bridge.ReceiverConfig{
 		Queue: dbqtest.New(t).Queue("in"), Secrets: []bridge.Secret{bridge.NewSecret()}, ReadTimeout: 200 * time.Millisecond,
-	}).ServeHTTP)
-	for method, want := range map[string]string{"POST": "400 Bad Request", "GET": "405 Method Not Allowed"} {
+	})
+	s := serve(t, receiver.ServeHTTP)
+	for _, c := range [][2]string{
+		{"POST", "400 Bad Request"}, {"GET", "405 Method Not Allowed"}, {"PUT", "503 Service Unavailable"},
+	} {
+		method, want := c[0], c[1]
+		if method == "PUT" {
+			bridge.Fill(receiver)
+		}
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		must(t, err)
 		fmt.Fprintf(conn, "%s / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", method)
-		must(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
+		must(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 		response, err := io.ReadAll(conn)
-		if !strings.Contains(string(response), want) {
+		if err != nil || !strings.Contains(string(response), want) {
 			t.Errorf("%s: got %q, %v, want %s", method, response, err, want)
 		}
 		must(t, conn.Close())

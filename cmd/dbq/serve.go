@@ -142,16 +142,16 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 func (s *server) serve(
 	ctx context.Context, cfg serveConfig, handler *api.API, pages http.Handler, l net.Listener, scheme string,
 ) error {
-	s.mux.HandleFunc("GET /healthz", withoutBody(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
-	s.mux.HandleFunc("GET /readyz", withoutBody(s.readyz))
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	s.mux.HandleFunc("GET /readyz", s.readyz)
 	s.mux.Handle("GET /metrics", handler.Protect(auth.Read, promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{})))
 	s.mux.Handle("/v1/", handler)
 	s.mux.Handle("/", pages)
+	bodyTimeout := cmp.Or(time.Duration(cfg.Limits.BodyTimeout), api.DefaultBodyTimeout)
 	longest := cmp.Or(time.Duration(cfg.Limits.Wait), api.DefaultMaxWait) +
-		cmp.Or(time.Duration(cfg.Limits.Timeout), api.DefaultTimeout) +
-		cmp.Or(time.Duration(cfg.Limits.BodyTimeout), api.DefaultBodyTimeout)
+		cmp.Or(time.Duration(cfg.Limits.Timeout), api.DefaultTimeout) + bodyTimeout
 	h := &http.Server{
-		Handler: s.mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: timed(bodyTimeout, s.mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		WriteTimeout: longest + headerTimeout, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
 	for _, c := range s.clients {
@@ -180,12 +180,13 @@ func (s *server) serve(
 	return nil
 }
 
-// withoutBody answers without waiting for a body that a caller announces and does not send.
-func withoutBody(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout))
-		next(w, r)
-	}
+// timed limits how long the body of a request may take, also if no handler reads it, as for a redirection. A handler
+// that runs for longer sets another deadline.
+func timed(timeout time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // openAll opens the databases.

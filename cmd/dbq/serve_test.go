@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -257,4 +259,24 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 		t.Errorf("the payload is not redacted: %s", body)
 	}
 	u.run("serve", "--dsn", "shop=a.db", "--tokens", "log").fails(exitUsage, "no database has this name")
+}
+
+// Whatever serves a path, a caller whose body never comes does not keep its connection.
+func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
+	u := newUser(t)
+	u.write("serve.yaml", "databases: {shop: {dsn: a.db}}\nlimits: {body_timeout: 200ms, timeout: 2s}\n")
+	u.run("migrate", "--dsn", "a.db").ok()
+	s := u.serve("--config", "serve.yaml")
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/databases", "/login", "//healthz", "/v1/../x"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", path)
+		if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 ") {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+		conn.Close()
+	}
 }
