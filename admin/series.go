@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -56,60 +58,79 @@ type QueueSeries struct {
 // soon after it has ended, or when they stop.
 func (a *Admin) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) ([]Point, error) {
 	err := limits.QueueName(queue)
-	var out []QueueSeries
+	var all []series.Period
 	if err == nil {
-		out, err = a.series(ctx, queue, from, to, step)
+		all, step, err = a.series(ctx, queue, from, to, step, maxPoints)
 	}
 	if err != nil {
 		return nil, a.wrap("series", queue, err)
 	}
-	return out[0].Points, nil
+	return points(all, from, to, step), nil
 }
 
 // SeriesOfAll returns the series of all queues in which anything was counted, by name. Each has at most 1,000 points,
 // and all together at most 100,000. The cost does not grow with the number of tasks.
 func (a *Admin) SeriesOfAll(ctx context.Context, from, to time.Time, step time.Duration) ([]QueueSeries, error) {
-	out, err := a.series(ctx, "", from, to, step)
+	out, err := a.seriesOf(ctx, []string{""}, from, to, step)
 	return out, a.wrap("series", "", err)
 }
 
-// series returns the series of one queue, or of all if queue is empty.
-func (a *Admin) series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (
-	out []QueueSeries, err error) {
-	most := maxPoints
-	if queue == "" {
-		most = maxPointsOfEach
+// SeriesOf returns the series of those of the given queues in which anything was counted, by name, within the limits of
+// SeriesOfAll. It reads only the rows of these queues.
+func (a *Admin) SeriesOf(ctx context.Context, queues []string, from, to time.Time, step time.Duration) (
+	[]QueueSeries, error) {
+	queues = slices.Clone(queues)
+	slices.Sort(queues)
+	queues = slices.Compact(queues)
+	for _, queue := range queues {
+		if err := limits.QueueName(queue); err != nil {
+			return nil, a.wrap("series", "", err)
+		}
 	}
+	out, err := a.seriesOf(ctx, queues, from, to, step)
+	return out, a.wrap("series", "", err)
+}
+
+// seriesOf returns the series of queues in which anything was counted. An empty name means all queues.
+func (a *Admin) seriesOf(ctx context.Context, queues []string, from, to time.Time, step time.Duration) (
+	out []QueueSeries, err error) {
+	total := 0
+	for _, queue := range queues {
+		all, step, err := a.series(ctx, queue, from, to, step, maxPointsOfEach)
+		if err != nil {
+			return nil, err
+		}
+		for n := 0; len(all) > 0; all, n = all[n:], 0 {
+			for n < len(all) && all[n].Queue == all[0].Queue {
+				n++
+			}
+			q := QueueSeries{all[0].Queue, points(all[:n], from, to, step)}
+			if total += len(q.Points); total > maxPointsOfAll {
+				return nil, fmt.Errorf("%w: a series of more than %d points of all queues; take one queue or a longer step",
+					dbq.ErrOption, maxPointsOfAll)
+			}
+			out = append(out, q)
+		}
+	}
+	return out, nil
+}
+
+// series returns the periods of one queue, or of all if queue is empty, and their length.
+func (a *Admin) series(ctx context.Context, queue string, from, to time.Time, step time.Duration, most int) (
+	[]series.Period, time.Duration, error) {
 	if step == 0 {
 		step = stepFor(to.Sub(from))
 	}
 	switch {
 	case step < time.Minute || step%time.Minute != 0:
-		return nil, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
-	case !from.Before(to) || from.Unix() < 0:
-		return nil, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
+		return nil, 0, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
+	case !from.Before(to) || from.Unix() < 0 || to.Sub(from) == math.MaxInt64: // Sub returns no longer time
+		return nil, 0, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
 	case to.Sub(from)/step > time.Duration(most-2): // the first and the last step may be parts
-		return nil, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)
+		return nil, 0, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)
 	}
 	all, err := a.store.Series(ctx, queue, from, to, step)
-	if err != nil {
-		return nil, err
-	}
-	if queue != "" {
-		return []QueueSeries{{queue, points(all, from, to, step)}}, nil
-	}
-	for n, total := 0, 0; len(all) > 0; all, n = all[n:], 0 {
-		for n < len(all) && all[n].Queue == all[0].Queue {
-			n++
-		}
-		q := QueueSeries{all[0].Queue, points(all[:n], from, to, step)}
-		if total += len(q.Points); total > maxPointsOfAll {
-			return nil, fmt.Errorf("%w: a series of more than %d points of all queues; take one queue or a longer step",
-				dbq.ErrOption, maxPointsOfAll)
-		}
-		out = append(out, q)
-	}
-	return out, nil
+	return all, step, err
 }
 
 // stepFor returns a step for about 60 points: whole minutes, hours or days.

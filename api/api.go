@@ -51,7 +51,8 @@ type Config struct {
 	// once; its default is the requests of one second. Others get 429 with Retry-After. The default is no limit.
 	CallerRate  float64
 	CallerBurst int
-	// MaxWaiting limits the checkouts, and waits for the end of a task, that run at once. The default is 1000.
+	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once. The default is
+	// 1000.
 	MaxWaiting int
 	// MaxWait limits how long a request waits for tasks, or for the end of a task. A longer wait_seconds is shortened to
 	// it. The default is 60 seconds.
@@ -79,6 +80,7 @@ type API struct {
 	callers   *callers
 	running   chan struct{} // one element for each running request
 	waiting   chan struct{} // one element for each request that may wait
+	reading   chan struct{} // one element for each series that is read or sent, as many as there are databases
 	draining  context.Context
 	drain     context.CancelFunc
 }
@@ -128,6 +130,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, databases: map[string]*database{}, callers: newCallers(cfg.CallerRate, cfg.CallerBurst),
 		running: make(chan struct{}, cfg.MaxRequests), waiting: make(chan struct{}, cfg.MaxWaiting),
+		reading: make(chan struct{}, len(cfg.Databases)),
 	}
 	for name, client := range cfg.Databases {
 		if !databaseName.MatchString(name) || client == nil {

@@ -34,6 +34,7 @@ type site struct {
 	client *dbq.Client
 	url    string
 	spec   []byte // openapi.json
+	api    *api.API
 }
 
 func newSite(t *testing.T, change ...func(*api.Config)) *site {
@@ -55,7 +56,7 @@ func serve(t *testing.T, c *dbq.Client, change ...func(*api.Config)) *site {
 	}
 	server := httptest.NewServer(checked(t, a))
 	t.Cleanup(func() { a.Drain(); server.Close() })
-	return &site{t, c, server.URL, a.OpenAPI()}
+	return &site{t, c, server.URL, a.OpenAPI(), a}
 }
 
 // send sends a request with a JSON body, unless it is "", and returns the status and the body of the response.

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 )
@@ -116,16 +117,15 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, r, unauthenticated.problem())
-	case errors.Is(err, errBusy):
-		refuse(w, r, busy.problem())
 	case errors.Is(err, auth.ErrTooMany):
 		refuse(w, r, tooMany.problem())
-	case errors.Is(err, auth.ErrUnavailable):
-		a.logFailure(r.Context(), err)
-		refuse(w, r, unchecked.problem())
 	default:
-		a.logFailure(r.Context(), err)
-		refuse(w, r, problemOf(err))
+		p := problemOf(err)
+		if errors.Is(err, auth.ErrUnavailable) {
+			p = unchecked.problem()
+		}
+		a.logFailure(r.Context(), p, err)
+		refuse(w, r, p)
 	}
 }
 
@@ -159,7 +159,11 @@ const (
 	patternStream   = "POST " + pathQueue + "/tasks/stream"
 	patternCheckout = "POST " + pathQueue + "/checkout"
 	patternWait     = "GET " + pathTask + "/wait"
+	patternSeries   = "GET " + pathDatabase + "/series"
 )
+
+// seriesWait is how long a series waits until others have been read and sent. One may take 100 MB of memory.
+const seriesWait = 5 * time.Second
 
 // maxSmallBody is the largest body of requests that wait, many of which may run, and of those that need none.
 const maxSmallBody = 64 << 10
@@ -171,8 +175,11 @@ func (a *API) bounded(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
 		slots, timeout, maxBody := a.running, a.cfg.Timeout, a.cfg.MaxBody
-		if pattern == patternCheckout || pattern == patternWait {
+		switch pattern {
+		case patternCheckout, patternWait:
 			slots, timeout, maxBody = a.waiting, timeout+a.cfg.MaxWait, min(maxBody, maxSmallBody)
+		case patternSeries:
+			slots = a.waiting
 		}
 		if hasNoBody(r.Method) {
 			maxBody = min(maxBody, maxSmallBody)
@@ -197,6 +204,13 @@ func (a *API) bounded(mux *http.ServeMux) http.Handler {
 			ctx, cancel := context.WithTimeout(r.Context(), timeout)
 			defer cancel()
 			r = r.WithContext(ctx)
+		}
+		if pattern == patternSeries {
+			if err := take(r.Context(), a.reading, seriesWait); err != nil {
+				refuse(w, r, problemOf(err))
+				return
+			}
+			defer func() { <-a.reading }()
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -282,7 +296,12 @@ func (p *probe) Header() http.Header         { return p.header }
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
 func (p *probe) WriteHeader(status int)      { p.status = status }
 
-// logFailure logs why a request failed, for failures that an operator must look into.
-func (a *API) logFailure(ctx context.Context, err error) {
+// logFailure logs why a request failed if an operator must look into it: not if the caller is gone, too much is
+// running or the server stops.
+func (a *API) logFailure(ctx context.Context, p *Problem, err error) {
+	if p.Status < http.StatusInternalServerError || ctx.Err() == context.Canceled || errors.Is(err, dbq.ErrClosed) ||
+		p.Type == busy.problem().Type {
+		return
+	}
 	a.cfg.Logger.Error("api: the request failed", "request", requestID(ctx), "err", err)
 }

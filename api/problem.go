@@ -80,8 +80,8 @@ var (
 		detail: "Send valid credentials, such as Authorization: Bearer TOKEN. " +
 			"A server without authentication accepts only calls of its own machine, without this header."}
 	unchecked = kind{name: "credentials-unchecked", status: http.StatusServiceUnavailable,
-		title: "credentials cannot be checked now", detail: "The identity provider does not answer. Nothing was changed.",
-		retry: true}
+		title:  "credentials cannot be checked now",
+		detail: "The server that checks them does not respond. Nothing was changed.", retry: true}
 	forbidden = kind{name: "forbidden", status: http.StatusForbidden, title: "the caller may not do this",
 		detail: "It needs another role, or a role for this queue or database. A caller that may use only some queues " +
 			"must name the queue."}

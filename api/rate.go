@@ -1,7 +1,8 @@
 package api
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"sync"
@@ -77,26 +78,43 @@ type authenticator struct {
 	slots chan struct{}
 }
 
-// authenticateWait is how long a request waits until it can be authenticated.
-const authenticateWait = time.Second
-
-var errBusy = errors.New("too many requests are being authenticated")
+// authenticateWait is how long a request waits until it can be authenticated, and authenticateTimeout how long that may
+// take.
+const (
+	authenticateWait    = time.Second
+	authenticateTimeout = 5 * time.Second
+)
 
 // Authenticate implements auth.Authenticator.
 func (a authenticator) Authenticate(r *http.Request) (auth.Principal, error) {
-	select {
-	case a.slots <- struct{}{}:
-	default:
-		timer := time.NewTimer(authenticateWait)
-		defer timer.Stop()
-		select {
-		case a.slots <- struct{}{}:
-		case <-timer.C:
-			return auth.Principal{}, errBusy
-		case <-r.Context().Done():
-			return auth.Principal{}, r.Context().Err()
-		}
+	if err := take(r.Context(), a.slots, authenticateWait); err != nil {
+		return auth.Principal{}, err
 	}
 	defer func() { <-a.slots }()
-	return a.Authenticator.Authenticate(r)
+	ctx, cancel := context.WithTimeout(r.Context(), authenticateTimeout)
+	defer cancel()
+	p, err := a.Authenticator.Authenticate(r.WithContext(ctx))
+	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
+		err = fmt.Errorf("%w: %w", auth.ErrUnavailable, err)
+	}
+	return p, err
+}
+
+// take puts an element into a channel. If it is full for longer than wait, take returns the problem that it is.
+func take(ctx context.Context, slots chan struct{}, wait time.Duration) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return busy.problem()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -98,3 +98,17 @@ func TestFloodIsAuthenticatedInBounds(t *testing.T) {
 		t.Errorf("%d requests were authenticated at once, want at most 2", a.most.Load())
 	}
 }
+
+// silent is an authenticator whose server does not respond.
+type silent struct{}
+
+func (silent) Authenticate(r *http.Request) (auth.Principal, error) {
+	<-r.Context().Done()
+	return auth.Principal{}, r.Context().Err()
+}
+
+func TestAuthenticationEndsInTime(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.Authenticator, c.Timeout = silent{}, time.Hour })
+	s.refused(503, "credentials-unchecked", "GET", "/v1/databases", "")
+}

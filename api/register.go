@@ -109,9 +109,7 @@ func add[I, O any](
 			return out, nil
 		}
 		p := problemOf(err)
-		if p.Status >= http.StatusInternalServerError && ctx.Err() != context.Canceled { // the caller is gone
-			r.api.logFailure(ctx, err)
-		}
+		r.api.logFailure(ctx, p, err)
 		return nil, p
 	})
 	// huma documents one status: enqueue answers 200 too.

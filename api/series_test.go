@@ -80,6 +80,9 @@ func TestSeriesAreBounded(t *testing.T) {
 		s.refused(422, "invalid-request", "GET", "/v1/db/shop/series?"+query, "")
 	}
 	s.refused(422, "option", "GET", "/v1/db/shop/series?from=1960-01-01T00:00:00Z", "")
+	for _, queue := range []string{"", "&queue=mail"} { // longer than any time.Duration
+		s.refused(422, "option", "GET", "/v1/db/shop/series?from=1970-01-01T00:00:00Z&to=9999-01-01T00:00:00Z"+queue, "")
+	}
 	s.refused(404, "no-such-database", "GET", "/v1/db/none/series", "")
 }
 
@@ -95,6 +98,11 @@ func TestSeriesShowOnlyTheCallersQueues(t *testing.T) {
 		t.Errorf("the series of another queue: %v", q)
 	}
 	mailer.must(200, "GET", "/v1/db/shop/series?queue=mail", "")
+	if _, err := s.client.DB().Exec("UPDATE dbq_stat SET run_time = 'unreadable' WHERE queue = 'other'"); err != nil {
+		t.Fatal(err)
+	}
+	s.refused(500, "internal", "GET", "/v1/db/shop/series", "")
+	mailer.must(200, "GET", "/v1/db/shop/series", "") // it reads no rows of others
 	mailer.refused(403, "forbidden", "GET", "/v1/db/shop/series?queue=other", "")
 	elsewhere := serve(t, s.client, func(c *api.Config) {
 		c.Authenticator = caller{auth.Principal{Name: "e", Role: auth.Admin, Databases: []string{"log"}}}
@@ -123,4 +131,16 @@ func TestStatisticsAreTurnedOffOverHTTP(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%v completed tasks after statistics were turned on, want 1", n)
 	}
+}
+
+// Series wait for one another and not for other requests, because each may take much memory.
+func TestSeriesAreReadInTurn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *api.Config) { c.Timeout = 200 * time.Millisecond })
+	free := api.HoldSeries(s.api)
+	s.refused(504, "timeout", "GET", "/v1/db/shop/series", "")
+	s.must(200, "GET", "/v1/db/shop/stats", "")
+	free()
+	s.must(200, "GET", "/v1/db/shop/series", "")
+	s.must(200, "GET", "/v1/db/shop/series", "")
 }

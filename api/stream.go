@@ -244,9 +244,7 @@ func (s *streamer) enqueue(ctx context.Context, t dbq.NewTask, number int) bool 
 // fail answers a line with an error. If the database failed, this line and those after it have no other response.
 func (s *streamer) fail(ctx context.Context, number int, err error) {
 	p := problemOf(err)
-	if p.Status >= http.StatusInternalServerError {
-		s.a.logFailure(ctx, err)
-	}
+	s.a.logFailure(ctx, p, err)
 	p.Errors = nil
 	s.answer(StreamLine{Line: number, Problem: p})
 	_ = s.control.Flush() // the caller may be gone
