@@ -81,17 +81,24 @@ type content struct {
 	Cut    bool // Text is only the beginning
 }
 
-// maxShown is how much of a payload a page shows, in bytes.
-const maxShown = 64 << 10
+// Bounds of what a page shows of a payload.
+const (
+	maxShown    = 64 << 10 // bytes of it
+	maxIndented = 4 * maxShown
+	maxDepth    = 100 // of JSON that is indented
+)
 
 // contentOf returns bytes as a page shows them: JSON indented with its numbers as they are written, text as it is, and
-// other bytes in hexadecimal.
+// other bytes in hexadecimal. JSON that indenting would make much larger is shown as it is.
 func contentOf(b []byte) content {
 	c := content{Length: len(b), Form: "text"}
 	var pretty bytes.Buffer
 	switch {
-	case len(b) <= maxShown && json.Valid(b) && json.Indent(&pretty, b, "", "  ") == nil:
-		c.Form, c.Text = "JSON", pretty.String()
+	case len(b) <= maxShown && json.Valid(b):
+		c.Form, c.Text = "JSON", string(b)
+		if mayIndent(b) && json.Indent(&pretty, b, "", "  ") == nil {
+			c.Text = pretty.String()
+		}
 		return c
 	case !utf8.Valid(b):
 		c.Form = "bytes"
@@ -104,6 +111,30 @@ func contentOf(b []byte) content {
 	}
 	c.Text = strings.ToValidUTF8(string(b), "") // the cut may be within a character
 	return c
+}
+
+// mayIndent reports whether valid JSON stays within the bounds when it is indented. It counts before anything is
+// written: a few kilobytes of brackets would become gigabytes.
+func mayIndent(b []byte) bool {
+	depth, size, quoted := 0, len(b), false
+	for i := 0; i < len(b) && depth <= maxDepth && size <= maxIndented; i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			size += 1 + 2*depth
+		case c == '}' || c == ']':
+			depth--
+			size += 1 + 2*depth
+		case c == ',':
+			size += 1 + 2*depth
+		}
+	}
+	return depth <= maxDepth && size <= maxIndented
 }
 
 // stateNote returns what a task's state alone does not say.
