@@ -2,10 +2,14 @@ package console_test
 
 import (
 	"html"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/dbqtest"
 )
 
 // TestSmallPayloadMakesNoLargePage enqueues JSON that indenting would make thousands of times larger.
@@ -28,4 +32,96 @@ func TestSmallPayloadMakesNoLargePage(t *testing.T) {
 	brackets := `{"text":"` + nested(200, `\"`) + `"}`
 	page := s.get(200, taskPath(s.enqueue("mail", dbq.NewTask{Payload: []byte(brackets)})))
 	s.shows(html.UnescapeString(page), "{\n  \"text\": \""+nested(200, `\"`)+"\"\n}")
+}
+
+// do sends a request with headers, and returns the page if it has the status.
+func (s *site) do(status int, method, path, body string, headers ...string) string {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := s.http.Do(r)
+	return s.body(status, answer, err)
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// TestOnlyTheFormOfATaskMayBeLarge sends forms of a megabyte to pages with small forms, and to users without rights.
+func TestOnlyTheFormOfATaskMayBeLarge(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	large := "x=" + strings.Repeat("y", 1<<20)
+	for _, path := range []string{"/login", "/db/shop/bulk", "/db/shop/queue/pause", "/nothing"} {
+		s.shows(s.do(413, "POST", path, large, "Content-Type", formType), "too large")
+	}
+	s.do(303, "POST", "/db/shop/enqueue", large+"&queue=mail&payload=1", "Content-Type", formType)
+	viewer := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer}}, "")
+	viewer.do(413, "POST", "/db/shop/enqueue", large+"&queue=mail", "Content-Type", formType)
+}
+
+// TestFormThatCannotBeReadChangesNothing sends forms that lose a field of the filter if they are read in part.
+func TestFormThatCannotBeReadChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	task := s.enqueue("bills", dbq.NewTask{})
+	const form = "event=cancel&queue=mail"
+	for name, c := range map[string]struct{ path, kind, body string }{
+		"bad escape":      {"/db/shop/bulk", formType, "event=cancel&queue=%zz"},
+		"semicolon":       {"/db/shop/bulk", formType, "event=cancel&queue=a;b"},
+		"bad query":       {"/db/shop/bulk?key=%zz", formType, "event=cancel"},
+		"multipart":       {"/db/shop/bulk?event=cancel", "multipart/form-data; boundary=b", "--b--"},
+		"plain text":      {"/db/shop/bulk?event=cancel", "text/plain", form},
+		"no content type": {"/db/shop/bulk?event=cancel", "", form},
+	} {
+		if page := s.do(400, "POST", c.path, c.body, "Content-Type", c.kind); !strings.Contains(page, "cannot be read") {
+			t.Errorf("%s: %s", name, page)
+		}
+	}
+	s.get(400, "/db/shop/tasks?queue=%zz")
+	s.post(422, "/db/shop/bulk", "event", "cancel", "mark", "parkd")
+	if got := s.task(dbq.Enqueued{ID: task.ID}); got.State != dbq.StateCreated {
+		t.Errorf("a task outside the filter is %v, want CREATED", got.State)
+	}
+}
+
+// held is an authenticator that holds each request until it is released.
+type held struct {
+	user
+	arrived chan struct{}
+	release chan struct{}
+}
+
+func (h held) Authenticate(r *http.Request) (auth.Principal, error) {
+	h.arrived <- struct{}{}
+	<-h.release
+	return h.user.Authenticate(r)
+}
+
+// TestRequestsAtOnceAreLimited keeps one request running while others come.
+func TestRequestsAtOnceAreLimited(t *testing.T) {
+	t.Parallel()
+	h := held{ann, make(chan struct{}, 10), make(chan struct{})}
+	s := serveWith(t, console.Config{
+		Databases: map[string]*dbq.Client{"shop": dbqtest.New(t).Client}, Authenticator: h, MaxRequests: 1,
+	})
+	first := make(chan error, 1)
+	go func() {
+		answer, err := s.http.Get(s.url + "/db/shop/workers")
+		if err == nil {
+			answer.Body.Close()
+		}
+		first <- err
+	}()
+	<-h.arrived
+	s.shows(s.get(503, "/db/shop/workers"), "The server is busy")
+	s.shows(s.post(503, "/login", "token", "x"), "The server is busy")
+	close(h.release)
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	s.get(200, "/db/shop/workers")
 }

@@ -17,6 +17,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -42,12 +43,20 @@ type Config struct {
 	Logger *slog.Logger
 	// Redactions hide parts of payloads, headers, results and progress.
 	Redactions []redaction.Rule
-	// Timeout limits the time of each request. The default is 30 seconds.
+	// Timeout limits the time of each request, including its calls to a database. The default is 30 seconds.
 	Timeout time.Duration
+	// MaxRequests limits the requests that run at once. Others get a page with the status 503. The default is 100.
+	MaxRequests int
+	// Proxies are the addresses of proxies that end TLS, such as 10.1.2.3/32. If a request comes from one of them and its
+	// X-Forwarded-Proto is https, browsers get cookies that they send by HTTPS only.
+	Proxies []netip.Prefix
 }
 
-// DefaultTimeout is the default of Config.Timeout.
-const DefaultTimeout = 30 * time.Second
+// The defaults of Config.
+const (
+	DefaultTimeout     = 30 * time.Second
+	DefaultMaxRequests = 100
+)
 
 // Console is the web console as a handler. It is safe for concurrent use.
 type Console struct {
@@ -56,6 +65,7 @@ type Console struct {
 	names     []string
 	pages     map[string]*template.Template
 	handler   http.Handler
+	running   chan struct{} // one element for each running request
 }
 
 // database is one database of a console.
@@ -76,16 +86,19 @@ func New(cfg Config) (*Console, error) {
 		return refuse("Authenticator is required")
 	case len(cfg.Databases) == 0:
 		return refuse("Databases is empty; add at least one")
-	case cfg.Timeout < 0:
-		return refuse("Timeout must not be negative")
+	case cfg.Timeout < 0 || cfg.MaxRequests < 0:
+		return refuse("Timeout and MaxRequests must not be negative")
 	case cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")):
 		return refuse(`Prefix must begin with a slash and not end with one, as in "/dbq"`)
 	}
-	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.Timeout, cfg.MaxRequests = cmp.Or(cfg.Timeout, DefaultTimeout), cmp.Or(cfg.MaxRequests, DefaultMaxRequests)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	c := &Console{cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix)}
+	c := &Console{
+		cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix),
+		running: make(chan struct{}, cfg.MaxRequests),
+	}
 	for name, client := range cfg.Databases {
 		if client == nil || !databaseName.MatchString(name) {
 			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
@@ -128,7 +141,7 @@ func (c *Console) routes() http.Handler {
 		"GET /db/{database}/bulk":                 c.bulkPage,
 		"POST /db/{database}/bulk":                c.bulk,
 		"GET /db/{database}/enqueue":              c.enqueuePage,
-		"POST /db/{database}/enqueue":             c.enqueue,
+		patternEnqueue:                            c.enqueue,
 		"GET /db/{database}/workers":              c.workersPage,
 		"POST /db/{database}/workers":             c.commandWorker,
 		"GET /db/{database}/schedules":            c.schedulesPage,
@@ -147,11 +160,11 @@ func (c *Console) routes() http.Handler {
 	outer.HandleFunc("GET /login", c.loginPage)
 	outer.HandleFunc("POST /login", c.login)
 	outer.HandleFunc("POST /logout", c.logout)
-	outer.Handle("/", protected)
+	outer.Handle("/", c.bounded(protected))
 	return c.secured(http.StripPrefix(c.cfg.Prefix, outer))
 }
 
-// secured sets the headers of all responses, and limits each request in size and time.
+// secured sets the headers of all responses, and limits the time of each request.
 func (c *Console) secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -163,13 +176,23 @@ func (c *Console) secured(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), c.cfg.Timeout)
 		defer cancel()
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.cfg.Timeout)) // not every server has it
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// maxForm is the largest form that is read, in bytes.
-const maxForm = 17 << 20
+// bounded limits how many requests run at once.
+func (c *Console) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case c.running <- struct{}{}:
+			defer func() { <-c.running }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			(&visit{console: c, w: w, r: r}).showError(errBusy)
+		}
+	})
+}
 
 // errNoPage is the error for a path without a page.
 var errNoPage = errors.New("there is no such page")

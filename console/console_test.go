@@ -41,10 +41,15 @@ func newSite(t *testing.T, a auth.Authenticator) *site {
 
 func serve(t *testing.T, client *dbq.Client, a auth.Authenticator, prefix string) *site {
 	t.Helper()
-	c, err := console.New(console.Config{
+	return serveWith(t, console.Config{
 		Databases: map[string]*dbq.Client{"shop": client}, Authenticator: a, Prefix: prefix,
-		Logger: slog.New(slog.DiscardHandler),
 	})
+}
+
+func serveWith(t *testing.T, cfg console.Config) *site {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	c, err := console.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +59,7 @@ func serve(t *testing.T, client *dbq.Client, a auth.Authenticator, prefix string
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       30 * time.Second,
 	}
-	return &site{t, client, server.URL + prefix, browser}
+	return &site{t, cfg.Databases["shop"], server.URL + cfg.Prefix, browser}
 }
 
 // get reads a page, and fails unless it has the status.
@@ -250,6 +255,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": nil}},
 		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, Prefix: "dbq/"},
 		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, Timeout: -1},
+		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, MaxRequests: -1},
 	} {
 		if _, err := console.New(cfg); !errors.Is(err, dbq.ErrOption) {
 			t.Errorf("%+v: %v, want ErrOption", cfg, err)

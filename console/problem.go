@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/auth"
 )
 
 // problem is what the page of an error shows.
@@ -25,6 +26,10 @@ var problems = []struct {
 }{
 	{errNoPage, 404, "There is no such page", "Check the address, or start from the overview."},
 	{errForbidden, 403, "Your role does not allow this", "Ask an administrator for another role."},
+	{errBadForm, 400, "The form cannot be read", "Nothing was changed. Go back, reload the page and try again."},
+	{errBusy, 503, "The server is busy", "Too many pages are open at once. Try again shortly."},
+	{auth.ErrTooMany, 429, "Too many attempts to sign in", "Try again in a minute."},
+	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly; the server's log has the reason."},
 	{dbq.ErrNotFound, 404, "It does not exist",
 		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
 	{dbq.ErrWrongState, 409, "Its state no longer allows this", "Go back to see its present state."},
@@ -47,7 +52,8 @@ var problems = []struct {
 func (v *visit) problemOf(err error) (p problem, log bool) {
 	for _, k := range problems {
 		if errors.Is(err, k.err) {
-			return problem{k.status, k.title, k.advice, ""}, k.status >= http.StatusInternalServerError
+			// A flood of requests is no reason for a flood of lines.
+			return problem{k.status, k.title, k.advice, ""}, k.status >= http.StatusInternalServerError && k.err != errBusy
 		}
 	}
 	var large *http.MaxBytesError

@@ -4,6 +4,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/auth"
@@ -15,11 +18,15 @@ const (
 	flashCookie   = "dbq_message" // what the next page says, once
 )
 
-// signedIn returns the authenticator of the pages: credentials of the request, or the token of the session's cookie.
+// signedIn returns the authenticator of the pages: the token of the session's cookie or, if there is none or it is no
+// longer valid, the request's own credentials.
 func (c *Console) signedIn() auth.Authenticator {
 	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
 		if cookie, err := r.Cookie(sessionCookie); err == nil && r.Header.Get("Authorization") == "" {
-			return c.cfg.Authenticator.Authenticate(withToken(r, cookie.Value))
+			p, err := c.cfg.Authenticator.Authenticate(withToken(r, cookie.Value))
+			if !errors.Is(err, auth.ErrUnauthenticated) {
+				return p, err
+			}
 		}
 		return c.cfg.Authenticator.Authenticate(r)
 	})
@@ -62,6 +69,10 @@ type loginForm struct {
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	v := &visit{console: c, w: w, r: r}
+	if err := readForm(w, r, maxForm); err != nil {
+		v.showError(err)
+		return
+	}
 	v.show(http.StatusOK, "login", "Sign in", loginForm{To: r.FormValue("to")})
 }
 
@@ -73,6 +84,15 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.showError(errForbidden)
 		return
 	}
+	if err := readForm(w, r, maxForm); err != nil {
+		v.showError(err)
+		return
+	}
+	c.bounded(http.HandlerFunc(c.checkLogin)).ServeHTTP(w, r) // not while the form arrives
+}
+
+func (c *Console) checkLogin(w http.ResponseWriter, r *http.Request) {
+	v := &visit{console: c, w: w, r: r}
 	token, to := v.form("token"), r.FormValue("to")
 	_, err := c.cfg.Authenticator.Authenticate(withToken(r, token))
 	switch {
@@ -84,11 +104,18 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.setCookie(w, r, sessionCookie, token, 0)
-	// Only a path of this console: "//host" would lead to another site.
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "\\") {
-		to = "/"
+	http.Redirect(w, r, c.cfg.Prefix+localPath(to), http.StatusSeeOther)
+}
+
+// localPath returns a path of this console. A path that a browser may take for an address of another site, such as
+// "//host", becomes the root.
+func localPath(to string) string {
+	u, err := url.Parse(to) // it refuses control characters, which browsers remove
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
+		strings.Contains(to, "\\") {
+		return "/"
 	}
-	http.Redirect(w, r, c.cfg.Prefix+to, http.StatusSeeOther)
+	return to
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
@@ -103,9 +130,18 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 // session, a negative one removes it.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil,
+		Name: name, Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true, Secure: c.isHTTPS(r),
 		SameSite: http.SameSiteStrictMode,
 	})
+}
+
+// isHTTPS reports whether the browser has sent a request by HTTPS, to this server or to a proxy before it.
+func (c *Console) isHTTPS(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	trusted := func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }
+	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return r.TLS != nil ||
+		err == nil && slices.ContainsFunc(c.cfg.Proxies, trusted) && strings.EqualFold(strings.TrimSpace(proto), "https")
 }
 
 // maxFlash is the length of a message in bytes.

@@ -73,6 +73,9 @@ func (s selection) filter() (f admin.Filter, err error) {
 		Queue: s.Queue, Kind: s.Kind, Key: s.Key, Reference: s.Reference, ParkedOnly: s.Mark == "parked",
 		CancelledOnly: s.Mark == "cancelled", NotCancelled: s.Mark == "not-cancelled", NewestFirst: s.Order == "",
 	}
+	if !slices.Contains([]string{"", "parked", "cancelled", "not-cancelled"}, s.Mark) {
+		return f, formError(fmt.Sprintf("%q is no mark; use parked, cancelled or not-cancelled", s.Mark))
+	}
 	if s.State != "" {
 		st, err := state.Parse(s.State)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -33,8 +34,12 @@ type visit struct {
 // pageFunc answers a visit, or returns an error that becomes a page.
 type pageFunc func(*visit) error
 
-// errForbidden is the error for what the user's role does not include.
-var errForbidden = errors.New("your role does not allow this")
+// Errors of a visit.
+var (
+	errForbidden = errors.New("your role does not allow this")
+	errBadForm   = errors.New("the form or the query cannot be read")
+	errBusy      = errors.New("too many requests are running")
+)
 
 // page returns a handler that finds the database of the path and shows errors.
 func (c *Console) page(next pageFunc) http.Handler {
@@ -56,19 +61,31 @@ func (c *Console) page(next pageFunc) http.Handler {
 		}
 		v.r = r.WithContext(admin.WithOrigin(r.Context(),
 			admin.Origin{By: v.user.Name, Program: "console", Address: address, Request: v.request}))
-		if name := r.PathValue("database"); name != "" {
-			anyQueue := v.user
-			anyQueue.Queues = nil // a user may know the database of its queues
-			if v.db = c.databases[name]; v.db == nil || !anyQueue.May(auth.Read, name, "") {
-				v.db = nil
-				v.showError(errNoPage)
-				return
-			}
-		}
-		if err := next(v); err != nil {
+		if err := v.open(next); err != nil {
 			v.showError(err)
 		}
 	})
+}
+
+// open finds the database of the path, reads the form and answers.
+func (v *visit) open(next pageFunc) error {
+	most := int64(maxForm)
+	if name := v.r.PathValue("database"); name != "" {
+		anyQueue := v.user
+		anyQueue.Queues = nil // a user may know the database of its queues
+		d := v.console.databases[name]
+		if d == nil || !anyQueue.May(auth.Read, name, "") {
+			return errNoPage
+		}
+		v.db = d
+		if v.r.Pattern == patternEnqueue && anyQueue.May(auth.Enqueue, name, "") {
+			most = maxTaskForm
+		}
+	}
+	if err := readForm(v.w, v.r, most); err != nil {
+		return err
+	}
+	return next(v)
 }
 
 func (v *visit) ctx() context.Context { return v.r.Context() }
@@ -82,6 +99,35 @@ func (v *visit) need(a auth.Action, queue string) error {
 		return errForbidden
 	}
 	return nil
+}
+
+// The largest forms that are read, in bytes. That of a task has its payload.
+const (
+	maxForm     = 32 << 10
+	maxTaskForm = 17 << 20
+)
+
+// patternEnqueue is the route of the form that has a payload.
+const patternEnqueue = "POST /db/{database}/enqueue"
+
+// readForm parses the form and the query of a request. It refuses what it cannot read as a whole: a form that lost a
+// field would select more tasks.
+func readForm(w http.ResponseWriter, r *http.Request, most int64) error {
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+	err := errBadForm
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.Method != http.MethodPost || r.ContentLength == 0 || kind == "application/x-www-form-urlencoded" {
+		err = r.ParseForm()
+	}
+	if err == nil {
+		return nil
+	}
+	r.Form, r.PostForm = url.Values{}, url.Values{} // otherwise FormValue would read the body again
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return err
+	}
+	return errBadForm
 }
 
 // form returns a field of the form or the query without surrounding space.

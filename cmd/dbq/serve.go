@@ -127,7 +127,8 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	}
 	pages, err := console.New(console.Config{
 		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger,
-		Timeout: time.Duration(cfg.Limits.Timeout), Redactions: cfg.Redact,
+		Timeout: time.Duration(cfg.Limits.Timeout), Redactions: cfg.Redact, MaxRequests: cfg.Limits.Requests,
+		Proxies: cfg.proxies(),
 	})
 	if err != nil {
 		return usagef("%w", err)

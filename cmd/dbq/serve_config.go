@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,10 +37,19 @@ type serveConfig struct {
 	Quiet     bool                       `yaml:"quiet"`
 }
 
-// tlsConfig names the files of a certificate, in PEM.
+// tlsConfig names the files of a certificate, in PEM, or the proxies that end TLS instead.
 type tlsConfig struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert    string         `yaml:"cert"`
+	Key     string         `yaml:"key"`
+	Proxies []netip.Prefix `yaml:"proxies"`
+}
+
+// proxies returns the addresses of the proxies that say whether a browser uses HTTPS.
+func (c serveConfig) proxies() []netip.Prefix {
+	if c.Auth.Proxy == nil {
+		return c.TLS.Proxies
+	}
+	return slices.Concat(c.TLS.Proxies, c.Auth.Proxy.From)
 }
 
 // authConfig is how callers authenticate. If it is empty, only this machine is served, and needs no credentials.
@@ -123,7 +134,7 @@ func (s *server) config() (serveConfig, error) {
 		cfg.Drain = s.flags.Drain
 	}
 	if s.changed("tls-cert") || s.changed("tls-key") {
-		cfg.TLS = s.flags.TLS
+		cfg.TLS.Cert, cfg.TLS.Key = s.flags.TLS.Cert, s.flags.TLS.Key
 	}
 	cfg.Quiet = cfg.Quiet || s.flags.Quiet
 	if (cfg.TLS.Cert == "") != (cfg.TLS.Key == "") {
