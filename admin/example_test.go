@@ -42,18 +42,18 @@ func Example() {
 	}
 
 	poison.Limit = 1000 // a call that changes tasks needs a limit
-	n, err := ops.OperateMany(ctx, admin.Reenqueue, poison)
+	done, err := ops.OperateMany(ctx, admin.Reenqueue, poison)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("reenqueued:", n)
+	fmt.Println("reenqueued:", done.Changed)
 
-	n, err = ops.
+	done, err = ops.
 		OperateMany(ctx, admin.Purge, admin.Filter{Queue: "mail", States: []dbq.State{dbq.StateCompleted}, Limit: 1000})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("purged:", n)
+	fmt.Println("purged:", done.Changed)
 	// Output:
 	// mail: 1 created, 2 completed, 2 poison
 	// to-bob: no such address

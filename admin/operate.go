@@ -89,14 +89,26 @@ func (a *Admin) OperateTx(
 	return nil
 }
 
-// OperateMany applies an event to up to f.Limit tasks that the filter selects and whose state allows it, and returns
-// how many it changed. Fewer than f.Limit means that no more were found; otherwise call it again for the rest. Each
-// batch of tasks is a separate transaction: after an error, changed counts the tasks that were changed before.
-// Results and reasons are stored as by Operate. With DryRun it returns how many it would change, and changes none.
+// Operated is what a call of OperateMany did.
+type Operated struct {
+	// Changed counts the tasks that it changed or, with DryRun, would try to change.
+	Changed int
+	// More reports that it found as many tasks as Filter.Limit: there may be more. For these, set Filter.After to Last.
+	More bool
+	// Last is the last task that it tried to change or, if there was none, Filter.After.
+	Last uuid.UUID
+}
+
+// OperateMany applies an event to up to f.Limit tasks that the filter selects and whose state allows it, in the order
+// of their ids. If there may be more, Operated.More is true: call it again with f.After set to Operated.Last. A task
+// can be found and not changed, such as one that ends meanwhile, or one to purge that a workflow still needs: calls
+// without f.After find it again and may never come to the others. Each batch of tasks is a separate transaction: after
+// an error, the result is about the batches before. Results and reasons are stored as by Operate.
 func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
-) (changed int, err error) {
-	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, changed, start, err) }(time.Now())
+) (done Operated, err error) {
+	done.Last = f.After
+	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, done.Changed, start, err) }(time.Now())
 	n, err := a.noteOrDryRun(ctx, opts)
 	op, err := operation(event, n, err)
 	if err == nil {
@@ -110,28 +122,37 @@ func (a *Admin) OperateMany(
 		ids, err = a.store.ListIDs(ctx, store.Filter(f), op.Transition)
 	}
 	if err != nil {
-		return 0, a.wrap(string(event), f.Queue, err)
+		return done, a.wrap(string(event), f.Queue, err)
+	}
+	all := Operated{Changed: len(ids), More: len(ids) == f.Limit, Last: f.After}
+	if len(ids) > 0 {
+		all.Last = ids[len(ids)-1]
 	}
 	if n.dryRun {
-		return len(ids), nil
+		return all, nil
 	}
 	entry := store.Audit{Action: string(event), Queue: f.Queue, Filter: filterJSON(f), Reason: n.reason}
 	if ctx, err = store.Audited(ctx, n.by, entry); err != nil {
-		return 0, a.wrap(string(event), f.Queue, err)
+		return done, a.wrap(string(event), f.Queue, err)
 	}
 	batches := slices.Collect(slices.Chunk(ids, a.store.OperateLimit(event)))
-	if f.Workflow != uuid.Nil && op.Transition.Cancels {
+	lastFirst := f.Workflow != uuid.Nil && op.Transition.Cancels
+	if lastFirst {
 		slices.Reverse(batches) // what needs a task comes after it, and must not go on without it
 	}
 	for _, batch := range batches {
 		moved, err := a.store.Operate(ctx, op, batch)
 		if err != nil {
-			return changed, a.wrap(string(event), f.Queue, err)
+			return done, a.wrap(string(event), f.Queue, err)
 		}
-		changed += len(moved)
+		done.Changed += len(moved)
+		if !lastFirst {
+			done.Last = batch[len(batch)-1]
+		}
 		a.wake(ctx, op.Transition, moved)
 	}
-	return changed, nil
+	done.More, done.Last = all.More, all.Last
+	return done, nil
 }
 
 // operation returns an event with its options, or err, which is why the options are refused.

@@ -60,6 +60,7 @@ type operateMany struct {
 	Body     struct {
 		Filter Filter `json:"filter"`
 		Limit  int    `json:"limit" minimum:"1"`
+		After  string `json:"after,omitempty" format:"uuid"`
 		DryRun bool   `json:"dry_run,omitempty"`
 		Reason string `json:"reason,omitempty"`
 	}
@@ -102,9 +103,9 @@ func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 // operatedMany is the response to it.
 type operatedMany struct {
 	Body struct {
-		Changed int  `json:"changed"`
-		More    bool `json:"more"`
-		DryRun  bool `json:"dry_run,omitempty"`
+		Changed int    `json:"changed"`
+		Next    string `json:"next,omitempty" format:"uuid"` // after of the request for the rest; "" if there is none
+		DryRun  bool   `json:"dry_run,omitempty"`
 	}
 }
 
@@ -117,16 +118,21 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	if err != nil {
 		return nil, err
 	}
+	if f.After, err = parseID("body.after", in.Body.After); err != nil {
+		return nil, err
+	}
 	opts := by(p, in.Body.Reason)
 	if in.Body.DryRun {
 		opts = append(opts, admin.DryRun())
 	}
-	n, err := d.admin.OperateMany(ctx, state.Event(in.Event), f, opts...)
+	done, err := d.admin.OperateMany(ctx, state.Event(in.Event), f, opts...)
 	if err != nil {
 		return nil, err
 	}
 	var out operatedMany
-	out.Body.Changed, out.Body.More, out.Body.DryRun = n, n == in.Body.Limit, in.Body.DryRun
+	if out.Body.Changed, out.Body.DryRun = done.Changed, in.Body.DryRun; done.More {
+		out.Body.Next = done.Last.String()
+	}
 	return &out, nil
 }
 

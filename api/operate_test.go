@@ -63,11 +63,11 @@ func TestManyTasksAreChangedByAFilter(t *testing.T) {
 	s.must(201, "POST", "/v1/db/shop/queues/other/tasks", `{}`)
 	const path = "/v1/db/shop/operate/reject"
 	dry := s.must(200, "POST", path, `{"filter":{"queue":"mail","kind":"k0"},"limit":100,"dry_run":true}`)
-	if dry["changed"] != 3.0 || dry["dry_run"] != true || dry["more"] != false {
+	if dry["changed"] != 3.0 || dry["dry_run"] != true || dry["next"] != nil {
 		t.Errorf("dry run: %v", dry)
 	}
 	if got := s.must(200, "POST", path, `{"filter":{"queue":"mail","kind":"k0"},"limit":2}`); got["changed"] != 2.0 ||
-		got["more"] != true {
+		got["next"] == nil {
 		t.Errorf("the first two: %v", got)
 	}
 	if got := s.must(200, "POST", path, `{"filter":{"states":["CREATED"]},"limit":100}`); got["changed"] != 4.0 {
@@ -76,6 +76,44 @@ func TestManyTasksAreChangedByAFilter(t *testing.T) {
 	s.refused(422, "invalid-request", "POST", path, `{"filter":{}}`)
 	s.refused(422, "invalid-request", "POST", path, `{"filter":{"states":["planted"]},"limit":1}`)
 	s.refused(422, "count", "POST", path, `{"filter":{},"limit":100000000}`)
+}
+
+// parkNeeded parks tasks that a workflow still needs, so that none of them can be purged, and a later one that can.
+func (s *site) parkNeeded() (free string) {
+	s.t.Helper()
+	w, err := workflow.Enqueue(s.t.Context(), s.client, []workflow.Step{
+		{Name: "a", Queue: "mail"}, {Name: "b", Queue: "mail"}, {Name: "c", Queue: "later", Needs: []string{"a", "b"}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	free = s.must(201, "POST", mail+"/tasks", `{}`)["id"].(string)
+	for _, id := range []string{w.Tasks[0].String(), w.Tasks[1].String(), free} {
+		s.must(200, "POST", "/v1/db/shop/tasks/"+id+"/reject", `{}`)
+	}
+	return free
+}
+
+func TestTasksThatCannotChangeHideNoOthers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	free := s.parkNeeded()
+	const path = "/v1/db/shop/operate/purge"
+	changed, after := 0.0, ""
+	for range 3 {
+		got := s.must(200, "POST", path, `{"filter":{"queue":"mail","parked":true},"limit":2`+after+`}`)
+		changed += got["changed"].(float64)
+		next, more := got["next"].(string)
+		if !more {
+			break
+		}
+		after = fmt.Sprintf(`,"after":%q`, next)
+	}
+	if changed != 1 {
+		t.Errorf("%v tasks were purged, want 1", changed)
+	}
+	s.must(404, "GET", "/v1/db/shop/tasks/"+free, "")
+	s.refused(422, "invalid-request", "POST", path, `{"filter":{},"limit":1,"after":"planted"}`)
 }
 
 func TestQueuesAreConfigured(t *testing.T) {

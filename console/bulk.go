@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 )
 
 // Bounds of an action on a selection.
@@ -26,8 +27,9 @@ type bulkView struct {
 	Event     state.Transition
 	Count     string // of the tasks that would change
 	None      bool
-	Done      int  // tasks that have changed
-	More      bool // there may be more
+	Done      int       // tasks that have changed
+	More      bool      // there may be more
+	After     uuid.UUID // the last task that was tried
 	Reason    string
 }
 
@@ -52,12 +54,12 @@ func (c *Console) bulkPage(v *visit) error {
 		return err
 	}
 	f.Limit = countTo
-	n, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, admin.DryRun())
+	found, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, admin.DryRun())
 	if err != nil {
 		return err
 	}
-	page.None, page.Count = n == 0, tasks(n)
-	if n == countTo {
+	page.None, page.Count = found.Changed == 0, tasks(found.Changed)
+	if found.More {
 		page.Count = "at least " + page.Count
 	}
 	v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
@@ -73,13 +75,18 @@ func (c *Console) bulk(v *visit) error {
 	if page.Done, err = strconv.Atoi("0" + v.form("done")); err != nil {
 		return formError("the number of changed tasks is invalid")
 	}
+	if after := v.form("after"); after != "" {
+		if f.After, err = uuid.Parse(after); err != nil {
+			return formError("after is not the id of a task")
+		}
+	}
 	page.Reason = v.form("reason")
 	begin := time.Now()
 	f.Limit = bulkPart
 	for page.More = true; page.More && time.Since(begin) < bulkTime; {
-		n, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, v.changes()...)
-		page.Done += n
-		page.More = n == bulkPart
+		part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, v.changes()...)
+		page.Done, page.More = page.Done+part.Changed, part.More
+		page.After, f.After = part.Last, part.Last
 		if err != nil {
 			return fmt.Errorf("%s%s before: %w", changed(page.Done), page.Event.Past, err)
 		}

@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -137,6 +139,55 @@ func TestBulkActionCountsThenChanges(t *testing.T) {
 	}
 	s.shows(s.get(200, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel"), "Nothing to cancel")
 	s.get(404, "/db/shop/bulk", "event", "complete")
+}
+
+// TestBulkActionGoesPastWhatCannotChange purges parked tasks, of which a workflow still needs more than a part has.
+func TestBulkActionGoesPastWhatCannotChange(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	last := workflow.Step{Name: "last", Queue: "later"}
+	var steps []workflow.Step
+	for i := range 4001 {
+		name := fmt.Sprint(i)
+		steps, last.Needs = append(steps, workflow.Step{Name: name, Queue: "mail"}), append(last.Needs, name)
+	}
+	if _, err := workflow.Enqueue(t.Context(), s.client, append(steps, last)); err != nil {
+		t.Fatal(err)
+	}
+	free := s.enqueue("mail", dbq.NewTask{})
+	ops := admin.New(s.client)
+	if _, err := ops.OperateMany(t.Context(), admin.Reject, admin.Filter{Queue: "mail", Limit: dbq.MaxBulk}); err != nil {
+		t.Fatal(err)
+	}
+	s.finish("/db/shop/bulk", "queue", "mail", "mark", "parked", "event", "purge")
+	s.get(404, taskPath(free))
+	tasks, err := ops.List(t.Context(), admin.Filter{Queue: "mail", Limit: dbq.MaxBulk})
+	if err != nil || len(tasks) != 4001 {
+		t.Errorf("%d tasks are left, want the 4001 that the workflow needs: %v", len(tasks), err)
+	}
+}
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)">`)
+
+// finish submits the form of an action on many tasks until it is done.
+func (s *site) finish(path string, form ...string) {
+	s.t.Helper()
+	for range 10 {
+		answer, err := s.http.Post(s.url+path, formType, strings.NewReader(encode(form, "")))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if answer.StatusCode == http.StatusSeeOther {
+			answer.Body.Close()
+			return
+		}
+		page := s.body(200, answer, nil)
+		form = nil
+		for _, m := range hidden.FindAllStringSubmatch(page, -1) {
+			form = append(form, m[1], m[2])
+		}
+	}
+	s.t.Fatal("the action does not end")
 }
 
 func TestEnqueueByHandAndAsAnEditedCopy(t *testing.T) {

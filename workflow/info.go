@@ -206,7 +206,8 @@ func Retry(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Optio
 func operate(
 	ctx context.Context, c *dbq.Client, event state.Event, f admin.Filter, opts []admin.Option) (int, error) {
 	f.Limit = MaxSteps
-	return admin.New(c).OperateMany(ctx, event, f, opts...)
+	done, err := admin.New(c).OperateMany(ctx, event, f, opts...)
+	return done.Changed, err
 }
 
 // Resume advances workflows whose clients crashed between ending a task and making the next steps due. Workers do

@@ -61,7 +61,8 @@ func newOperate(a *app, t state.Transition) *cobra.Command {
 Give task ids, or select tasks by filter flags; "dbq list" with the same flags shows the selected tasks. A filter
 takes only tasks whose state allows it. To select every task that the command may take, give --all.
 
-With --json, it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused.`,
+With --json, it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused, and
+"more" if there may be more tasks than the limit.`,
 			v.does, path(t), t.Doc, v.note, t.Event),
 		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", t.Event, v.example),
 		Args:    taskIDs,
@@ -159,6 +160,7 @@ type operation struct {
 type operated struct {
 	Event   state.Event `json:"event"`
 	Changed int         `json:"changed"`
+	More    bool        `json:"more,omitempty"`    // the filter may select more tasks
 	DryRun  bool        `json:"dry_run,omitempty"` // nothing was changed: it would have been
 	Failed  []refusal   `json:"failed,omitempty"`
 }
@@ -195,23 +197,46 @@ func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) err
 	return first
 }
 
+// maxParts is how often a command looks for more tasks, if many that the filter selects cannot be changed.
+const maxParts = 1000
+
+// changeUpTo changes up to f.Limit tasks. What cannot be changed, such as a task to purge that a workflow still needs,
+// does not count.
+func (op *operation) changeUpTo(ctx context.Context, c *dbq.Client, f admin.Filter, opts []admin.Option) (
+	all admin.Operated, err error) {
+	limit := f.Limit
+	for range maxParts {
+		var part admin.Operated
+		part, err = admin.New(c).OperateMany(ctx, op.event, f, opts...)
+		all.Changed, all.More = all.Changed+part.Changed, part.More
+		if err != nil || !part.More || all.Changed == limit {
+			break
+		}
+		f.After, f.Limit = part.Last, limit-all.Changed
+	}
+	return all, err
+}
+
 func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter) error {
 	past, opts := op.past, []admin.Option{admin.By(op.by), admin.Reason(op.reason)}
 	if op.dryRun {
 		past, opts = "would be "+past, append(opts, admin.DryRun())
 	}
-	changed, err := admin.New(c).OperateMany(ctx, op.event, f, opts...)
-	if err != nil && changed > 0 {
-		return fmt.Errorf("%w (until then %s %s)", err, plural(changed, "task"), op.past)
-	}
-	if err != nil {
+	done, err := op.changeUpTo(ctx, c, f, opts)
+	changed := plural(done.Changed, "task")
+	switch {
+	case err != nil && done.Changed > 0:
+		return fmt.Errorf("%w (until then %s %s)", err, changed, op.past)
+	case err != nil:
 		return err
-	}
-	if changed == f.Limit && !op.dryRun {
+	case !done.More || op.dryRun:
+	case done.Changed == f.Limit:
 		op.note("the limit of %d was reached and there may be more tasks: run the command again for the rest", f.Limit)
+	default:
+		op.note("there may be more tasks behind many that cannot be changed: narrow the filter")
 	}
-	return op.result(operated{Event: op.event, Changed: changed, DryRun: op.dryRun},
-		"%s %s", plural(changed, "task"), past)
+	return op.result(operated{Event: op.event, Changed: done.Changed, More: done.More, DryRun: op.dryRun},
+		"%s %s", changed, past)
 }
 
 // path returns the states before and after an event, as text.

@@ -90,3 +90,16 @@ func TestVerbsTakeAWorkflow(t *testing.T) {
 	u.run("workflow", id).has("CREATED, waits for 2")
 	u.run("list", "--workflow", "no").fails(exitUsage, "no")
 }
+
+func TestPurgeGoesPastWhatAWorkflowNeeds(t *testing.T) {
+	u := newUser(t)
+	w := newOrder(u)
+	free := u.run("enqueue", "-q", "orders").id()
+	u.run("reject", w.Tasks[0].String(), w.Tasks[1].String(), free).ok()
+	got := u.run("purge", "-q", "orders", "--parked", "--limit", "1", "--yes", "--json").one()
+	if got["changed"] != 1.0 || got["more"] != true {
+		t.Errorf("got %v, want one task purged, and perhaps more", got)
+	}
+	u.run("show", free).fails(exitNotFound, free)
+	u.run("purge", "-q", "orders", "--parked", "--limit", "1", "--yes").has("0 tasks purged")
+}

@@ -224,7 +224,7 @@ func auditMany(t *test) {
 	ops := admin.New(c)
 	n := min(2*access.Of(c).Store.OperateLimit(admin.Cancel)+1, 3000)
 	t.enqueueMany(c.Queue("q"), n, nil)
-	changed, err := ops.OperateMany(t.ctx, admin.Cancel, admin.Filter{Queue: "q", Limit: dbq.MaxBulk}, admin.Reason("why"))
+	done, err := ops.OperateMany(t.ctx, admin.Cancel, admin.Filter{Queue: "q", Limit: dbq.MaxBulk}, admin.Reason("why"))
 	t.must(err)
 	t.eventually("the tasks are old enough", func() bool {
 		removed, err := ops.Clean(t.ctx, "q", dbq.Retention{Poison: time.Millisecond, Attempts: time.Millisecond})
@@ -232,8 +232,8 @@ func auditMany(t *test) {
 		return removed.Tasks > 0
 	})
 	entries := t.audit(c, admin.AuditFilter{Queue: "q", OldestFirst: true})
-	if changed != n || len(entries) != 2 || entries[0].Changed != int64(n) || entries[1].Changed < int64(n) {
-		t.Errorf("%d of %d tasks were changed: got %+v", changed, n, entries)
+	if done.Changed != n || len(entries) != 2 || entries[0].Changed != int64(n) || entries[1].Changed < int64(n) {
+		t.Errorf("%d of %d tasks were changed: got %+v", done.Changed, n, entries)
 	}
 	if e := entries[0]; string(e.Filter) != fmt.Sprintf(`{"queue":"q","limit":%d}`, dbq.MaxBulk) || e.Reason != "why" {
 		t.Errorf("got %+v", e)

@@ -33,7 +33,8 @@ func redrive(t *test) {
 	window := func() { f.EnteredWithin = t.now(c).Sub(since) + 150*time.Millisecond }
 	t.eventually("a dry run counts what a reenqueue would change", func() bool {
 		window()
-		n, err := ops.OperateMany(t.ctx, admin.Reenqueue, f, admin.DryRun())
+		done, err := ops.OperateMany(t.ctx, admin.Reenqueue, f, admin.DryRun())
+		n := done.Changed
 		if err != nil || n > len(want) {
 			t.Fatalf("a dry run counts %d tasks with error %v, want %d", n, err, len(want))
 		}
@@ -44,7 +45,8 @@ func redrive(t *test) {
 	total := 0
 	t.eventually("calls reenqueue all, and each goes on where the last one stopped", func() bool {
 		window()
-		n, err := ops.OperateMany(t.ctx, admin.Reenqueue, f)
+		done, err := ops.OperateMany(t.ctx, admin.Reenqueue, f)
+		n := done.Changed
 		if total += n; err != nil || n > f.Limit || total > len(want) {
 			t.Fatalf("reenqueued %d tasks with error %v, want %d, %d at most in a call", total, err, len(want), f.Limit)
 		}

@@ -212,10 +212,10 @@ func poolOfOne(t *test) {
 	t.must(err)
 	_, err = admin.New(c).Stats(ctx)
 	t.must(err)
-	n, err := admin.New(c).OperateMany(ctx, admin.Reject, admin.Filter{Queue: q.Name(), Limit: 10})
+	done, err := admin.New(c).OperateMany(ctx, admin.Reject, admin.Filter{Queue: q.Name(), Limit: 10})
 	t.must(err)
-	if n != 1 {
-		t.Errorf("RejectMany changed %d tasks, want 1", n)
+	if done.Changed != 1 {
+		t.Errorf("OperateMany changed %d tasks, want 1", done.Changed)
 	}
 	_, err = c.Wait(ctx, id)
 	t.must(err)

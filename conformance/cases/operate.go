@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -28,6 +29,8 @@ func operateCases() []Case {
 			Law: "InStateFor counts from the moment a task entered its state, by the database's clock."},
 		{Name: "LimitBoundsBulkCalls", run: operateLimit,
 			Law: "A bulk call changes at most as many tasks as its limit, and repeating it reaches all of them."},
+		{Name: "WhatCannotChangeHidesNothing", run: operatePast,
+			Law: "Repeating a bulk call after the last task that it tried reaches all tasks, however many cannot be changed."},
 		{Name: "ManyOverOneStatement", run: operateLarge,
 			Law: "A bulk call that exceeds the limits of one statement changes every task once."},
 		{Name: "ListPages", run: operateList,
@@ -102,9 +105,9 @@ func operateByName(t *test) {
 
 	id = t.enqueue(q, dbq.NewTask{})
 	many := func(e state.Event) {
-		n, err := admin.New(c).OperateMany(t.ctx, e, admin.Filter{Queue: "q", Limit: 10})
-		if n != 1 || err != nil {
-			t.Fatalf("%s by filter: got %d and error %v, want 1", e, n, err)
+		done, err := admin.New(c).OperateMany(t.ctx, e, admin.Filter{Queue: "q", Limit: 10})
+		if done.Changed != 1 || err != nil {
+			t.Fatalf("%s by filter: got %+v and error %v, want 1", e, done, err)
 		}
 	}
 	for _, e := range chain {
@@ -134,9 +137,9 @@ func operateMany(t *test, tr state.Transition) {
 			want++
 		}
 	}
-	n, err := admin.New(c).OperateMany(t.ctx, tr.Event, admin.Filter{Kind: "all", Limit: 100})
-	if n != want || err != nil {
-		t.Errorf("changed %d tasks with error %v, want %d", n, err, want)
+	done, err := admin.New(c).OperateMany(t.ctx, tr.Event, admin.Filter{Kind: "all", Limit: 100})
+	if done.Changed != want || err != nil {
+		t.Errorf("changed %d tasks with error %v, want %d", done.Changed, err, want)
 	}
 	for name, r := range rows {
 		switch {
@@ -156,13 +159,45 @@ func operateLimit(t *test) {
 	t.enqueueMany(q, 25, nil)
 	t.enqueueMany(c.Queue("other"), 25, nil)
 	for _, want := range []int{10, 10, 5, 0} {
-		n, err := admin.New(c).OperateMany(t.ctx, admin.Reject, admin.Filter{Queue: "q", Limit: 10})
-		if n != want || err != nil {
-			t.Errorf("reject of up to 10: got %d and error %v, want %d", n, err, want)
+		done, err := admin.New(c).OperateMany(t.ctx, admin.Reject, admin.Filter{Queue: "q", Limit: 10})
+		if done.Changed != want || done.More != (want == 10) || err != nil {
+			t.Errorf("reject of up to 10: got %+v and error %v, want %d", done, err, want)
 		}
 	}
 	if left := len(t.list(c, admin.Filter{States: []dbq.State{dbq.StateCreated}})); left != 25 {
 		t.Errorf("%d tasks are CREATED, want the 25 of the other queue", left)
+	}
+}
+
+// operatePast purges parked tasks, the first of which a workflow still needs.
+func operatePast(t *test) {
+	c := t.open()
+	q, ops := c.Queue("q"), admin.New(c)
+	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b"}, []string{"c"}, []string{"d", "a", "b", "c"}))
+	free := t.enqueue(q, dbq.NewTask{})
+	needed := w.Tasks[:3]
+	for _, id := range append(slices.Clone(needed), free) {
+		t.must(ops.Operate(t.ctx, admin.Reject, id))
+	}
+	f, changed := admin.Filter{Queue: "q", ParkedOnly: true, Limit: 1}, 0
+	for calls := 1; ; calls++ {
+		done, err := ops.OperateMany(t.ctx, admin.Purge, f)
+		t.must(err)
+		changed += done.Changed
+		if !done.More {
+			break
+		}
+		if done.Last == f.After || calls > 4 {
+			t.Fatalf("call %d does not go on: %+v", calls, done)
+		}
+		f.After = done.Last
+	}
+	if changed != 1 {
+		t.Errorf("%d tasks were purged, want 1", changed)
+	}
+	t.wantGone(c, free)
+	for _, id := range needed {
+		t.wantState(c, id, dbq.StateError)
 	}
 }
 
@@ -173,8 +208,9 @@ func operateLarge(t *test) {
 	for _, e := range []state.Event{
 		admin.Reject, admin.Quarantine, admin.Restore, admin.Reenqueue, admin.Reject, admin.Purge,
 	} {
-		if got, err := admin.New(c).OperateMany(t.ctx, e, admin.Filter{Limit: dbq.MaxBulk}); got != n || err != nil {
-			t.Fatalf("%s: got %d and error %v, want %d", e, got, err, n)
+		done, err := admin.New(c).OperateMany(t.ctx, e, admin.Filter{Limit: dbq.MaxBulk})
+		if done.Changed != n || err != nil {
+			t.Fatalf("%s: got %+v and error %v, want %d", e, done, err, n)
 		}
 	}
 	if left := t.count(c, ""); left != 0 {

@@ -65,13 +65,14 @@ func operateCancelled(t *test) {
 	if as, err = ops.Attempts(t.ctx, parked.ID); err != nil || len(as) == 0 || as[len(as)-1].Error != errBoom.Error() {
 		t.Errorf("the history of a cancelled failed task has %+v and error %v, want its failure", as, err)
 	}
-	n, err := ops.OperateMany(t.ctx, admin.Reenqueue, admin.Filter{CancelledOnly: true, Limit: 10})
-	if n != 4 || err != nil {
-		t.Errorf("reenqueued %d tasks with error %v, want 4", n, err)
+	done, err := ops.OperateMany(t.ctx, admin.Reenqueue, admin.Filter{CancelledOnly: true, Limit: 10})
+	if done.Changed != 4 || err != nil {
+		t.Errorf("reenqueued %d tasks with error %v, want 4", done.Changed, err)
 	}
 	if now := t.get(c, running.ID); now.Cancelled || now.State != dbq.StateCreated {
 		t.Errorf("got %s, want it CREATED and not cancelled", show(now))
 	}
+	n := done.Changed
 	for _, task := range t.checkout(q, 10, long) {
 		if n--; task.Attempt != 1 || task.Cancelled {
 			t.Errorf("took %s, want it at attempt 1", show(task))

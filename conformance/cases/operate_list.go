@@ -63,10 +63,10 @@ func operateFilter(t *test) {
 		}
 	}
 	// The same narrowing for a change; what the event cannot take is left out, not an error.
-	n, err := admin.New(c).
+	done, err := admin.New(c).
 		OperateMany(t.ctx, admin.Reenqueue, admin.Filter{Kind: "a", Queue: "q", ParkedOnly: true, Limit: 10})
-	if n != 1 || err != nil {
-		t.Errorf("reenqueue of what is parked: got %d and error %v, want 1", n, err)
+	if done.Changed != 1 || err != nil {
+		t.Errorf("reenqueue of what is parked: got %+v and error %v, want 1", done, err)
 	}
 	_, err = admin.New(c).OperateMany(t.ctx, admin.Reenqueue, admin.Filter{Kind: "a", NewestFirst: true, Limit: 10})
 	t.wantInvalid("reenqueue the newest first", err, dbq.ErrFilter)
@@ -101,9 +101,9 @@ func operateInStateFor(t *test) {
 				task.Updated, from, to, age)
 		}
 	}
-	n, err := admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: long, Limit: 10})
-	if n != 0 || err != nil {
-		t.Errorf("purge of what is an hour old: got %d and error %v, want none", n, err)
+	done, err := admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: long, Limit: 10})
+	if done.Changed != 0 || err != nil {
+		t.Errorf("purge of what is an hour old: got %+v and error %v, want none", done, err)
 	}
 	_, err = admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: age, Limit: 10})
 	t.must(err)

@@ -21,9 +21,9 @@ func operateRevoked(t *test) {
 		return admin.New(c).Operate(t.ctx, admin.Revoke, first.ID, admin.By("änne@ops"), admin.Reason("stuck on a lock"))
 	}
 	t.must(revoke())
-	n, err := admin.New(c).OperateMany(t.ctx, state.Revoke, admin.Filter{Queue: "q", Limit: 10})
-	if t.must(err); n != 1 {
-		t.Errorf("by filter %d tasks were revoked, want 1", n)
+	done, err := admin.New(c).OperateMany(t.ctx, state.Revoke, admin.Filter{Queue: "q", Limit: 10})
+	if t.must(err); done.Changed != 1 {
+		t.Errorf("by filter %d tasks were revoked, want 1", done.Changed)
 	}
 	for want, task := range map[string]dbq.Task{"revoked by änne@ops: stuck on a lock": first,
 		"revoked by " + c.Info().Name: second} {

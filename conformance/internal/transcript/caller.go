@@ -114,14 +114,14 @@ func (w *Caller) Operate(ctx context.Context, e state.Event, id uuid.UUID) error
 // since its answer does not name those that it changed.
 func (w *Caller) OperateMany(ctx context.Context, e state.Event, f admin.Filter) (int, error) {
 	seqs := w.rec.begin(Record{Worker: w.Name, Event: e})
-	n, err := admin.New(w.Queue.Client()).OperateMany(ctx, e, f)
+	done, err := admin.New(w.Queue.Client()).OperateMany(ctx, e, f)
 	w.rec.end(seqs, func(_ int, r *Record) {
 		r.Answer = Maybe
-		if n == 0 && err == nil {
+		if done.Changed == 0 && err == nil {
 			r.Answer = Refused // it changed none
 		}
 	})
-	return n, err
+	return done.Changed, err
 }
 
 // SettleUnlocked settles, and settles again what other transactions had locked, until ctx ends.
