@@ -1,9 +1,12 @@
 package console
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,13 +19,24 @@ import (
 type newTask struct {
 	Queue, Kind, Payload, Reference, Key, Priority, Delay, MaxAttempts, Headers string
 
-	From  string // the task that the form was filled from
-	Bytes bool   // its payload is not text, and cannot be edited here
+	From string // the task that the form was filled from
+	JSON bool   // Payload is JSON
+	// A form changes some texts. These are shown as what it keeps.
+	Base64      bool // Payload is in base64
+	JSONHeaders bool // Headers are a JSON object
+}
+
+// maxEdited is the largest payload that a form is filled with. Its bytes may each become three in the form.
+const maxEdited = 5 << 20
+
+// survives reports whether a form sends a text as it is: a browser normalizes the ends of lines, and HTML has no NUL.
+func survives(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsAny(text, "\r\x00")
 }
 
 // enqueuePage shows the form. With ?from=ID it is filled from a task, to enqueue an edited copy.
 func (c *Console) enqueuePage(v *visit) error {
-	form := newTask{Queue: v.form("queue"), Payload: "{}"}
+	form := newTask{Queue: v.form("queue"), Payload: "{}", JSON: true}
 	if from := v.form("from"); from != "" {
 		id, err := uuid.Parse(from)
 		if err != nil {
@@ -41,10 +55,8 @@ func (c *Console) enqueuePage(v *visit) error {
 		if v.db.redact.Task(&t) {
 			return formError("parts of the task are hidden, so it cannot be copied")
 		}
-		form = newTask{Queue: t.Queue, Kind: t.Kind, Payload: string(t.Payload), Key: t.Key, From: from,
-			Priority: fmt.Sprint(t.Priority), MaxAttempts: fmt.Sprint(t.MaxAttempts), Headers: headerLines(t.Headers)}
-		if !utf8.Valid(t.Payload) {
-			form.Bytes, form.Payload = true, ""
+		if form, err = copyOf(t); err != nil {
+			return err
 		}
 	}
 	if err := v.need(auth.Enqueue, form.Queue); form.Queue != "" && err != nil {
@@ -54,16 +66,47 @@ func (c *Console) enqueuePage(v *visit) error {
 	return nil
 }
 
+// copyOf returns the form that enqueues a copy of a task.
+func copyOf(t dbq.Task) (newTask, error) {
+	if len(t.Payload) > maxEdited {
+		return newTask{}, formError("the payload is too large to edit here; enqueue the copy by program")
+	}
+	form := newTask{Queue: t.Queue, Kind: t.Kind, Payload: string(t.Payload), Key: t.Key, From: t.ID.String(),
+		JSON: json.Valid(t.Payload), Priority: fmt.Sprint(t.Priority), MaxAttempts: fmt.Sprint(t.MaxAttempts)}
+	if !survives(form.Payload) {
+		form.Base64, form.Payload = true, base64.StdEncoding.EncodeToString(t.Payload)
+	}
+	var err error
+	form.Headers, form.JSONHeaders, err = headerText(t.Headers)
+	return form, err
+}
+
+// payload reads the payload of the form.
+func (v *visit) payload() ([]byte, error) {
+	text := v.r.FormValue("payload")
+	if v.form("encoding") == "" {
+		return []byte(strings.ReplaceAll(text, "\r\n", "\n")), nil // a browser sends each end of a line as CRLF
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	if err != nil {
+		return nil, formError("the payload is not valid base64")
+	}
+	return b, nil
+}
+
 // enqueue adds the task of the form.
 func (c *Console) enqueue(v *visit) error {
 	queue := v.form("queue")
 	if err := v.need(auth.Enqueue, queue); err != nil {
 		return err
 	}
-	t := dbq.NewTask{
-		Kind: v.form("kind"), Payload: []byte(v.r.FormValue("payload")), Reference: v.form("reference"), Key: v.form("key"),
+	payload, err := v.payload()
+	if err != nil {
+		return err
 	}
-	var err error
+	t := dbq.NewTask{
+		Kind: v.r.FormValue("kind"), Payload: payload, Reference: v.form("reference"), Key: v.r.FormValue("key"),
+	}
 	if v.form("json") != "" && !json.Valid(t.Payload) {
 		return formError("the payload is not valid JSON")
 	}
@@ -76,7 +119,7 @@ func (c *Console) enqueue(v *visit) error {
 	if t.Delay, err = duration("delay", v.form("delay")); err != nil {
 		return err
 	}
-	if t.Headers, err = parseHeaders(v.r.FormValue("headers")); err != nil {
+	if t.Headers, err = parseHeaders(v.r.FormValue("headers"), v.form("header_format") != ""); err != nil {
 		return err
 	}
 	done, err := v.db.client.Queue(queue).EnqueueMany(v.ctx(), []dbq.NewTask{t})
@@ -91,18 +134,30 @@ func (c *Console) enqueue(v *visit) error {
 	return v.done(v.path("task/"+done[0].ID.String()), message)
 }
 
-// headerLines writes headers as lines of "name: value".
-func headerLines(headers map[string]string) string {
+// headerText writes headers as lines of "name: value", or as a JSON object if lines would change them.
+func headerText(headers map[string]string) (text string, isJSON bool, err error) {
 	var lines []string
 	for name, value := range headers {
 		lines = append(lines, name+": "+value)
 	}
-	return strings.Join(lines, "\n")
+	slices.Sort(lines)
+	text = strings.Join(lines, "\n")
+	if same, err := parseHeaders(text, false); err == nil && maps.Equal(same, headers) && survives(text) {
+		return text, false, nil
+	}
+	b, err := json.MarshalIndent(headers, "", "  ")
+	return string(b), true, err
 }
 
 // parseHeaders reads them.
-func parseHeaders(text string) (map[string]string, error) {
+func parseHeaders(text string, isJSON bool) (map[string]string, error) {
 	var out map[string]string
+	if isJSON {
+		if err := json.Unmarshal([]byte(text), &out); err != nil {
+			return nil, formError("the headers must be a JSON object of texts")
+		}
+		return out, nil
+	}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue

@@ -29,7 +29,7 @@ var problems = []struct {
 	{errBadForm, 400, "The form cannot be read", "Nothing was changed. Go back, reload the page and try again."},
 	{errBusy, 503, "The server is busy", "Too many pages are open at once. Try again shortly."},
 	{auth.ErrTooMany, 429, "Too many attempts to sign in", "Try again in a minute."},
-	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly; the server's log has the reason."},
+	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly. The server has logged why."},
 	{dbq.ErrNotFound, 404, "It does not exist",
 		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
 	{dbq.ErrWrongState, 409, "Its state no longer allows this", "Go back to see its present state."},
