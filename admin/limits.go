@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -69,8 +70,15 @@ func (a *Admin) ConfigureLimits(
 		err = a.store.SetLimits(ctx, queue, func(stored store.Limits) (store.Limits, error) {
 			l := limitsOf(stored)
 			change(&l)
-			return l.stored(), nil
+			next := l.stored()
+			if next == stored && next != (store.Limits{}) { // none may be some that cannot be read
+				return next, errUnchanged
+			}
+			return next, nil
 		})
+	}
+	if errors.Is(err, errUnchanged) {
+		return nil
 	}
 	if err == nil {
 		a.core.Wake.WakeControl(queue)
@@ -78,6 +86,9 @@ func (a *Admin) ConfigureLimits(
 	}
 	return a.wrap("configure limits", queue, err)
 }
+
+// errUnchanged ends the transaction of a change that changes nothing: nothing is written, and the audit has no entry.
+var errUnchanged = errors.New("nothing changes")
 
 func limitsOf(l store.Limits) QueueLimits {
 	return QueueLimits{Leased: l.Leased, Rate: Rate(l.Rate), PerKey: l.PerKey, KeyLeased: l.KeyLeased,

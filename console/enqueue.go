@@ -76,9 +76,13 @@ func copyOf(t dbq.Task) (newTask, error) {
 	if !survives(form.Payload) {
 		form.Base64, form.Payload = true, base64.StdEncoding.EncodeToString(t.Payload)
 	}
-	var err error
-	form.Headers, form.JSONHeaders, err = headerText(t.Headers)
-	return form, err
+	form.Headers = headerLines(t.Headers)
+	if same, err := parseHeaders(form.Headers); err != nil || !maps.Equal(same, t.Headers) || !survives(form.Headers) {
+		b, err := json.MarshalIndent(t.Headers, "", "  ")
+		form.JSONHeaders, form.Headers = true, string(b)
+		return form, err
+	}
+	return form, nil
 }
 
 // payload reads the payload of the form.
@@ -92,6 +96,18 @@ func (v *visit) payload() ([]byte, error) {
 		return nil, formError("the payload is not valid base64")
 	}
 	return b, nil
+}
+
+// headers reads the headers of the form.
+func (v *visit) headers() (out map[string]string, err error) {
+	text := v.r.FormValue("headers")
+	if v.form("header_format") == "" {
+		return parseHeaders(text)
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, formError("the headers must be a JSON object of texts")
+	}
+	return out, nil
 }
 
 // enqueue adds the task of the form.
@@ -119,7 +135,7 @@ func (c *Console) enqueue(v *visit) error {
 	if t.Delay, err = duration("delay", v.form("delay")); err != nil {
 		return err
 	}
-	if t.Headers, err = parseHeaders(v.r.FormValue("headers"), v.form("header_format") != ""); err != nil {
+	if t.Headers, err = v.headers(); err != nil {
 		return err
 	}
 	done, err := v.db.client.Queue(queue).EnqueueMany(v.ctx(), []dbq.NewTask{t})
@@ -134,30 +150,19 @@ func (c *Console) enqueue(v *visit) error {
 	return v.done(v.path("task/"+done[0].ID.String()), message)
 }
 
-// headerText writes headers as lines of "name: value", or as a JSON object if lines would change them.
-func headerText(headers map[string]string) (text string, isJSON bool, err error) {
+// headerLines writes headers as lines of "name: value".
+func headerLines(headers map[string]string) string {
 	var lines []string
 	for name, value := range headers {
 		lines = append(lines, name+": "+value)
 	}
 	slices.Sort(lines)
-	text = strings.Join(lines, "\n")
-	if same, err := parseHeaders(text, false); err == nil && maps.Equal(same, headers) && survives(text) {
-		return text, false, nil
-	}
-	b, err := json.MarshalIndent(headers, "", "  ")
-	return string(b), true, err
+	return strings.Join(lines, "\n")
 }
 
 // parseHeaders reads them.
-func parseHeaders(text string, isJSON bool) (map[string]string, error) {
+func parseHeaders(text string) (map[string]string, error) {
 	var out map[string]string
-	if isJSON {
-		if err := json.Unmarshal([]byte(text), &out); err != nil {
-			return nil, formError("the headers must be a JSON object of texts")
-		}
-		return out, nil
-	}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue

@@ -26,6 +26,7 @@ func functions(prefix string) template.FuncMap {
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"content": func(b []byte) content { return contentOf(b) },
 		"lower":   func(s fmt.Stringer) string { return strings.ToLower(s.String()) },
+		"version": version,
 		"short":   func(s fmt.Stringer) string { return shorten(s.String()) },
 	}
 }

@@ -77,7 +77,7 @@ const oldestFine = 5 * time.Minute
 
 // readOverview reads the overview of a database by four calls.
 func (d *database) readOverview(ctx context.Context) (out overview, err error) {
-	stats, err := d.admin.Stats(ctx)
+	stats, err := d.stats(ctx)
 	if err != nil {
 		return out, err
 	}

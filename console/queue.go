@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -60,7 +61,12 @@ func (v *visit) changeQueue(a auth.Action, message string, change func(queue str
 	if err := v.need(a, queue); err != nil {
 		return err
 	}
-	if err := change(queue); err != nil {
+	err := change(queue)
+	if errors.Is(err, errOutdated) {
+		return v.done(v.path("queue", "queue", queue),
+			"Nothing was changed: someone has changed this meanwhile. Below is what holds now.")
+	}
+	if err != nil {
 		return err
 	}
 	v.db.overview.expire()
@@ -96,10 +102,15 @@ func (c *Console) limitQueue(v *visit) error {
 		l.Rate = admin.Rate{}
 	}
 	return v.changeQueue(auth.Configure, "The limits are changed.", func(queue string) error {
-		return v.db.admin.ConfigureLimits(v.ctx(), queue, func(stored *admin.QueueLimits) {
+		outdated := false
+		err := v.db.admin.ConfigureLimits(v.ctx(), queue, func(stored *admin.QueueLimits) {
+			if outdated = v.outdated(stored); outdated {
+				return
+			}
 			stored.Leased, stored.Rate, stored.PerKey = l.Leased, l.Rate, l.PerKey
 			stored.KeyLeased, stored.Order = l.KeyLeased, l.Order
 		}, v.changes()...)
+		return unlessOutdated(outdated, err)
 	})
 }
 
@@ -129,10 +140,15 @@ func (c *Console) configureQueue(v *visit) error {
 	}
 	return v.changeQueue(auth.Configure, "The settings are changed. Workers apply them while they run.",
 		func(queue string) error {
-			return v.db.admin.ConfigureQueue(v.ctx(), queue, func(stored *admin.QueueSettings) {
+			outdated := false
+			err := v.db.admin.ConfigureQueue(v.ctx(), queue, func(stored *admin.QueueSettings) {
+				if outdated = v.outdated(stored); outdated {
+					return
+				}
 				stored.Concurrency, stored.Batch, stored.MaxAttempts = s.Concurrency, s.Batch, s.MaxAttempts
 				stored.Poll, stored.Lease, stored.DeadLetter = s.Poll, s.Lease, s.DeadLetter
 			}, v.changes()...)
+			return unlessOutdated(outdated, err)
 		})
 }
 

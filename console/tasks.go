@@ -172,9 +172,7 @@ func (c *Console) tasksPage(v *visit) error {
 	if s.Order != "archive" {
 		page.Events = v.bulkEvents(s.Queue, f.States)
 	}
-	if o, err := v.overview(); err == nil {
-		page.Queues = o.Queues
-	}
+	page.Queues = v.db.overview.last().seenBy(v).Queues
 	v.show(http.StatusOK, "tasks", "Tasks", page)
 	return nil
 }

@@ -23,13 +23,16 @@ var commands = []dbq.Command{dbq.CommandPause, dbq.CommandResume, dbq.CommandSto
 
 // commandWorker pauses, resumes or stops a worker.
 func (c *Console) commandWorker(v *visit) error {
-	o, err := v.overview()
+	workers, err := v.db.admin.Workers(v.ctx())
 	if err != nil {
 		return err
 	}
-	for _, w := range o.Workers {
+	for _, w := range workers {
 		if w.ID != v.form("worker") {
 			continue
+		}
+		if !v.may(auth.Read, w.Queue) {
+			return dbq.ErrNotFound
 		}
 		if err := v.need(auth.Configure, w.Queue); err != nil {
 			return err

@@ -171,7 +171,10 @@ func auditVerbs(t *test) {
 	_, err = ops.OperateMany(t.ctx, admin.Restore, admin.Filter{Queue: "nothing", Limit: 10})
 	t.must(err)
 	t.must(ops.ResumeQueue(t.ctx, "nothing"))
-	t.must(ops.ConfigureLimits(t.ctx, "nothing", func(*admin.QueueLimits) {}))
+	for _, queue := range []string{"nothing", "q"} {
+		t.must(ops.ConfigureLimits(t.ctx, queue, func(*admin.QueueLimits) {}))
+	}
+	t.must(ops.ConfigureQueue(t.ctx, "q", func(*admin.QueueSettings) {}))
 	t.must(c.Queue("q2").Complete(t.ctx, t.takeNew(c.Queue("q2"), dbq.NewTask{}, long).Lease, nil))
 	if entries := t.audit(c, admin.AuditFilter{}); len(entries) != n {
 		t.Errorf("calls that change nothing have left %+v", entries[:len(entries)-n])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -117,14 +118,23 @@ func (c *Control) Configure(ctx context.Context, queue string, change func(*Sett
 				return "", 0, err
 			}
 			b, err := json.Marshal(s)
+			if err == nil && exists && string(b) == old.Value {
+				err = errUnchanged
+			}
 			return string(b), 0, err
 		})
+	}
+	if errors.Is(err, errUnchanged) {
+		return nil
 	}
 	if err == nil {
 		c.Waker.WakeControl(queue)
 	}
 	return c.wrap("configure", queue, err)
 }
+
+// errUnchanged ends the transaction of a change that changes nothing: nothing is written, and the audit has no entry.
+var errUnchanged = errors.New("nothing changes")
 
 func parseSettings(r store.Record) (s Settings, err error) {
 	if err := json.Unmarshal([]byte(r.Value), &s); err != nil {

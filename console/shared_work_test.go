@@ -1,0 +1,125 @@
+package console_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/workflow"
+)
+
+// TestManyQueuesAreCountedLessFar has 20 queues, which share the tasks that the overview counts.
+func TestManyQueuesAreCountedLessFar(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	for i := range 19 {
+		s.enqueue(fmt.Sprintf("q%d", i), dbq.NewTask{})
+	}
+	if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 5001)); err != nil {
+		t.Fatal(err)
+	}
+	s.shows(s.get(200, "/db/shop/"), ">5,000&#43;<")
+	s.post(303, "/db/shop/queue/pause", "queue", "q1") // the next reading knows the number of queues
+	s.shows(s.get(200, "/db/shop/"), ">5,000&#43;<")
+}
+
+// TestListReadsNoOverview opens the list of tasks, which suggests the queues of the last overview.
+func TestListReadsNoOverview(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	const suggestion = `<option value="mail">`
+	s.hides(s.get(200, "/db/shop/tasks"), suggestion)
+	s.get(200, "/db/shop/")
+	s.shows(s.get(200, "/db/shop/tasks"), suggestion)
+}
+
+// TestCommandReachesAWorkerThatHasJustStarted commands a worker that the shared overview does not have.
+func TestCommandReachesAWorkerThatHasJustStarted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.hides(s.get(200, "/db/shop/workers"), "w1")
+	w1 := control.Worker{ID: "w1", Queue: "mail"}
+	if _, err := access.Of(s.client).Control.Report(t.Context(), w1, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	other := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Operator, Queues: []string{"bills"}}}, "")
+	other.post(404, "/db/shop/workers", "worker", "w1", "command", "pause")
+	s.post(303, "/db/shop/workers", "worker", "w1", "command", "pause")
+	s.post(404, "/db/shop/workers", "worker", "w2", "command", "pause")
+}
+
+// TestLargeWorkflowIsShownAsCut opens a workflow of more steps than a page shows.
+func TestLargeWorkflowIsShownAsCut(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	var steps []workflow.Step
+	for i := range 200 {
+		steps = append(steps, workflow.Step{Name: fmt.Sprintf("s%03d", i), Queue: "mail"})
+	}
+	steps = append(steps, workflow.Step{Name: "secret", Queue: "bills"})
+	w, err := workflow.Enqueue(t.Context(), s.client, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, cut := "/db/shop/workflow/"+w.ID.String(), "Only the first 200 steps"
+	page := s.get(200, path)
+	s.shows(page, cut, "All tasks")
+	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer, Queues: []string{"mail"}}}, "")
+	page = bob.get(200, path)
+	s.shows(page, cut, "The others may be in queues that your role does not show")
+	s.hides(page, "All tasks", "secret", "bills")
+}
+
+// TestFormsOverwriteNoOthersChanges opens the page of a queue, changes the queue, and then submits its forms.
+func TestFormsOverwriteNoOthersChanges(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	versions := regexp.MustCompile(`name="version" value="([^"]+)"`)
+	read := func() (limits, settings string) {
+		found := versions.FindAllStringSubmatch(s.get(200, "/db/shop/queue", "queue", "mail"), -1)
+		if len(found) != 2 {
+			t.Fatalf("the page has the versions %v, want two", found)
+		}
+		return found[0][1], found[1][1]
+	}
+	limits, settings := read()
+	ops := admin.New(s.client)
+	if err := ops.ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) { l.Leased = 7 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := ops.ConfigureQueue(t.Context(), "mail", func(q *admin.QueueSettings) { q.Batch = 9 }); err != nil {
+		t.Fatal(err)
+	}
+	trail, err := ops.Audit(t.Context(), admin.AuditFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limitsForm, settingsForm = "/db/shop/queue/limits", "/db/shop/queue/settings"
+	for path, version := range map[string]string{limitsForm: limits, settingsForm: settings} {
+		if to := s.post(303, path, "queue", "mail", "version", version); !strings.Contains(to, "/queue?") {
+			t.Errorf("%s leads to %s, want the page of the queue", path, to)
+		}
+	}
+	if again, err := ops.Audit(t.Context(), admin.AuditFilter{}); err != nil || len(again) != len(trail) {
+		t.Errorf("refused changes have left %d entries: %v", len(again)-len(trail), err)
+	}
+	limits, settings = read()
+	s.post(303, limitsForm, "queue", "mail", "version", limits, "leased", "8")
+	s.post(303, settingsForm, "queue", "mail", "version", settings, "batch", "10")
+	l, err := ops.QueueLimits(t.Context(), "mail")
+	if err != nil || l.Leased != 8 {
+		t.Errorf("the limits are %+v: %v", l, err)
+	}
+	q, err := ops.QueueSettings(t.Context(), "mail")
+	if err != nil || q.Batch != 10 {
+		t.Errorf("the settings are %+v: %v", q, err)
+	}
+}
