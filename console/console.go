@@ -146,6 +146,8 @@ func (c *Console) routes() http.Handler {
 		"POST /db/{database}/workers":             c.commandWorker,
 		"GET /db/{database}/schedules":            c.schedulesPage,
 		"GET /db/{database}/schedule":             c.schedulePage,
+		"GET /db/{database}/schedule/edit":        c.scheduleFormPage,
+		"POST /db/{database}/schedule/save":       c.saveSchedule,
 		"POST /db/{database}/schedule/{verb}":     c.changeSchedule,
 		"GET /db/{database}/workflow/{id}":        c.workflowPage,
 		"POST /db/{database}/workflow/{id}/{how}": c.changeWorkflow,

@@ -34,11 +34,6 @@ type site struct {
 	http   *http.Client
 }
 
-func newSite(t *testing.T, a auth.Authenticator) *site {
-	t.Helper()
-	return serve(t, dbqtest.New(t).Client, a, "")
-}
-
 func serve(t *testing.T, client *dbq.Client, a auth.Authenticator, prefix string) *site {
 	t.Helper()
 	return serveWith(t, console.Config{

@@ -153,8 +153,10 @@ func (c *Console) configureQueue(v *visit) error {
 }
 
 // count reads a whole number of the form; empty is 0.
-func (v *visit) count(field string) (int, error) {
-	text := v.form(field)
+func (v *visit) count(field string) (int, error) { return whole(field, v.form(field)) }
+
+// whole reads a whole number of a field; empty is 0.
+func whole(field, text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}

@@ -14,7 +14,10 @@ func (c *Console) schedulesPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.show(http.StatusOK, "schedules", "Schedules", o.Schedules)
+	v.show(http.StatusOK, "schedules", "Schedules", struct {
+		Schedules []schedule.Info
+		New       bool // the user may create one
+	}{o.Schedules, v.needSomewhere(auth.Configure) == nil})
 	return nil
 }
 

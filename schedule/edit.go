@@ -16,11 +16,11 @@ import (
 // Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
 // time unless its times change. For a new schedule, Put returns ErrDefinition if At has passed.
 func (s *Schedules) Put(ctx context.Context, d Schedule) error {
-	return s.put(ctx, "put schedule", d, "")
+	return s.put(ctx, "put schedule", d, "", nil)
 }
 
-// put is Put for an owner. It refuses to take a schedule from another owner.
-func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string) error {
+// put is Put for an owner. It refuses to take a schedule from another owner, and what may, unless it is nil, refuses.
+func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string, may func(old *value) error) error {
 	err := d.check()
 	if err == nil {
 		ctx, err = s.audited(ctx, "put schedule", store.Audit{Queue: d.Queue, Subject: d.Name})
@@ -29,6 +29,11 @@ func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string
 		err = s.change(ctx, d.Name, func(old *value, now time.Time) (value, error) {
 			v := valueOf(d)
 			v.Start, v.Owner = now, owner
+			if may != nil {
+				if err := may(old); err != nil {
+					return v, err
+				}
+			}
 			if old != nil {
 				if owner != "" && old.Owner != owner {
 					return v, fmt.Errorf("%w: the schedule %q does not belong to %q, but to %q: delete it, or use another name",
@@ -42,7 +47,7 @@ func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string
 			}
 			next, isNew := c.next(now), v.Start.Equal(now)
 			if isNew && next.IsZero() && owner == "" {
-				return v, fmt.Errorf("%w: the time %s has passed", ErrDefinition, d.At.Format(time.RFC3339))
+				return v, invalid("At", fmt.Errorf("%w: the time %s has passed", ErrDefinition, d.At.Format(time.RFC3339)))
 			}
 			// If the stored next time is later than the first one from now, it was set while the clock was ahead.
 			if isNew || v.Next.After(next) && !next.IsZero() {
@@ -295,7 +300,7 @@ func (s *Schedules) declare(ctx context.Context, schedules []Schedule, owner str
 		if i, ok := stored[d.Name]; ok && i.Owner == owner && equal(i.Schedule, d) {
 			continue
 		}
-		if err := s.put(ctx, "reconcile schedules", d, owner); err != nil {
+		if err := s.put(ctx, "reconcile schedules", d, owner, nil); err != nil {
 			return err
 		}
 	}

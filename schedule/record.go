@@ -100,7 +100,8 @@ const maxDefinition, maxProblem = 3000, 200
 func (v *value) fits() error {
 	b, err := json.Marshal(valueOf(v.schedule("")))
 	if err == nil && len(b) > maxDefinition {
-		err = fmt.Errorf("%w: it has %d bytes with its payload; the maximum is %d", ErrDefinition, len(b), maxDefinition)
+		err = invalid("Task.Payload", fmt.Errorf("%w: it has %d bytes with its payload; the maximum is %d",
+			ErrDefinition, len(b), maxDefinition))
 	}
 	return err
 }
@@ -135,7 +136,7 @@ func (v *value) encode(now time.Time) (text string, ttl time.Duration, err error
 func (v *value) info(r store.Record) Info {
 	out := Info{
 		Schedule: v.schedule(r.Name), Owner: v.Owner, Next: v.Next.UTC(), Last: v.Last, Problem: v.Problem,
-		Updated: time.UnixMicro(r.Updated).UTC(),
+		Updated: time.UnixMicro(r.Updated).UTC(), Revision: v.revision(),
 	}
 	if v.LastTask != nil {
 		out.LastTask = *v.LastTask

@@ -96,6 +96,8 @@ type Info struct {
 	Reason string
 	// Updated is when any of this last changed.
 	Updated time.Time
+	// Revision identifies the definition: it differs after the Schedule was changed. See Replace.
+	Revision string
 }
 
 // Schedules manages the schedules in a client's tables. It is safe for concurrent use and needs no Close.

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // for machines without a database of zones
-	"unicode/utf8"
 
-	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
@@ -51,66 +49,28 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	}
 	switch {
 	case set != 1:
-		return nil, fmt.Errorf("%w: set one of Cron, Every and At", ErrDefinition)
+		return nil, invalid("Cron", fmt.Errorf("%w: set one of Cron, Every and At", ErrDefinition))
 	case d.Zone != "" && d.Cron == "":
-		return nil, fmt.Errorf("%w: Zone is for Cron", ErrDefinition)
+		return nil, invalid("Zone", fmt.Errorf("%w: Zone is for Cron", ErrDefinition))
 	case d.Every != 0:
-		return every{start, d.Every}, limits.Range("Every", d.Every, MinEvery, limits.MaxDelay, ErrDefinition)
+		err := limits.Range("Every", d.Every, MinEvery, limits.MaxDelay, ErrDefinition)
+		return every{start, d.Every}, invalid("Every", err)
 	case !d.At.IsZero():
 		if err := limits.Time(d.At); err != nil {
-			return nil, fmt.Errorf("%w: At: %w", ErrDefinition, err)
+			return nil, invalid("At", fmt.Errorf("%w: At: %w", ErrDefinition, err))
 		}
 		return once(d.At), nil
 	}
 	zone, err := time.LoadLocation(d.Zone) // "" is UTC
 	if err != nil || d.Zone == "Local" || d.Zone == "localtime" || strings.HasPrefix(d.Zone, "right/") {
-		return nil, fmt.Errorf("%w: there is no time zone %q; use an IANA name such as Europe/Berlin", ErrDefinition, d.Zone)
+		return nil, invalid("Zone", fmt.Errorf("%w: there is no time zone %q; use an IANA name such as Europe/Berlin",
+			ErrDefinition, d.Zone))
 	}
 	c, err := parseCron(d.Cron, zone)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Cron: %w", ErrDefinition, err)
+		return nil, invalid("Cron", fmt.Errorf("%w: Cron: %w", ErrDefinition, err))
 	}
 	return c, nil
-}
-
-// check refuses an invalid schedule.
-func (d *Schedule) check() error {
-	if err := limits.Text(d.Name, 1, MaxName, ErrDefinition, "name"); err != nil {
-		return err
-	}
-	if err := limits.QueueName(d.Queue); err != nil {
-		return err
-	}
-	switch t := d.Task; {
-	case t.ID != dbq.NewTask{}.ID || t.Reference != "" || !t.RunAt.IsZero():
-		return fmt.Errorf("%w: leave Task.ID, Reference and RunAt empty; each time sets them", ErrDefinition)
-	case t.Unique != nil:
-		return fmt.Errorf("%w: leave Task.Unique nil; NoOverlap is for tasks that take long", ErrDefinition)
-	case t.Priority < 0 || t.Priority > limits.MaxPriority:
-		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrDefinition, dbq.ErrPriority, t.Priority, limits.MaxPriority)
-	case t.MaxAttempts < 0 || t.MaxAttempts > limits.MaxMaxAttempts:
-		return fmt.Errorf("%w: %w: %d, use 0 to %d", ErrDefinition, dbq.ErrMaxAttempts, t.MaxAttempts, limits.MaxMaxAttempts)
-	case d.CatchUp < SkipMissed || d.CatchUp > MaxCatchUp:
-		return fmt.Errorf("%w: CatchUp is %d, use SkipMissed or 0 to %d", ErrDefinition, d.CatchUp, MaxCatchUp)
-	case d.Jitter < 0 || d.Jitter > MaxJitter:
-		return fmt.Errorf("%w: Jitter is %s, use 0 to %s", ErrDefinition, d.Jitter, MaxJitter)
-	}
-	err := limits.Text(d.Task.Kind, 0, limits.MaxKind, dbq.ErrKind, "kind")
-	if err == nil {
-		err = limits.Text(d.Task.Key, 0, limits.MaxKey, dbq.ErrKey, "key")
-	}
-	if err == nil {
-		err = limits.Delay(d.Task.Delay)
-	}
-	for k, v := range d.Task.Headers {
-		if err == nil && !utf8.ValidString(k+v) {
-			err = fmt.Errorf("%w: the header %q is not valid UTF-8", dbq.ErrHeaders, k)
-		}
-	}
-	if err == nil {
-		_, err = d.clock(time.Now())
-	}
-	return err
 }
 
 // Preview returns the next n times at which a schedule fires after from, before jitter, or fewer if it ends. Every

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -49,6 +50,11 @@ type page struct {
 // open starts a browser on a console with sample data.
 func open(t *testing.T) *page {
 	t.Helper()
+	return openAs(t, auth.Loopback{})
+}
+
+func openAs(t *testing.T, who auth.Authenticator) *page {
+	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -65,7 +71,7 @@ func open(t *testing.T) *page {
 	p := &page{t: t, client: dbqtest.New(t).Client}
 	p.fill()
 	handler, err := console.New(console.Config{
-		Databases: map[string]*dbq.Client{"shop": p.client}, Authenticator: auth.Loopback{},
+		Databases: map[string]*dbq.Client{"shop": p.client}, Authenticator: who,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -144,6 +150,7 @@ func (p *page) paths() map[string]string {
 		"overview": "", "queue": "queue?queue=mail", "tasks": "tasks", "task": "task/" + p.task.String(),
 		"confirm": "task/" + p.task.String() + "/purge", "bulk": "bulk?queue=mail&event=cancel",
 		"enqueue": "enqueue?from=" + p.task.String(), "schedules": "schedules", "schedule": "schedule?name=nightly",
+		"new schedule": "schedule/edit", "edit schedule": "schedule/edit?name=nightly",
 		"workers": "workers", "workflow": "workflow/" + p.workflow.String(), "audit": "audit", "missing": "nothing",
 	}
 }
@@ -217,6 +224,41 @@ func TestActionsByClick(t *testing.T) {
 	)
 	if text := value[string](p, `document.querySelector(".flash").textContent`); text != "60 tasks were cancelled." {
 		t.Errorf("the page says %q", text)
+	}
+}
+
+func TestScheduleByForm(t *testing.T) {
+	p := open(t)
+	field := func(name string) chromedp.CSS { return chromedp.CSS("input[name=" + name + "]") }
+	p.do(
+		chromedp.Navigate(p.url+"schedules"), chromedp.Click(chromedp.CSS(`a[href$="schedule/edit"]`)),
+		chromedp.WaitVisible(field("cron")), chromedp.SendKeys(field("name"), "weekly"),
+		chromedp.SendKeys(field("cron"), "99 * * * *"), chromedp.SendKeys(field("queue"), "reports"),
+		chromedp.Click(chromedp.CSS("main button.primary")), chromedp.WaitVisible(chromedp.CSS("#cron-error")),
+		chromedp.Clear(field("cron")), chromedp.SendKeys(field("cron"), "@weekly"),
+		chromedp.Click(chromedp.CSS("main button.primary")), chromedp.WaitVisible(chromedp.CSS(".flash")),
+	)
+	got, err := schedule.New(p.client).Get(t.Context(), "weekly")
+	if err != nil || got.Cron != "@weekly" || string(got.Task.Payload) != "{}" {
+		t.Errorf("the schedule is %+v: %v", got, err)
+	}
+}
+
+// viewer authenticates everyone as a user who may only read.
+type viewer struct{}
+
+func (viewer) Authenticate(*http.Request) (auth.Principal, error) {
+	return auth.Principal{Name: "bob", Role: auth.Viewer}, nil
+}
+
+func TestViewerFindsNothingToPress(t *testing.T) {
+	p := openAs(t, viewer{})
+	for name, path := range p.paths() {
+		p.do(chromedp.Navigate(p.url + path))
+		if n := value[int](p, `document.querySelectorAll("main form[method=post] button:enabled, main a.button")
+			.length`); n > 0 {
+			t.Errorf("%s has %d buttons that change something", name, n)
+		}
 	}
 }
 
