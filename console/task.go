@@ -29,7 +29,8 @@ type taskView struct {
 	Attempts []attemptRow
 	Cut      int // earlier attempts that are not shown
 	Actions  []state.Transition
-	States   []dbq.State
+	Machine  machine
+	Line     timeline
 	Step     string    // the task's name in its workflow
 	Workflow uuid.UUID // zero if it is in none
 	Trail    []admin.AuditEntry
@@ -40,7 +41,8 @@ func (c *Console) taskPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := taskView{taskRow: taskRow{t, stateNote(t)}, Payloads: v.user.Payloads, States: states, Actions: v.actions(t)}
+	page := taskView{taskRow: taskRow{t, stateNote(t)}, Payloads: v.user.Payloads, Machine: machineOf(t),
+		Actions: v.actions(t)}
 	attempts, err := v.db.admin.Attempts(v.ctx(), t.ID)
 	if err != nil {
 		return err
@@ -52,6 +54,7 @@ func (c *Console) taskPage(v *visit) error {
 		a.Error = v.db.redact.Error(a.Queue, a.Error)
 		page.Attempts = append(page.Attempts, attemptRow{a, a.Ended.Sub(a.Taken)})
 	}
+	page.Line = timelineOf(t, page.Attempts)
 	page.Workflow, page.Step, err = workflow.Of(v.ctx(), v.db.client, t.ID)
 	if err != nil && !errors.Is(err, dbq.ErrNotFound) {
 		return err
