@@ -36,6 +36,9 @@ type bulkView struct {
 // bulkOf reads the selection and the event of the request, and checks that the user may do it.
 func (v *visit) bulkOf() (page bulkView, f admin.Filter, err error) {
 	page.Selection = v.selection()
+	if page.Selection.searches() {
+		return page, f, formError("a filter by a text is for lists only; act on each task, or filter by kind or key")
+	}
 	if page.Event, err = v.event(v.form("event")); err != nil {
 		return page, f, err
 	}

@@ -135,6 +135,7 @@ func (c *Console) routes() http.Handler {
 		"POST /db/{database}/queue/limits":        c.limitQueue,
 		"POST /db/{database}/queue/settings":      c.configureQueue,
 		"GET /db/{database}/tasks":                c.tasksPage,
+		"GET /db/{database}/poison":               c.poisonPage,
 		"GET /db/{database}/task/{id}":            c.taskPage,
 		"GET /db/{database}/task/{id}/{event}":    c.confirmPage,
 		"POST /db/{database}/task/{id}/{event}":   c.operate,

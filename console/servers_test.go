@@ -59,6 +59,9 @@ func TestServers(t *testing.T) {
 				"ListFiltersAndPages":                        TestListFiltersAndPages,
 				"BulkActionCountsThenChanges":                TestBulkActionCountsThenChanges,
 				"SchedulesWorkflowsWorkersAndAuditHavePages": TestSchedulesWorkflowsWorkersAndAuditHavePages,
+				"TasksAreFoundByTextsOfErrorsAndPayloads":    TestTasksAreFoundByTextsOfErrorsAndPayloads,
+				"SearchIsBoundedAndGoesOn":                   TestSearchIsBoundedAndGoesOn,
+				"PoisonedTasksAreGroupedAndRedriven":         TestPoisonedTasksAreGroupedAndRedriven,
 				"ScheduleIsCreatedAndEditedByForm":           TestScheduleIsCreatedAndEditedByForm,
 			} {
 				t.Run(name, func(t *testing.T) {

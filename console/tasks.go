@@ -24,6 +24,8 @@ type selection struct {
 	Mark  string // "", "parked", "cancelled" or "not-cancelled"
 	Older string // in their state for at least this long, such as 1h
 	Newer string // came into their state within this time
+	Error string // the text of the last error, or the result, contains this
+	Text  string // the payload contains this
 	Order string // "" is newest first, "oldest", or "archive" for the archive, oldest first
 }
 
@@ -32,6 +34,7 @@ func (s selection) fields() []string {
 	return []string{
 		"queue", s.Queue, "state", s.State, "kind", s.Kind, "key", s.Key, "reference", s.Reference,
 		"workflow", s.Workflow, "mark", s.Mark, "older", s.Older, "newer", s.Newer,
+		"error", s.Error, "payload", s.Text,
 	}
 }
 
@@ -63,7 +66,7 @@ func (v *visit) selection() selection {
 	return selection{
 		Queue: v.form("queue"), State: v.form("state"), Kind: v.form("kind"), Key: v.form("key"),
 		Reference: v.form("reference"), Workflow: v.form("workflow"), Mark: v.form("mark"), Older: v.form("older"),
-		Newer: v.form("newer"), Order: v.form("order"),
+		Newer: v.form("newer"), Error: v.form("error"), Text: v.form("payload"), Order: v.form("order"),
 	}
 }
 
@@ -127,7 +130,6 @@ func (c *Console) tasksPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	f.Limit = pageSize + 1 // one more says whether there is a next page
 	if at := v.form("at"); at != "" {
 		id, err := uuid.Parse(at)
 		if err != nil {
@@ -143,7 +145,10 @@ func (c *Console) tasksPage(v *visit) error {
 	if s.Order == "archive" {
 		read = v.db.admin.Archived
 	}
-	found, err := read(v.ctx(), f)
+	if err := v.maySearch(s); err != nil {
+		return err
+	}
+	found, err := s.search(v.ctx(), v.db, f, read)
 	if err != nil {
 		return err
 	}
@@ -152,24 +157,23 @@ func (c *Console) tasksPage(v *visit) error {
 		Selection selection
 		States    []dbq.State
 		Rows      []taskRow
+		Looked    int // tasks that were searched for a text
 		Next      string
 		First     string
 		Events    []state.Transition
 		Queues    []queueRow
-	}{selection: s, Selection: s, States: states}
+	}{selection: s, Selection: s, States: states, Looked: found.looked}
 	fields := append(s.fields(), "order", s.Order)
 	if v.form("at") != "" {
 		page.First = v.path("tasks", fields...)
 	}
-	if len(found) > pageSize {
-		found = found[:pageSize]
-		page.Next = v.path("tasks", append(fields, "at", found[pageSize-1].ID.String())...)
+	if found.more {
+		page.Next = v.path("tasks", append(fields, "at", found.last.String())...)
 	}
-	for _, t := range found {
-		v.db.redact.Task(&t)
+	for _, t := range found.tasks {
 		page.Rows = append(page.Rows, taskRow{t, stateNote(t)})
 	}
-	if s.Order != "archive" {
+	if s.Order != "archive" && !s.searches() {
 		page.Events = v.bulkEvents(s.Queue, f.States)
 	}
 	page.Queues = v.db.overview.last().seenBy(v).Queues

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/google/uuid"
+)
+
+// Bounds of one page of a search for a text. It reads tasks by their ids, part by part, until a page is full or a bound
+// is reached; the page then says how far it looked, and the next one goes on from there.
+const (
+	searchRows     = 5_000 // tasks whose error or result is compared
+	searchPart     = 500
+	searchPayloads = 500 // tasks whose payload is read, each by a statement of its own
+	searchBytes    = 32 << 20
+	searchTime     = 5 * time.Second
+)
+
+// found is a page of a list.
+type found struct {
+	tasks  []dbq.Task // with what the user must not see hidden
+	last   uuid.UUID  // the next page begins after it
+	more   bool
+	looked int // tasks that were searched for a text
+}
+
+// searches reports whether a selection has a text, which no index has.
+func (s selection) searches() bool { return s.Error != "" || s.Text != "" }
+
+// maySearch refuses a search for a text in all tasks, and by users who may not see it: what matches would reveal it.
+func (v *visit) maySearch(s selection) error {
+	switch {
+	case !s.searches():
+		return nil
+	case !v.user.Payloads:
+		return errForbidden
+	case s.Queue == "" || s.State == "":
+		return formError("to search for a text, choose a queue and a state: the search reads the tasks of these")
+	case s.Text != "" && s.Order == "archive":
+		return formError("the payloads of the archive cannot be searched")
+	}
+	return nil
+}
+
+// search returns a page of the tasks of a selection. For a text, it compares what this user sees of each task.
+func (s selection) search(ctx context.Context, d *database, f admin.Filter,
+	read func(context.Context, admin.Filter) ([]dbq.Task, error)) (out found, err error) {
+	if !s.searches() {
+		f.Limit = pageSize + 1 // one more says whether there is a next page
+		if out.tasks, err = read(ctx, f); len(out.tasks) > pageSize {
+			out.tasks, out.more, out.last = out.tasks[:pageSize], true, out.tasks[pageSize-1].ID
+		}
+		for i := range out.tasks {
+			d.redact.Task(&out.tasks[i])
+		}
+		return out, err
+	}
+	f.Limit = searchPart
+	begin, payloads, size := time.Now(), 0, 0
+	for {
+		part, err := read(ctx, f)
+		if err != nil {
+			return out, err
+		}
+		for i, t := range part {
+			out.last, out.looked = t.ID, out.looked+1
+			matches := contains(hidden(d, t).Result, s.Error)
+			if matches && s.Text != "" {
+				payloads++
+				whole, err := d.client.Get(ctx, t.ID)
+				if err != nil && !errors.Is(err, dbq.ErrNotFound) { // it may have been removed meanwhile
+					return out, err
+				}
+				size += len(whole.Payload)
+				matches = err == nil && contains(hidden(d, whole).Payload, s.Text)
+			}
+			if matches {
+				out.tasks = append(out.tasks, hidden(d, t))
+			}
+			full := len(out.tasks) == pageSize || out.looked == searchRows || payloads == searchPayloads ||
+				size >= searchBytes || time.Since(begin) >= searchTime
+			if full {
+				out.more = i+1 < len(part) || len(part) == searchPart
+				return out, nil
+			}
+		}
+		if len(part) < searchPart {
+			return out, nil
+		}
+		if f.NewestFirst {
+			f.Before = out.last
+		} else {
+			f.After = out.last
+		}
+	}
+}
+
+// hidden returns a task without what the rules of its database hide.
+func hidden(d *database, t dbq.Task) dbq.Task {
+	d.redact.Task(&t)
+	return t
+}
+
+// contains reports whether a text contains another one, in any case of letters.
+func contains(in []byte, text string) bool {
+	return text == "" || strings.Contains(strings.ToLower(string(in)), strings.ToLower(text))
+}

@@ -1,0 +1,126 @@
+package console_test
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/redaction"
+)
+
+// poison enqueues a task and ends its attempt with an error.
+func (s *site) poison(queue string, t dbq.NewTask, cause string) dbq.Task {
+	s.t.Helper()
+	q := s.client.Queue(queue)
+	task := s.enqueue(queue, t)
+	leased, err := q.Checkout(s.t.Context(), 1, time.Minute)
+	if err != nil || len(leased) != 1 {
+		s.t.Fatal(leased, err)
+	}
+	if err := q.Settle(s.t.Context(), leased[0].Lease, dbq.Poisoned(errors.New(cause))); err != nil {
+		s.t.Fatal(err)
+	}
+	return task
+}
+
+func TestTasksAreFoundByTextsOfErrorsAndPayloads(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	timeout := s.poison("mail", dbq.NewTask{Payload: []byte(`{"to":"Ann"}`)}, "Connection TIMED out")
+	refused := s.poison("mail", dbq.NewTask{Payload: []byte(`{"to":"Bob"}`)}, "refused by the server")
+	list := func(more ...string) string {
+		return s.get(200, "/db/shop/tasks", append([]string{"queue", "mail", "state", "POISON"}, more...)...)
+	}
+	page := list("error", "timed out")
+	s.shows(page, timeout.ID.String(), "Searched 2 tasks", "all of this filter", `value="timed out"`)
+	// An event would change all tasks of the other fields.
+	s.hides(page, refused.ID.String(), "reenqueue…")
+	s.shows(s.get(422, "/db/shop/bulk", "queue", "mail", "state", "POISON", "error", "timed", "event", "purge"), "text")
+
+	page = list("payload", `"bob"`)
+	s.shows(page, refused.ID.String())
+	s.hides(page, timeout.ID.String())
+	s.shows(list("payload", "bob", "error", "timed"), "No task matches")
+	for _, bad := range [][]string{
+		{"error", "x"}, {"queue", "mail", "payload", "x"}, {"state", "POISON", "error", "x"},
+		{"queue", "mail", "state", "POISON", "order", "archive", "payload", "x"},
+	} {
+		s.get(422, "/db/shop/tasks", bad...)
+	}
+}
+
+// TestSearchIsBoundedAndGoesOn looks for the oldest of many tasks: each page reads a part, and the next one goes on.
+func TestSearchIsBoundedAndGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	tasks := []dbq.NewTask{{Payload: []byte("needle")}}
+	for i := range 1100 {
+		tasks = append(tasks, dbq.NewTask{Payload: fmt.Append(nil, "hay ", i)})
+	}
+	done, err := s.client.Queue("mail").EnqueueMany(t.Context(), tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
+	for _, order := range []string{"", "oldest"} {
+		path, pages, found := "/db/shop/tasks?queue=mail&state=CREATED&payload=needle&order="+order, 0, 0
+		for ; path != "" && pages < 5; pages++ {
+			page := s.get(200, path)
+			found += strings.Count(page, `title="`+done[0].ID.String())
+			path = ""
+			if m := next.FindStringSubmatch(page); m != nil {
+				path = html.UnescapeString(m[1])
+				s.shows(page, "Searched 500 tasks", "Search further")
+			}
+		}
+		if found != 1 || pages != 3 {
+			t.Errorf("order %q: %d pages found the task %d times, want 3 and once", order, pages, found)
+		}
+	}
+	// A full page of matches goes on, too, and no task is on two pages or on none.
+	path, seen := "/db/shop/tasks?queue=mail&state=CREATED&payload=hay+10", map[string]bool{}
+	rows := regexp.MustCompile(`<th scope="row"><a href="[^"]*" title="([^"]+)"`)
+	for range 10 {
+		page := s.get(200, path)
+		for _, m := range rows.FindAllStringSubmatch(page, -1) {
+			if seen[m[1]] {
+				t.Errorf("%s is on two pages", m[1])
+			}
+			seen[m[1]] = true
+		}
+		m := next.FindStringSubmatch(page)
+		if m == nil {
+			break
+		}
+		path = html.UnescapeString(m[1])
+	}
+	if len(seen) != 111 { // 10, 100 to 109, and 1000 to 1099
+		t.Errorf("%d tasks were found, want 111", len(seen))
+	}
+}
+
+// TestSearchRevealsNothingHidden: what a page hides can also not be found, because a match would reveal it.
+func TestSearchRevealsNothingHidden(t *testing.T) {
+	t.Parallel()
+	client := openClient(t)
+	rules := []redaction.Rule{{Queue: "mail", Paths: []string{"$..card"}}}
+	databases := map[string]*dbq.Client{"shop": client}
+	s := serveWith(t, console.Config{Databases: databases, Authenticator: ann, Redactions: rules})
+	task := s.poison("mail", dbq.NewTask{Payload: []byte(`{"card":"planted","to":"ann"}`)}, "planted")
+	where := []string{"queue", "mail", "state", "POISON"}
+	for _, field := range []string{"error", "payload"} {
+		s.hides(s.get(200, "/db/shop/tasks", append(where, field, "planted")...), task.ID.String())
+	}
+	s.shows(s.get(200, "/db/shop/tasks", append(where, "payload", "ann")...), task.ID.String())
+
+	bob := serve(t, client, user{auth.Principal{Name: "bob", Role: auth.Admin}}, "")
+	bob.hides(bob.get(200, "/db/shop/tasks", where...), "Payload contains")
+	bob.get(403, "/db/shop/tasks", append(where, "payload", "ann")...)
+}
