@@ -130,6 +130,7 @@ func (c *Console) routes() http.Handler {
 		"GET /{$}":                                c.databasesPage,
 		"GET /db/{database}/{$}":                  c.overviewPage,
 		"GET /db/{database}/queue":                c.queuePage,
+		"GET /db/{database}/keys":                 c.keysPage,
 		"POST /db/{database}/queue/pause":         c.pauseQueue,
 		"POST /db/{database}/queue/resume":        c.resumeQueue,
 		"POST /db/{database}/queue/limits":        c.limitQueue,
