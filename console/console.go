@@ -76,6 +76,8 @@ type database struct {
 	schedules *schedule.Schedules
 	redact    redaction.Redactor
 	overview  shared[overview]
+	hours     shared[map[string]hour] // of the overview
+	series    sharedBy[seriesKey, series]
 }
 
 // New returns a console. It sends nothing to the databases. It returns dbq.ErrOption if the configuration is invalid.
@@ -105,6 +107,8 @@ func New(cfg Config) (*Console, error) {
 		}
 		c.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
+			hours:  shared[map[string]hour]{keep: seriesFor},
+			series: sharedBy[seriesKey, series]{keep: seriesFor},
 		}
 		c.names = append(c.names, name)
 	}

@@ -22,6 +22,8 @@ func functions(prefix string) template.FuncMap {
 		"static":  func(name string) string { return prefix + "/static/" + name },
 		"number":  number,
 		"age":     age,
+		"seconds": seconds,
+		"measure": measure,
 		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"content": func(b []byte) content { return contentOf(b) },

@@ -54,6 +54,7 @@ type queueRow struct {
 	Running  int // tasks that they run
 	atLeast  map[dbq.State]bool
 	hasStats bool
+	Hour     hour
 }
 
 // Count returns the number of tasks in a state, such as "1,234", or "10,000+" if counting stopped there.
@@ -75,7 +76,7 @@ var states = []dbq.State{
 // oldestFine is how long a due task may wait before the overview shows trouble.
 const oldestFine = 5 * time.Minute
 
-// readOverview reads the overview of a database by four calls.
+// readOverview reads the overview of a database by five calls.
 func (d *database) readOverview(ctx context.Context) (out overview, err error) {
 	stats, err := d.stats(ctx)
 	if err != nil {
@@ -89,6 +90,10 @@ func (d *database) readOverview(ctx context.Context) (out overview, err error) {
 		return out, err
 	}
 	if out.Schedules, err = d.schedules.List(ctx); err != nil {
+		return out, err
+	}
+	hours, err := d.hours.get(ctx, d.readHours)
+	if err != nil {
 		return out, err
 	}
 	rows := map[string]*queueRow{}
@@ -115,6 +120,7 @@ func (d *database) readOverview(ctx context.Context) (out overview, err error) {
 		}
 	}
 	for _, r := range rows {
+		r.Hour = hours[r.Queue]
 		out.Queues = append(out.Queues, *r)
 	}
 	slices.SortFunc(out.Queues, func(x, y queueRow) int { return cmp.Compare(x.Queue, y.Queue) })
@@ -207,11 +213,16 @@ func (c *Console) overviewPage(v *visit) error {
 	if err != nil {
 		return err
 	}
+	var all hour
+	for _, q := range o.Queues {
+		all = all.add(q.Hour)
+	}
 	v.show(http.StatusOK, "overview", v.db.name, struct {
 		overview
 		Findings []finding
 		States   []dbq.State
 		Info     dbq.Info
-	}{o, o.findings(v), states, v.db.client.Info()})
+		Hour     hour // of all queues that the user may see
+	}{o, o.findings(v), states, v.db.client.Info(), all})
 	return nil
 }

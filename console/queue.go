@@ -12,7 +12,8 @@ import (
 	"github.com/dbq-go/dbq/auth"
 )
 
-// queuePage shows a queue: its tasks by state, its workers, settings and limits.
+// queuePage shows a queue: its tasks by state, its workers, settings, limits and statistics. Its parts that refresh
+// themselves request only themselves.
 func (c *Console) queuePage(v *visit) error {
 	queue := v.form("queue")
 	if err := v.need(auth.Read, queue); err != nil {
@@ -20,6 +21,10 @@ func (c *Console) queuePage(v *visit) error {
 	}
 	if queue == "" {
 		return errNoPage
+	}
+	chosen, err := v.span()
+	if err != nil {
+		return err
 	}
 	o, err := v.overview()
 	if err != nil {
@@ -31,6 +36,8 @@ func (c *Console) queuePage(v *visit) error {
 		Settings admin.QueueSettings
 		Limits   admin.QueueLimits
 		Notes    []finding
+		Series   series
+		Whole    bool
 	}{queueRow: queueRow{Queue: queue}}
 	one := overview{}
 	for _, q := range o.Queues {
@@ -44,6 +51,16 @@ func (c *Console) queuePage(v *visit) error {
 		if w.Queue == queue {
 			page.Workers = append(page.Workers, w)
 		}
+	}
+	part := v.form("part")
+	if page.Whole = part == ""; part != "figures" {
+		if page.Series, err = v.series(queue, chosen); err != nil {
+			return err
+		}
+	}
+	if !page.Whole {
+		v.show(http.StatusOK, "queue", "Queue "+queue, page)
+		return nil
 	}
 	if page.Settings, err = v.db.admin.QueueSettings(v.ctx(), queue); err != nil {
 		return err

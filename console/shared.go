@@ -1,42 +1,103 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
 
-// sharedFor is how long a result is shown to other visitors: an open page is refreshed every few seconds, and however
-// many browsers show it, the database is read once in this time.
-const sharedFor = 3 * time.Second
+// An open page is refreshed every few seconds. However many browsers show it, the database is read once in sharedFor,
+// and at most 1/sharedLoad of the time.
+const (
+	sharedFor      = 5 * time.Second
+	sharedErrorFor = time.Second
+	sharedLoad     = 20
+)
+
+// sharedKeys is how many results a sharedBy keeps.
+const sharedKeys = 200
 
 // shared is a result that visitors share.
 type shared[T any] struct {
-	reading sync.Mutex // held while one visitor reads
+	keep time.Duration // at least; the default is sharedFor
 
-	mu    sync.Mutex
-	value T
-	at    time.Time
+	mu     sync.Mutex
+	newest *reading[T] // under way or ended; nil at first and after expire
+	value  T           // of the last reading without an error
 }
 
-// get returns the result of read, or the one that another visitor has just read. An error is not shared.
+// reading is one reading of a shared result. Its fields are final when done is closed.
+type reading[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+	until time.Time // when it is too old to be shown
+}
+
+// get returns the result of read, or the one that another visitor reads or has just read. A visitor that leaves does
+// not interrupt a reading that others wait for.
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
 	s.mu.Lock()
-	value, fresh := s.value, time.Since(s.at) < sharedFor
-	s.mu.Unlock()
-	if fresh {
-		return value, nil
+	r := s.newest
+	mine := r == nil || r.old()
+	if mine {
+		r = &reading[T]{done: make(chan struct{})}
+		s.newest = r
 	}
-	value, err := read(ctx)
-	if err != nil {
-		return value, err
+	s.mu.Unlock()
+	if mine {
+		s.read(ctx, r, read)
+	}
+	select {
+	case <-r.done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// errReadingPanicked is what the others get that wait for a reading that panics.
+var errReadingPanicked = errors.New("the reading panicked")
+
+// read reads, within the time of the visitor's request.
+func (s *shared[T]) read(visit context.Context, r *reading[T], read func(context.Context) (T, error)) {
+	began := time.Now()
+	deadline, ok := visit.Deadline()
+	if !ok {
+		deadline = began.Add(DefaultTimeout)
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(visit), deadline)
+	defer cancel()
+	r.err = errReadingPanicked
+	defer func() {
+		now, keep := time.Now(), cmp.Or(s.keep, sharedFor)
+		if r.err != nil {
+			keep = sharedErrorFor
+		}
+		r.until = now.Add(max(keep, sharedLoad*now.Sub(began)))
+		close(r.done)
+	}()
+	if r.value, r.err = read(ctx); r.err != nil {
+		return
 	}
 	s.mu.Lock()
-	s.value, s.at = value, time.Now()
-	s.mu.Unlock()
-	return value, nil
+	defer s.mu.Unlock()
+	if s.newest == r {
+		s.value = r.value
+	}
+}
+
+// old reports whether a reading has ended and is no longer shown.
+func (r *reading[T]) old() bool {
+	select {
+	case <-r.done:
+		return time.Now().After(r.until)
+	default:
+		return false
+	}
 }
 
 // last returns the last result without reading.
@@ -50,5 +111,55 @@ func (s *shared[T]) last() T {
 func (s *shared[T]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = time.Time{}
+	s.newest = nil
+}
+
+// sharedBy has a shared result for each of the keys that were used last.
+type sharedBy[K comparable, T any] struct {
+	keep time.Duration // as of shared
+
+	mu sync.Mutex
+	by map[K]*keyed[T]
+}
+
+// keyed is the shared result of a key.
+type keyed[T any] struct {
+	shared[T]
+	used time.Time
+}
+
+// get returns the result of a key, as shared.get does.
+func (s *sharedBy[K, T]) get(ctx context.Context, key K, read func(context.Context) (T, error)) (T, error) {
+	return s.of(key).get(ctx, read)
+}
+
+// of returns the result of a key. If that is one too many, it forgets the key that was not used for longest.
+func (s *sharedBy[K, T]) of(key K) *keyed[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.by[key]
+	if k == nil {
+		if s.by == nil {
+			s.by = map[K]*keyed[T]{}
+		}
+		if len(s.by) >= sharedKeys {
+			s.forget()
+		}
+		k = &keyed[T]{shared: shared[T]{keep: s.keep}}
+		s.by[key] = k
+	}
+	k.used = time.Now()
+	return k
+}
+
+// forget removes the key that was not used for longest.
+func (s *sharedBy[K, T]) forget() {
+	var oldest *keyed[T]
+	var of K
+	for key, k := range s.by {
+		if oldest == nil || k.used.Before(oldest.used) {
+			oldest, of = k, key
+		}
+	}
+	delete(s.by, of)
 }

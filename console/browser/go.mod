@@ -3,13 +3,13 @@ module github.com/dbq-go/dbq/console/browser
 go 1.26.0
 
 require (
+	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/dbq-go/dbq v0.0.0
 	github.com/google/uuid v1.6.0
 )
 
 require (
-	github.com/chromedp/cdproto v0.159.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/jmoiron/sqlx v1.4.0 // indirect

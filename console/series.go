@@ -1,0 +1,183 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+)
+
+const (
+	// reportsAfter is how long after the end of a minute its statistics are there: the last step that a page shows is
+	// complete.
+	reportsAfter = 10 * time.Second
+	// seriesFor is how long statistics are shown to other visitors: they change once a minute.
+	seriesFor = 20 * time.Second
+)
+
+// span is a time until now that plots show, in steps.
+type span struct {
+	Name, Title string
+	Each        string // how a page names a step
+	over, step  time.Duration
+}
+
+var spans = []span{
+	{"1h", "1 hour", "minute", time.Hour, time.Minute},
+	{"24h", "24 hours", "15 minutes", 24 * time.Hour, 15 * time.Minute},
+	{"7d", "7 days", "hour", 7 * 24 * time.Hour, time.Hour},
+}
+
+// until returns the end of the last complete step.
+func (s span) until(now time.Time) time.Time { return now.Add(-reportsAfter).Truncate(s.step) }
+
+// span returns the time that the visitor has chosen.
+func (v *visit) span() (span, error) {
+	name := v.form("over")
+	for _, s := range spans {
+		if name == s.Name || name == "" {
+			return s, nil
+		}
+	}
+	return span{}, formError("over must be 1h, 24h or 7d")
+}
+
+// seriesKey selects the statistics that visitors of a queue's page share.
+type seriesKey struct {
+	queue string
+	span  string
+}
+
+// series are statistics of a queue as its page shows them.
+type series struct {
+	Span   span
+	Spans  []span
+	Read   time.Time
+	Points []admin.Point
+}
+
+// series returns the statistics of a queue.
+func (v *visit) series(queue string, s span) (series, error) {
+	return v.db.series.get(v.ctx(), seriesKey{queue, s.Name}, func(ctx context.Context) (series, error) {
+		now := time.Now()
+		to := s.until(now)
+		points, err := v.db.admin.Series(ctx, queue, to.Add(-s.over), to, s.step)
+		return series{s, spans, now, points}, err
+	})
+}
+
+// Empty reports whether nothing was counted.
+func (s series) Empty() bool {
+	for _, p := range s.Points {
+		if p.Enqueued|p.Started|p.Completed|p.Failed|p.Poisoned != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// seconds writes a duration for the plots: its seconds, or nothing if there was none.
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(d.Seconds(), 'g', 6, 64)
+}
+
+// measure writes a duration to three digits: 12.5 ms, 1.25 s, 340 s.
+func measure(d time.Duration) string {
+	unit, value := "s", d.Seconds()
+	if value < 1 {
+		unit, value = "ms", 1000*value
+	}
+	digits := max(0, 2-int(math.Floor(math.Log10(max(value, 0.01)))))
+	return strconv.FormatFloat(value, 'f', min(digits, 2), 64) + " " + unit
+}
+
+// hour has what happened in a queue in each minute of the last hour.
+type hour struct {
+	Enqueued, Completed, Failed, Poisoned counts
+}
+
+// Some reports whether anything was counted.
+func (h hour) Some() bool {
+	return h.Enqueued.highest()|h.Completed.highest()|h.Failed.highest()|h.Poisoned.highest() != 0
+}
+
+// counts are numbers of equal times, in order.
+type counts []int64
+
+// readHours reads the last hour of all queues. It returns nothing if there are too many queues for that.
+func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
+	last := spans[0]
+	to := last.until(time.Now())
+	all, err := d.admin.SeriesOfAll(ctx, to.Add(-last.over), to, last.step)
+	if errors.Is(err, dbq.ErrOption) {
+		return nil, nil
+	}
+	out := map[string]hour{}
+	for _, q := range all {
+		var h hour
+		for _, p := range q.Points {
+			h.Enqueued, h.Completed = append(h.Enqueued, p.Enqueued), append(h.Completed, p.Completed)
+			h.Failed, h.Poisoned = append(h.Failed, p.Failed), append(h.Poisoned, p.Poisoned)
+		}
+		out[q.Queue] = h
+	}
+	return out, err
+}
+
+// add returns the sums of two hours.
+func (h hour) add(o hour) hour {
+	return hour{
+		h.Enqueued.add(o.Enqueued), h.Completed.add(o.Completed), h.Failed.add(o.Failed), h.Poisoned.add(o.Poisoned),
+	}
+}
+
+func (c counts) add(o counts) counts {
+	sum := make(counts, max(len(c), len(o)))
+	copy(sum, c)
+	for i, n := range o {
+		sum[i] += n
+	}
+	return sum
+}
+
+// Sum returns the sum of the numbers.
+func (c counts) Sum() (n int64) {
+	for _, x := range c {
+		n += x
+	}
+	return n
+}
+
+func (c counts) highest() (n int64) {
+	for _, x := range c {
+		n = max(n, x)
+	}
+	return n
+}
+
+// Size of a sparkline, in the units of its points.
+const sparkWidth, sparkHeight = 120, 24
+
+// Points returns a sparkline: the points of an SVG polyline, which has the same scale as those of others.
+func (c counts) Points(others ...counts) string {
+	highest := max(c.highest(), 1)
+	for _, o := range others {
+		highest = max(highest, o.highest())
+	}
+	var b strings.Builder
+	for i, n := range c {
+		x := float64(i) * sparkWidth / float64(max(len(c)-1, 1))
+		y := 1 + (sparkHeight-2)*(1-float64(n)/float64(highest))
+		fmt.Fprintf(&b, "%g,%g ", math.Round(10*x)/10, math.Round(10*y)/10)
+	}
+	return strings.TrimSuffix(b.String(), " ")
+}

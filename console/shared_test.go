@@ -1,0 +1,160 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// timed runs a test whose clock stands still unless the test sleeps.
+func timed(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+func TestManyVisitorsCauseOneReading(t *testing.T) { timed(t, manyVisitorsCauseOneReading) }
+
+func manyVisitorsCauseOneReading(t *testing.T) {
+	var s shared[int]
+	var readings atomic.Int64
+	begun, release := make(chan struct{}), make(chan struct{})
+	read := func(context.Context) (int, error) {
+		close(begun) // panics if there is a second reading
+		<-release
+		return int(readings.Add(1)), nil
+	}
+	var visitors sync.WaitGroup
+	visit := func() {
+		if got, err := s.get(t.Context(), read); got != 1 || err != nil {
+			t.Errorf("a visitor gets %d, %v", got, err)
+		}
+	}
+	visitors.Go(visit)
+	<-begun
+	for range 50 {
+		visitors.Go(visit)
+	}
+	close(release)
+	visitors.Wait()
+	time.Sleep(sharedFor)
+	visit()
+	if got := s.last(); got != 1 {
+		t.Errorf("the last result is %d", got)
+	}
+	time.Sleep(1)
+	two := func(context.Context) (int, error) { return 2, nil }
+	if got, err := s.get(t.Context(), two); got != 2 || err != nil {
+		t.Errorf("a later visitor gets %d, %v", got, err)
+	}
+}
+
+func TestSlowReadingIsKeptForLonger(t *testing.T) { timed(t, slowReadingIsKeptForLonger) }
+
+func slowReadingIsKeptForLonger(t *testing.T) {
+	var s shared[int]
+	readings := 0
+	read := func(context.Context) (int, error) {
+		readings++
+		time.Sleep(time.Second)
+		return 0, nil
+	}
+	for range 10 {
+		if _, err := s.get(t.Context(), read); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(sharedFor)
+	}
+	if readings != 2 {
+		t.Errorf("%d readings of a second in 50 seconds, want 2", readings)
+	}
+}
+
+func TestVisitorThatLeavesDoesNotInterruptOthers(t *testing.T) {
+	timed(t, visitorThatLeavesDoesNotInterruptOthers)
+}
+
+func visitorThatLeavesDoesNotInterruptOthers(t *testing.T) {
+	var s shared[int]
+	ctx, leave := context.WithCancel(t.Context())
+	begun, release := make(chan struct{}), make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = s.get(ctx, func(ctx context.Context) (int, error) {
+			close(begun)
+			<-release
+			return 1, ctx.Err()
+		})
+	})
+	<-begun
+	both.Go(func() {
+		if got, err := s.get(t.Context(), nil); got != 1 || err != nil {
+			t.Errorf("the one who stays gets %d, %v", got, err)
+		}
+	})
+	leave()
+	close(release)
+	both.Wait()
+}
+
+func TestErrorIsSharedAndKeepsTheLastResult(t *testing.T) {
+	timed(t, errorIsSharedAndKeepsTheLastResult)
+}
+
+func errorIsSharedAndKeepsTheLastResult(t *testing.T) {
+	var s shared[int]
+	one := func(context.Context) (int, error) { return 1, nil }
+	if _, err := s.get(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	s.expire()
+	failure, readings := errors.New("away"), 0
+	for range 3 {
+		_, err := s.get(t.Context(), func(context.Context) (int, error) { readings++; return 0, failure })
+		if !errors.Is(err, failure) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if readings != 1 || s.last() != 1 {
+		t.Errorf("%d readings failed, want 1; the last result is %d, want 1", readings, s.last())
+	}
+}
+
+func TestPanicOfAReadingReleasesTheOthers(t *testing.T) { timed(t, panicOfAReadingReleasesTheOthers) }
+
+func panicOfAReadingReleasesTheOthers(t *testing.T) {
+	var s shared[int]
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = s.get(t.Context(), func(context.Context) (int, error) { panic("planted") })
+	}()
+	if _, err := s.get(t.Context(), nil); !errors.Is(err, errReadingPanicked) {
+		t.Errorf("the next visitor gets %v", err)
+	}
+}
+
+func TestSharedKeysAreBounded(t *testing.T) { timed(t, sharedKeysAreBounded) }
+
+func sharedKeysAreBounded(t *testing.T) {
+	var s sharedBy[int, int]
+	readings := 0
+	get := func(key int) {
+		t.Helper()
+		time.Sleep(1)
+		got, err := s.get(t.Context(), key, func(context.Context) (int, error) { readings++; return key, nil })
+		if got != key || err != nil {
+			t.Fatalf("the result of %d is %d, %v", key, got, err)
+		}
+	}
+	for key := range 3 * sharedKeys {
+		get(0) // which stays
+		get(key)
+	}
+	if len(s.by) > sharedKeys || readings != 3*sharedKeys {
+		t.Errorf("%d keys are kept after %d readings, want at most %d and %d", len(s.by), readings, sharedKeys, 3*sharedKeys)
+	}
+}
