@@ -37,7 +37,7 @@ var layers = []string{
 	"auth",
 	"auth/oidc",
 	"redaction",
-	"api console",
+	"api console internal/sample",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",
 	"conformance",

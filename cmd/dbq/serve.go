@@ -39,6 +39,9 @@ const (
 func newServe(a *app) *cobra.Command {
 	s := &server{app: a, flags: serveConfig{Drain: duration(30 * time.Second)}}
 	cmd := a.command("dbq serve", noArgs("give databases as --dsn NAME=DSN"), func(ctx context.Context, _ []string) error {
+		if s.demo {
+			return s.runDemo(ctx)
+		}
 		cfg, err := s.config()
 		if err != nil {
 			return err
@@ -57,6 +60,7 @@ type server struct {
 	dsns       []string
 	configFile string
 	changed    func(flag string) bool
+	demo       bool
 
 	logger  *slog.Logger
 	clients map[string]*dbq.Client
@@ -132,6 +136,9 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	})
 	if err != nil {
 		return usagef("%w", err)
+	}
+	if s.demo {
+		defer s.workDemo(ctx)()
 	}
 	bridges, stop := context.WithCancel(ctx)
 	wait := s.runBridges(bridges, workers)

@@ -102,6 +102,7 @@ func (s *server) addFlags(cmd *cobra.Command) {
 	l := cmd.Flags()
 	l.StringArrayVar(&s.dsns, "dsn", nil, "a database as `NAME=DSN`, repeatable; DSN alone has the name default")
 	l.StringVar(&s.configFile, "config", "", "read the configuration from `FILE`, in YAML or JSON")
+	l.BoolVar(&s.demo, "demo", false, "serve sample data in a temporary SQLite file, with workers")
 	l.StringVar(&s.flags.Listen, "listen", defaultListen, "listen on `HOST:PORT`")
 	l.StringVar(&s.flags.Auth.Tokens, "tokens", "", "accept only callers with a token of the database `NAME`")
 	l.StringVar(&s.flags.TLS.Cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE`")

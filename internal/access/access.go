@@ -1,5 +1,5 @@
-// Package access gives admin, worker and the suite access to the internals of a client. It is the only way to them.
-// Programs cannot import it.
+// Package access gives admin, worker, the suite and the sample data access to the internals of a client. It is the only
+// way to them. Programs cannot import it.
 package access
 
 import (

@@ -1,0 +1,78 @@
+package sample
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/series"
+)
+
+// load is what is usual in a queue: tasks in a minute, and how long they wait and run.
+type load struct {
+	queue          string
+	perMinute      float64
+	fails          float64 // the share of attempts
+	poisons        float64 // the share of tasks
+	latency, takes time.Duration
+}
+
+var loads = []load{
+	{mail, 110, .03, .002, 40 * time.Millisecond, 140 * time.Millisecond},
+	{orders, 70, .01, .004, 90 * time.Millisecond, 700 * time.Millisecond},
+	{images, 15, .02, .01, 2 * time.Second, 5 * time.Second},
+	{webhooks, 60, .08, 0, 400 * time.Millisecond, 220 * time.Millisecond},
+}
+
+// statistics adds those of a week: a report for each minute of the last hour, for each quarter of an hour of the last
+// day, and for each hour before.
+func (f *filler) statistics(ctx context.Context) error {
+	store := access.Of(f.c).Store
+	end := f.began.Truncate(time.Minute)
+	for at := end.Add(-7 * 24 * time.Hour).Truncate(time.Hour); at.Before(end); {
+		step := time.Minute
+		switch ago := end.Sub(at); {
+		case ago > 24*time.Hour:
+			step = time.Hour
+		case ago > time.Hour && at.Truncate(15*time.Minute).Equal(at) && ago > 75*time.Minute:
+			step = 15 * time.Minute
+		}
+		for _, l := range loads {
+			p := series.Period{Queue: l.queue, Since: at.UnixMicro(), Counts: l.counts(at, step)}
+			if err := store.AddReport(ctx, "sample", p); err != nil {
+				return err
+			}
+		}
+		at = at.Add(step)
+	}
+	return nil
+}
+
+// counts invents what happened in some time: more by day than by night, with an outage of an hour each day.
+func (l load) counts(at time.Time, over time.Duration) series.Counts {
+	day := 2 * math.Pi * float64(at.Unix()%86400) / 86400
+	busy := (1 - .6*math.Cos(day)) * (.9 + .2*rand.Float64())
+	n := int64(l.perMinute * over.Minutes() * busy)
+	share := func(s float64) int64 { return int64(float64(n)*s*2*rand.Float64() + rand.Float64()) }
+	c := series.Counts{Enqueued: n, Failed: share(l.fails), Poisoned: share(l.poisons)}
+	if outage := at.Unix() / 3600 % 24; outage == 14 {
+		c.Failed += n / 4
+	}
+	c.Completed = n - c.Poisoned
+	c.Started = n + c.Failed
+	var t series.Tally
+	for range min(c.Started, 40) {
+		t.Latency.Record(around(l.latency))
+		t.RunTime.Record(around(l.takes))
+	}
+	times, _ := t.Since()
+	c.Latency, c.RunTime = times.Latency, times.RunTime
+	return c
+}
+
+// around returns a duration around a usual one, sometimes much longer.
+func around(usual time.Duration) time.Duration {
+	return time.Duration(float64(usual) * math.Exp(rand.NormFloat64()*.6))
+}
