@@ -159,8 +159,9 @@ func (s *server) serve(
 	longest := cmp.Or(time.Duration(cfg.Limits.Wait), api.DefaultMaxWait) +
 		cmp.Or(time.Duration(cfg.Limits.Timeout), api.DefaultTimeout) + bodyTimeout
 	h := &http.Server{
-		Handler: timed(bodyTimeout, s.mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		WriteTimeout: longest + headerTimeout, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		Handler: timed(bodyTimeout, s.mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader, WriteTimeout: longest + headerTimeout,
+		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
 	for _, c := range s.clients {
 		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
