@@ -3,6 +3,7 @@ package console_test
 import (
 	"html"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -124,4 +125,29 @@ func TestRequestsAtOnceAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.get(200, "/db/shop/workers")
+}
+
+// TestFormsOfACallerAreLimited sends forms of one user and of another one, and signs in with wrong tokens.
+func TestFormsOfACallerAreLimited(t *testing.T) {
+	t.Parallel()
+	client := dbqtest.New(t).Client
+	proxy := auth.Proxy{
+		From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, UserHeader: "X-User",
+		Rules: auth.Rules{{Role: auth.Admin}},
+	}
+	s := serveWith(t, console.Config{
+		Databases: map[string]*dbq.Client{"shop": client}, Authenticator: proxy, CallerRate: 0.001, CallerBurst: 2,
+	})
+	pause := func(status int, user string) string {
+		return s.do(status, "POST", "/db/shop/queue/pause", "queue=mail", "X-User", user, "Content-Type", formType)
+	}
+	pause(303, "ann")
+	pause(303, "ann")
+	s.shows(pause(429, "ann"), "Too many changes at once")
+	s.do(200, "GET", "/db/shop/", "", "X-User", "ann") // reading goes on
+	pause(303, "bob")
+	for _, status := range []int{401, 401, 429} {
+		s.post(status, "/login", "token", "wrong")
+	}
+	s.get(200, "/login")
 }

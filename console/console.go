@@ -25,6 +25,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -47,6 +48,10 @@ type Config struct {
 	Timeout time.Duration
 	// MaxRequests limits the requests that run at once. Others get a page with the status 503. The default is 100.
 	MaxRequests int
+	// CallerRate limits the forms that each user may send per second, and the attempts to sign in from each address.
+	// CallerBurst is how many may come at once; its default is those of one second. The default is no limit.
+	CallerRate  float64
+	CallerBurst int
 	// Proxies are the addresses of proxies that end TLS, such as 10.1.2.3/32. If a request comes from one of them and its
 	// X-Forwarded-Proto is https, browsers get cookies that they send by HTTPS only.
 	Proxies []netip.Prefix
@@ -66,6 +71,7 @@ type Console struct {
 	pages     map[string]*template.Template
 	handler   http.Handler
 	running   chan struct{} // one element for each running request
+	callers   *callers.Limiter
 }
 
 // database is one database of a console.
@@ -100,6 +106,10 @@ func New(cfg Config) (*Console, error) {
 	c := &Console{
 		cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix),
 		running: make(chan struct{}, cfg.MaxRequests),
+	}
+	var err error
+	if c.callers, err = callers.New(cfg.CallerRate, cfg.CallerBurst); err != nil {
+		return refuse(err.Error())
 	}
 	for name, client := range cfg.Databases {
 		if client == nil || !databaseName.MatchString(name) {

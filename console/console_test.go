@@ -251,6 +251,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, Prefix: "dbq/"},
 		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, Timeout: -1},
 		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, MaxRequests: -1},
+		{Authenticator: ann, Databases: map[string]*dbq.Client{"shop": client}, CallerRate: -1},
 	} {
 		if _, err := console.New(cfg); !errors.Is(err, dbq.ErrOption) {
 			t.Errorf("%+v: %v, want ErrOption", cfg, err)

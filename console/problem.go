@@ -28,6 +28,7 @@ var problems = []struct {
 	{errForbidden, 403, "Your role does not allow this", "Ask an administrator for another role."},
 	{errBadForm, 400, "The form cannot be read", "Nothing was changed. Go back, reload the page and try again."},
 	{errBusy, 503, "The server is busy", "Too many pages are open at once. Try again shortly."},
+	{errTooMany, 429, "Too many changes at once", "Nothing was changed. Wait a moment and try again."},
 	{auth.ErrTooMany, 429, "Too many attempts to sign in", "Try again in a minute."},
 	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly. The server has logged why."},
 	{dbq.ErrNotFound, 404, "It does not exist",

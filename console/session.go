@@ -84,7 +84,11 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.showError(errForbidden)
 		return
 	}
-	if err := readForm(w, r, maxForm); err != nil {
+	err := v.limited("address " + addressOf(r))
+	if err == nil {
+		err = readForm(w, r, maxForm)
+	}
+	if err != nil {
 		v.showError(err)
 		return
 	}

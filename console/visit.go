@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/dbq-go/dbq"
@@ -38,6 +40,7 @@ type pageFunc func(*visit) error
 var (
 	errForbidden = errors.New("your role does not allow this")
 	errBadForm   = errors.New("the form or the query cannot be read")
+	errTooMany   = errors.New("too many forms of one caller")
 	errBusy      = errors.New("too many requests are running")
 )
 
@@ -55,12 +58,8 @@ func (c *Console) page(next pageFunc) http.Handler {
 				v.showError(errors.New("a page panicked"))
 			}
 		}()
-		address, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			address = r.RemoteAddr
-		}
 		v.r = r.WithContext(admin.WithOrigin(r.Context(),
-			admin.Origin{By: v.user.Name, Program: "console", Address: address, Request: v.request}))
+			admin.Origin{By: v.user.Name, Program: "console", Address: addressOf(r), Request: v.request}))
 		if err := v.open(next); err != nil {
 			v.showError(err)
 		}
@@ -69,6 +68,9 @@ func (c *Console) page(next pageFunc) http.Handler {
 
 // open finds the database of the path, reads the form and answers.
 func (v *visit) open(next pageFunc) error {
+	if err := v.limited("user " + v.user.Name); err != nil {
+		return err
+	}
 	most := int64(maxForm)
 	if name := v.r.PathValue("database"); name != "" {
 		anyQueue := v.user
@@ -99,6 +101,28 @@ func (v *visit) need(a auth.Action, queue string) error {
 		return errForbidden
 	}
 	return nil
+}
+
+// addressOf returns the address that a request comes from.
+func addressOf(r *http.Request) string {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return address
+}
+
+// limited refuses a form of a caller that sends too many.
+func (v *visit) limited(caller string) error {
+	if v.r.Method != http.MethodPost {
+		return nil
+	}
+	wait := v.console.callers.Wait(caller)
+	if wait == 0 {
+		return nil
+	}
+	v.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	return errTooMany
 }
 
 // The largest forms that are read, in bytes. That of a task has its payload.

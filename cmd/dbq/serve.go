@@ -132,7 +132,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	pages, err := console.New(console.Config{
 		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger,
 		Timeout: time.Duration(cfg.Limits.Timeout), Redactions: cfg.Redact, MaxRequests: cfg.Limits.Requests,
-		Proxies: cfg.proxies(),
+		Proxies: cfg.proxies(), CallerRate: cfg.Limits.CallerRate, CallerBurst: cfg.Limits.CallerBurst,
 	})
 	if err != nil {
 		return usagef("%w", err)
