@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/redaction"
 )
 
@@ -77,7 +77,7 @@ type API struct {
 	databases map[string]*database
 	handler   http.Handler
 	openAPI   []byte
-	callers   *callers
+	callers   *callers.Limiter
 	running   chan struct{} // one element for each running request
 	waiting   chan struct{} // one element for each request that may wait
 	reading   chan struct{} // one element for each series that is read or sent, as many as there are databases
@@ -110,9 +110,6 @@ func New(cfg Config) (*API, error) {
 		return refuse("Authenticator is required")
 	case len(cfg.Databases) == 0:
 		return refuse("Databases is empty; add at least one")
-	case !(cfg.CallerRate >= 0) || math.IsInf(cfg.CallerRate, 1) || cfg.CallerBurst < 0,
-		cfg.CallerBurst > 0 && cfg.CallerRate == 0:
-		return refuse("CallerRate and CallerBurst must not be negative, and CallerBurst needs CallerRate")
 	case min(cfg.MaxBody, int64(cfg.MaxRequests), int64(cfg.MaxWaiting)) < 0,
 		min(cfg.BodyTimeout, cfg.Timeout, cfg.MaxWait) < 0:
 		return refuse("MaxBody, MaxRequests, MaxWaiting, BodyTimeout, Timeout and MaxWait must not be negative")
@@ -127,8 +124,12 @@ func New(cfg Config) (*API, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	limiter, err := callers.New(cfg.CallerRate, cfg.CallerBurst)
+	if err != nil {
+		return refuse("%w", err)
+	}
 	a := &API{
-		cfg: cfg, databases: map[string]*database{}, callers: newCallers(cfg.CallerRate, cfg.CallerBurst),
+		cfg: cfg, databases: map[string]*database{}, callers: limiter,
 		running: make(chan struct{}, cfg.MaxRequests), waiting: make(chan struct{}, cfg.MaxWaiting),
 		reading: make(chan struct{}, len(cfg.Databases)),
 	}
