@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -85,7 +86,9 @@ func (c *Console) bulk(v *visit) error {
 	}
 	page.Reason = v.form("reason")
 	begin := time.Now()
-	f.Limit = bulkPart
+	if f.Limit = bulkPart; f.Workflow != uuid.Nil {
+		f.Limit = workflow.MaxSteps // as a whole: no step may start because those before it were cancelled
+	}
 	for page.More = true; page.More && time.Since(begin) < bulkTime; {
 		part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, v.changes()...)
 		page.Done, page.More = page.Done+part.Changed, part.More

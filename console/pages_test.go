@@ -167,6 +167,27 @@ func TestBulkActionGoesPastWhatCannotChange(t *testing.T) {
 	}
 }
 
+// TestWorkflowIsCancelledAsAWhole cancels more steps than a part has. In parts, the last step would become due between
+// them.
+func TestWorkflowIsCancelledAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	var steps []workflow.Step
+	for i := range 2000 {
+		steps = append(steps, workflow.Step{Name: fmt.Sprint(i), Queue: "mail"})
+	}
+	last := workflow.Step{Name: "last", Queue: "mail", Needs: []string{"0"}, OnFailure: workflow.IgnoreFailure}
+	w, err := workflow.Enqueue(t.Context(), s.client, append(steps, last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.finish("/db/shop/bulk", "workflow", w.ID.String(), "event", "cancel")
+	entries, err := admin.New(s.client).Audit(t.Context(), admin.AuditFilter{Action: "cancel"})
+	if err != nil || len(entries) != 1 || entries[0].Changed != 2001 {
+		t.Errorf("the audit has %+v, want one call that changed 2,001 tasks: %v", entries, err)
+	}
+}
+
 var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)">`)
 
 // finish submits the form of an action on many tasks until it is done.
