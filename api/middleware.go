@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"runtime/debug"
@@ -192,7 +194,7 @@ func (a *API) bounded(mux *http.ServeMux) http.Handler {
 			return
 		}
 		stream := pattern == patternStream
-		if p := checkMediaType(r, stream); p != nil {
+		if p := cmp.Or(checkQuery(r, stream), checkMediaType(r, stream)); p != nil {
 			refuse(w, r, p)
 			return
 		}
@@ -219,6 +221,24 @@ func (a *API) bounded(mux *http.ServeMux) http.Handler {
 // hasNoBody reports whether requests of a method need no body.
 func hasNoBody(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete
+}
+
+// checkQuery refuses a query with a part that cannot be read, which others would leave out: without a filter, a request
+// applies to more. huma refuses unknown parameters, except for a stream, which has none.
+func checkQuery(r *http.Request, stream bool) *Problem {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badRequest.problem(Field{"query", "a part of it is not of the form name=value, percent-encoded"})
+	}
+	for _, values := range query {
+		if len(values) > 1 {
+			return badRequest.problem(Field{"query", "a parameter is repeated; put commas between several states"})
+		}
+	}
+	if stream && len(query) > 0 {
+		return badRequest.problem(Field{"query", "unknown query parameter"})
+	}
+	return nil
 }
 
 // checkMediaType refuses bodies of other media types. A browser sends those to another site without asking it.

@@ -66,13 +66,13 @@ type operateMany struct {
 	}
 }
 
-// Filter selects tasks; see admin.Filter.
+// Filter selects tasks; see admin.Filter. An empty field is refused: a caller that has lost a value would select all.
 type Filter struct {
-	Queue                string   `json:"queue,omitempty"`
-	States               []string `json:"states,omitempty" nullable:"false"`
-	Kind                 string   `json:"kind,omitempty"`
-	Key                  string   `json:"key,omitempty"`
-	Reference            string   `json:"reference,omitempty"`
+	Queue                string   `json:"queue,omitempty" minLength:"1"`
+	States               []string `json:"states,omitempty" nullable:"false" minItems:"1"`
+	Kind                 string   `json:"kind,omitempty" minLength:"1"`
+	Key                  string   `json:"key,omitempty" minLength:"1"`
+	Reference            string   `json:"reference,omitempty" minLength:"1"`
 	Workflow             string   `json:"workflow,omitempty" format:"uuid"`
 	Parked               bool     `json:"parked,omitempty"`
 	Cancelled            bool     `json:"cancelled,omitempty"`

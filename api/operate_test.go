@@ -54,6 +54,29 @@ func TestEveryEventOfOperatorsIsAPath(t *testing.T) {
 	}
 }
 
+// A part of a request that cannot be read, or that says nothing, is not left out: the request would apply to more.
+func TestWhatCannotBeReadWidensNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.must(201, "POST", mail+"/tasks", `{}`)
+	for _, query := range []string{
+		"?queue=%zz", "?queue=other;", "?queue=other&%", "?state=error&state=poison", "?other=x",
+	} {
+		s.refused(422, "invalid-request", "GET", "/v1/db/shop/tasks"+query, "")
+		s.refused(422, "invalid-request", "POST", "/v1/db/shop/operate/cancel"+query, `{"filter":{},"limit":10}`)
+		s.refused(422, "invalid-request", "POST", mail+"/tasks/stream"+query, "{}\n", "Content-Type", "application/x-ndjson")
+	}
+	for _, filter := range []string{
+		`{"queue":""}`, `{"kind":""}`, `{"key":""}`, `{"reference":""}`, `{"workflow":""}`, `{"states":[]}`,
+		`{"state":"error"}`,
+	} {
+		s.refused(422, "invalid-request", "POST", "/v1/db/shop/operate/cancel", `{"limit":10,"filter":`+filter+`}`)
+	}
+	if task := one(t, s.must(200, "GET", "/v1/db/shop/tasks", ""), "tasks"); task["state"] != "CREATED" {
+		t.Errorf("the task is now %v", task)
+	}
+}
+
 func TestManyTasksAreChangedByAFilter(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
