@@ -24,11 +24,23 @@ type keySet struct{ oidc.KeySet }
 // VerifySignature implements oidc.KeySet.
 func (k keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	payload, err := k.KeySet.VerifySignature(ctx, token)
-	to, ok := ctx.Value(unreachableKey{}).(*error)
-	if ok && err != nil && strings.HasPrefix(err.Error(), "fetching keys") {
+	if to, ok := ctx.Value(unreachableKey{}).(*error); ok && isFetch(err) {
 		*to = errKeys
 	}
 	return payload, err
+}
+
+func isFetch(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "fetching keys") }
+
+// unsigned is a token that no key verifies: {"alg":"RS256"}, {} and a signature of one byte.
+const unsigned = "eyJhbGciOiJSUzI1NiJ9.e30.AA"
+
+// read reads the keys, which an oidc.RemoteKeySet otherwise does for the first token.
+func (k keySet) read(ctx context.Context) error {
+	if _, err := k.KeySet.VerifySignature(ctx, unsigned); isFetch(err) {
+		return errKeys
+	}
+	return nil
 }
 
 // bounded bounds the size of responses.

@@ -62,6 +62,8 @@ const (
 	// pause is the least time between two tries to read the document, and between two requests for keys. A token with an
 	// unknown key causes such a request.
 	pause = 10 * time.Second
+	// discoverTimeout limits the reading of the document and the keys. It is shorter than the API's limit.
+	discoverTimeout = 4 * time.Second
 )
 
 var algorithms = []string{
@@ -253,10 +255,11 @@ func (v *Verifier) provider(ctx context.Context) (*provider, error) {
 	return nil, v.tryError
 }
 
-// discover reads the provider's document. The keys are read when they are needed.
+// discover reads the provider's document and keys.
 func (v *Verifier) discover(ctx context.Context) (*provider, error) {
-	ctx = oidc.ClientContext(context.WithoutCancel(ctx), v.cfg.Client) // the next request needs it, too
-	found, err := oidc.NewProvider(ctx, v.cfg.Issuer)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discoverTimeout) // the next request needs it, too
+	defer cancel()
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, v.cfg.Client), v.cfg.Issuer)
 	if err != nil {
 		return nil, errors.New(hostOnly(err))
 	}
@@ -268,8 +271,10 @@ func (v *Verifier) discover(ctx context.Context) (*provider, error) {
 	}
 	paced := *v.cfg.Client
 	paced.Transport = &pacedTransport{next: paced.Transport, pause: v.pause}
-	ctx = oidc.ClientContext(context.Background(), &paced)
-	keys := keySet{oidc.NewRemoteKeySet(ctx, document.Keys)}
+	keys := keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), &paced), document.Keys)}
+	if err := keys.read(ctx); err != nil {
+		return nil, err
+	}
 	return &provider{at: v.now(), verifier: oidc.NewVerifier(v.cfg.Issuer, keys, &oidc.Config{
 		ClientID: v.cfg.Audience, SupportedSigningAlgs: v.cfg.Algorithms,
 		Now: func() time.Time { return v.now().Add(-v.cfg.Skew) },

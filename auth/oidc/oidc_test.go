@@ -29,6 +29,7 @@ type issuer struct {
 	url  string
 	keys map[string]crypto.Signer // by id
 	down atomic.Bool
+	lost atomic.Bool  // the keys, but not the document
 	asks atomic.Int64 // requests for keys
 
 	mu     sync.Mutex
@@ -39,7 +40,7 @@ func newIssuer(t *testing.T) *issuer {
 	t.Helper()
 	i := &issuer{t: t, keys: map[string]crypto.Signer{}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if i.down.Load() {
+		if i.down.Load() || r.URL.Path == "/keys" && i.lost.Load() {
 			http.Error(w, "planted", http.StatusServiceUnavailable)
 			return
 		}
@@ -290,6 +291,31 @@ func TestProviderThatIsDownIsReported(t *testing.T) {
 	time.Sleep(2 * v.pause)
 	if _, err := authenticate(v, token); !errors.Is(err, auth.ErrUnavailable) {
 		t.Errorf("with too old keys: %v", err)
+	}
+}
+
+// A refresh that finds the document and not the keys keeps the known keys.
+func TestKeysThatCannotBeReadAreKept(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	v := i.verifier(nil)
+	token := i.token("k1", map[string]any{"exp": time.Now().Add(3 * refresh).Unix()})
+	if _, err := authenticate(v, token); err != nil {
+		t.Fatal(err)
+	}
+	i.lost.Store(true)
+	v.now = func() time.Time { return time.Now().Add(2 * refresh) }
+	for range 3 {
+		time.Sleep(2 * v.pause)
+		if _, err := authenticate(v, token); err != nil {
+			t.Errorf("with known keys: %v", err)
+		}
+	}
+	i.lost.Store(false)
+	i.rotate("k2")
+	time.Sleep(2 * v.pause)
+	if _, err := authenticate(v, token); !errors.Is(err, auth.ErrUnauthenticated) {
+		t.Errorf("after the next refresh, a token of a withdrawn key: %v", err)
 	}
 }
 
