@@ -21,7 +21,6 @@ import (
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
-	"golang.org/x/time/rate"
 )
 
 // The namespaces of the records of tokens, by a token's id, and of when they were last used.
@@ -52,19 +51,13 @@ type Tokens struct {
 	name string   // of the client
 	used sync.Map // token id -> when its use was last recorded, as time.Time
 
-	accepted sync.Map      // hashes of tokens that were accepted and not refused since
-	unknown  *rate.Limiter // of reads for other tokens
+	accepted sync.Map // hashes of tokens that were accepted and not refused since
+	unknown  addressLimits
 }
-
-// The rate at which tokens are checked that were not accepted before, over all callers.
-const (
-	unknownRate  = 100 // per second
-	unknownBurst = 200
-)
 
 // NewTokens returns the Tokens of a client. It sends nothing to the database.
 func NewTokens(c *dbq.Client) *Tokens {
-	return &Tokens{core: access.Of(c), name: c.Info().Name, unknown: rate.NewLimiter(unknownRate, unknownBurst)}
+	return &Tokens{core: access.Of(c), name: c.Info().Name, unknown: newAddressLimits()}
 }
 
 // NewToken describes a token to create.
@@ -216,7 +209,8 @@ func (t *Tokens) Revoke(ctx context.Context, id string) error {
 
 // Authenticate implements Authenticator: it returns the principal of a bearer token. It reads the database each time,
 // so a revoked token is refused immediately. It records the use of a token at most once a minute. Tokens that it has
-// not accepted before are read at a limited rate, beyond which it returns ErrTooMany without a read.
+// not accepted before are read at a limited rate for each address of callers, beyond which it returns ErrTooMany
+// without a read.
 func (t *Tokens) Authenticate(r *http.Request) (Principal, error) {
 	secret, ok := Bearer(r)
 	if !ok || !strings.HasPrefix(secret, tokenPrefix) {
@@ -227,7 +221,7 @@ func (t *Tokens) Authenticate(r *http.Request) (Principal, error) {
 		return Principal{}, Refused()
 	}
 	ctx, id, hash := r.Context(), parts[1], sha256.Sum256([]byte(secret))
-	if _, known := t.accepted.Load(hash); !known && !t.unknown.Allow() {
+	if _, known := t.accepted.Load(hash); !known && !t.unknown.allow(r.RemoteAddr) {
 		return Principal{}, ErrTooMany
 	}
 	rec, exists, err := t.core.Store.GetKV(ctx, tokenNamespace, id)

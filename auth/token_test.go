@@ -199,3 +199,34 @@ func TestFloodOfWrongTokensIsReadAtALimitedRate(t *testing.T) {
 		t.Errorf("a token that was accepted before: %v", err)
 	}
 }
+
+// TestFloodOfOneAddressRefusesNoOtherCaller uses tokens for the first time during a flood of wrong ones. Few of the
+// addresses may share the limit of the flood's.
+func TestFloodOfOneAddressRefusesNoOtherCaller(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens(dbqtest.New(t).Client)
+	const callers = 6
+	accepted := 0
+	for i := range callers {
+		secret, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "deploy", Role: auth.Viewer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; !errors.Is(err, auth.ErrTooMany); n++ {
+			if n > 100_000 {
+				t.Fatal("the flood is not limited")
+			}
+			flood := bearing(fmt.Sprintf("Bearer dbq_0123456789abcdef_%064x", n))
+			flood.RemoteAddr = fmt.Sprintf("[2001:db8::%x]:7", n)
+			_, err = tokens.Authenticate(flood)
+		}
+		r := bearing("Bearer " + secret)
+		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:7", i)
+		if _, err := tokens.Authenticate(r); err == nil {
+			accepted++
+		}
+	}
+	if accepted < callers/2 {
+		t.Errorf("%d of %d callers were accepted", accepted, callers)
+	}
+}

@@ -141,7 +141,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 		defer s.workDemo(ctx)()
 	}
 	bridges, stop := context.WithCancel(ctx)
-	wait := s.runBridges(bridges, workers)
+	wait := s.runBridges(bridges, workers, cfg.Bridges)
 	defer wait()
 	defer stop()
 	return s.serve(ctx, cfg, handler, pages, listener, scheme)

@@ -231,14 +231,20 @@ func (s *server) addReceiver(c receiverConfig, seen map[string]bool) error {
 // plainly returns the text of an error without the name of the package.
 func plainly(err error) string { return strings.TrimPrefix(err.Error(), bridge.ErrConfig.Error()+": ") }
 
-// runBridges runs the workers until ctx ends, and returns a function that waits for their end.
-func (s *server) runBridges(ctx context.Context, workers []worker.Worker) (wait func()) {
+// runBridges runs the workers of the bridges until ctx ends, and returns a function that waits for their end.
+func (s *server) runBridges(ctx context.Context, workers []worker.Worker, cs []bridgeConfig) (wait func()) {
 	s.failed = make(chan error, len(workers))
 	var all sync.WaitGroup
-	for _, w := range workers {
+	for i, w := range workers {
 		all.Go(func() {
-			if err := w.Run(ctx); err != nil && ctx.Err() == nil {
+			err := w.Run(ctx)
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
 				s.failed <- err
+			default: // by an operator's command
+				s.logger.Warn("serve: a bridge was stopped by a command; restart the server to start it again",
+					"database", cs[i].Database, "queue", cs[i].Queue)
 			}
 		})
 	}

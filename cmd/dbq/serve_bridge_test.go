@@ -135,6 +135,26 @@ receivers:
 	}
 }
 
+// TestServeReportsABridgeThatIsStopped stops the worker of a bridge as an operator may do.
+func TestServeReportsABridgeThatIsStopped(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "a.db").ok()
+	u.write("serve.yaml", `
+databases: {shop: {dsn: a.db}}
+bridges: [{database: shop, queue: out, forward: {database: shop, queue: in}}]
+`)
+	s := u.start("serve", "--listen", "127.0.0.1:0", "--quiet", "--config", "serve.yaml")
+	u.flags = []string{"--dsn", "a.db"}
+	var workers []map[string]any
+	eventually(t, "the bridge works", func() bool {
+		workers = u.run("worker", "list", "--json").jsonLines()
+		return len(workers) == 1
+	})
+	u.run("worker", "stop", workers[0]["id"].(string)).ok()
+	s.err.says(t, "database=shop queue=out")
+	s.stops()
+}
+
 func TestServeRefusesInvalidBridges(t *testing.T) {
 	u := newUser(t)
 	u.run("migrate", "--dsn", "a.db").ok()
