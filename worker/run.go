@@ -132,7 +132,7 @@ func (r *run) join(member string) {
 	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
 		results: r.results, pause: r.pause}
 	r.cleaner = &cleaner{env: e, shared: shared, member: member}
-	r.stats = &statistics{env: e, shared: shared, member: member}
+	r.stats = &statistics{env: e, shared: shared, member: member, source: member}
 }
 
 // run is Run.

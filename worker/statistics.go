@@ -29,11 +29,18 @@ const (
 type statistics struct {
 	*env
 	shared *control.Control
-	member string // the source of its reports, unique for each run
+	member string // in elections, unique for each run
+	source string // of its reports: the member, or another id after the database's clock was set back
 
-	ahead   time.Duration   // of the database's clock before this process's
-	last    int64           // when the last minute began of which there is a report
-	pending []series.Period // reports that are not written yet
+	ahead   time.Duration // of the database's clock before this process's
+	last    int64         // when the last minute began of which there is a report
+	pending []report      // that are not written yet
+}
+
+// report is what a source did in a minute.
+type report struct {
+	source string
+	series.Period
 }
 
 // run reports at the end of each minute until ctx ends.
@@ -93,8 +100,11 @@ func (s *statistics) put(ctx context.Context, c series.Counts, some bool, ago ti
 		s.ahead = time.Until(time.UnixMicro(now))
 	}
 	since := time.Now().Add(s.ahead - ago).Truncate(time.Minute).UnixMicro()
+	if s.last-since > store.ReportsUntil.Microseconds() { // its minutes may come again, and count again
+		s.last, s.source = 0, uuid.NewString()
+	}
 	s.last = max(since, s.last+time.Minute.Microseconds())
-	s.pending = append(s.pending, series.Period{Queue: s.cfg.Queue.Name(), Since: s.last, Counts: c})
+	s.pending = append(s.pending, report{s.source, series.Period{Queue: s.cfg.Queue.Name(), Since: s.last, Counts: c}})
 }
 
 // flush writes the reports that are pending, but not those of so long ago that nothing would add them up any more.
@@ -104,7 +114,7 @@ func (s *statistics) flush(ctx context.Context) error {
 		p := s.pending[0]
 		if time.Since(time.UnixMicro(p.Since).Add(-s.ahead)) < store.ReportsUntil {
 			call, cancel := context.WithTimeout(ctx, registryTimeout)
-			err := parts.Store.AddReport(call, s.member, p)
+			err := parts.Store.AddReport(call, p.source, p.Period)
 			cancel()
 			if err != nil {
 				return parts.Wrap("report statistics", s.cfg.Queue.Name(), uuid.Nil, err)

@@ -76,6 +76,67 @@ func TestReportsAreRepeated(t *testing.T) {
 	}
 }
 
+// After the database's clock was set back, reports are of its time again, even of minutes that had a report.
+func TestReportsFollowAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	s := newStatistics(t, filepath.Join(t.TempDir(), "q.db"))
+	for _, n := range []int64{3, 4} {
+		s.put(t.Context(), series.Counts{Started: n}, true, time.Minute/2)
+		s.last += time.Hour.Microseconds() // as if the clock had been ahead
+	}
+	s.put(t.Context(), series.Counts{Started: 5}, true, time.Minute/2)
+	if err := s.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.sum(t); got.Started != 12 {
+		t.Errorf("%d attempts are reported, want 12", got.Started)
+	}
+}
+
+// What is reported after the database's clock was ahead counts in steps of every length.
+func TestAClockThatWasAheadHidesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStatistics(t, filepath.Join(t.TempDir(), "q.db"))
+	st := access.Of(s.cfg.Queue.Client()).Store
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	report := func(after time.Duration, n int64) {
+		t.Helper()
+		p := series.Period{Queue: "q", Since: start.Add(after).UnixMicro(), Counts: series.Counts{Started: n}}
+		if err := st.AddReport(t.Context(), "w", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rollUp := func(after time.Duration, want int64) {
+		t.Helper()
+		if err := st.RollUp(t.Context(), start.Add(after).UnixMicro()); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+			ps, err := st.Series(t.Context(), "q", start, start.AddDate(0, 0, 3), step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got int64
+			for _, p := range ps {
+				got += p.Started
+			}
+			if got != want {
+				t.Errorf("after %v, steps of %v have %d attempts, want %d", after, step, got, want)
+			}
+		}
+	}
+	report(0, 5)
+	report(2*time.Hour+30*time.Minute, 7) // by the wrong clock
+	rollUp(3*time.Hour, 12)
+	rollUp(15*time.Minute, 12) // the clock is right again
+	report(10*time.Minute, 11)
+	rollUp(20*time.Minute, 23)
+	rollUp(30*time.Minute, 23)
+	report(time.Hour, 13)
+	rollUp(5*time.Hour, 36)
+	rollUp(26*time.Hour, 36)
+}
+
 // Of several workers one samples, and a queue's tasks count once.
 func TestOneWorkerSamples(t *testing.T) {
 	t.Parallel()

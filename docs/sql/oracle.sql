@@ -2094,6 +2094,7 @@ SELECT min(since) AS since
 -- Removes statistics whose retention has passed. Index: stat_since.
 DELETE FROM dbq_stat
  WHERE step = :step
+   AND since >= :from
    AND since < :until;
 
 -- ==== CountIDs ====

@@ -43,7 +43,7 @@ type StatisticsTexts struct {
 	Statistics, StatisticsOf string
 	// OldestStatistics returns, as since, when the first row with :step began that began at :from or later, or null.
 	OldestStatistics string
-	// DropStatistics removes the rows with :step that began before :until.
+	// DropStatistics removes the rows with :step that began from :from to before :until.
 	DropStatistics string
 	// CountIDs counts the tasks with an id from :after to below :before, by queue, as tasks.
 	CountIDs string
@@ -78,6 +78,7 @@ func statisticsTexts(t func(string) string) StatisticsTexts {
    AND since >= :from`),
 		DropStatistics: t(`DELETE FROM {stat}
  WHERE step = :step
+   AND since >= :from
    AND since < :until`),
 		CountIDs: t(`SELECT t.queue, count(*) AS tasks
   FROM {task} t

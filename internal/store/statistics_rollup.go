@@ -89,7 +89,8 @@ func (s *Store) countEnqueued(ctx context.Context, since int64) (map[string]int6
 }
 
 // RollUp adds up the periods that are final at a time by the database's clock, and removes rows whose retention has
-// passed. Calls at the same time do not count anything twice.
+// passed. Calls at the same time do not count anything twice. If the clock was ahead and is right again, RollUp adds
+// hours and days up again; it leaves out what came later for the minutes that it had added up too early.
 func (s *Store) RollUp(ctx context.Context, now int64) error {
 	var done cursors
 	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
@@ -97,7 +98,7 @@ func (s *Store) RollUp(ctx context.Context, now int64) error {
 		return err
 	})
 	for i := 1; i < len(levels) && err == nil; i++ {
-		for from, to := levels[i-1], levels[i]; err == nil && done[to.step] < done.final(from, to, now); {
+		for from, to := levels[i-1], levels[i]; err == nil && done.pending(from, to, now); {
 			err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 				done, err = s.rollUpOne(ctx, conn, from, to, now)
 				return err
@@ -119,6 +120,12 @@ func (c cursors) final(from, to level, now int64) int64 {
 	return floor(until, to.period())
 }
 
+// pending reports whether rollUpOne has something to do: a period to add up, or a cursor in the future, which comes
+// from a clock that was ahead.
+func (c cursors) pending(from, to level, now int64) bool {
+	return c[to.step] < c.final(from, to, now) || c[to.step] > now
+}
+
 // rollUpOne adds up the next period of a level from the rows of the level before, and moves the cursor behind it. It
 // holds the record of the cursors locked, and returns them.
 func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level, now int64) (cursors, error) {
@@ -133,8 +140,18 @@ func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level
 		}
 	}
 	final := done.final(from, to, now)
-	if done[to.step] >= final { // by another call
+	if !done.pending(from, to, now) { // another call has done it
 		return done, nil
+	}
+	if done[to.step] > now {
+		done[to.step] = final
+		if from.step > 0 { // minutes and hours are kept for days, the reports of workers are not
+			args := dialect.Args{"step": to.step, "from": final, "until": int64(math.MaxInt64)}
+			if _, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropStatistics, args); err != nil {
+				return nil, err
+			}
+		}
+		return done, s.putCursors(ctx, conn, r, exists, done)
 	}
 	next, err := s.oldest(ctx, conn, from, done[to.step])
 	if err != nil {
@@ -145,7 +162,16 @@ func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level
 		return done, s.putCursors(ctx, conn, r, exists, done)
 	}
 	begin := floor(*next, to.period())
-	rows, err := s.statistics(ctx, conn, from, "", begin, begin+to.period(), math.MaxInt32)
+	done[to.step] = begin + to.period()
+	// The totals are there already if a clock was ahead.
+	rows, err := s.statistics(ctx, conn, to, "", begin, begin+to.period(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) > 0 {
+		return done, s.putCursors(ctx, conn, r, exists, done)
+	}
+	rows, err = s.statistics(ctx, conn, from, "", begin, begin+to.period(), math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +188,6 @@ func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level
 	if err != nil {
 		return nil, err
 	}
-	done[to.step] = begin + to.period()
 	return done, s.putCursors(ctx, conn, r, exists, done)
 }
 
@@ -198,7 +223,7 @@ func (s *Store) dropStatistics(ctx context.Context, now int64, done cursors) (er
 				if more = err == nil && first != nil && *first < before; !more {
 					return err
 				}
-				args := dialect.Args{"step": l.step, "until": min(before, *first+dropPeriods*l.period())}
+				args := dialect.Args{"step": l.step, "from": int64(0), "until": min(before, *first+dropPeriods*l.period())}
 				_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropStatistics, args)
 				return err
 			})
