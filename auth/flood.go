@@ -17,7 +17,7 @@ const (
 // addressLimits limits what the addresses of callers may do, in groups, so that it takes little memory whatever
 // addresses there are. A flood from one address leaves the other groups alone. It is safe for concurrent use.
 type addressLimits struct {
-	seed   maphash.Seed // so that nobody can choose an address of another's group
+	seed   maphash.Seed // secret: a caller cannot choose the group of another
 	groups []*rate.Limiter
 }
 
