@@ -93,6 +93,10 @@ func TestTaskShowsExactlyTheActionsOfItsState(t *testing.T) {
 	if to := s.post(303, taskPath(task)+"/reject"); !strings.HasSuffix(to, taskPath(task)) {
 		t.Errorf("a conflict leads to %q", to)
 	}
+	missing := strings.Replace(taskPath(task), task.ID.String(), "01a20b88-00ee-7427-bd1e-6b0cec7cc10b", 1)
+	if to := s.post(303, missing+"/cancel"); to != "/db/shop/tasks" {
+		t.Errorf("an action on a task that is gone leads to %q", to)
+	}
 	s.get(404, taskPath(task)+"/complete")
 	s.post(303, taskPath(task)+"/purge")
 	s.shows(s.get(404, taskPath(task)), "It does not exist")
@@ -269,6 +273,12 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	s.shows(s.get(200, "/db/shop/schedule", "name", "nightly"), "paused", "holiday", "Resume")
 	s.post(303, "/db/shop/schedule/delete", "name", "nightly")
 	s.get(404, "/db/shop/schedule", "name", "nightly")
+	for _, verb := range []string{"pause", "resume", "run", "delete"} {
+		if to := s.post(303, "/db/shop/schedule/"+verb, "name", "nightly"); to != "/db/shop/schedules" {
+			t.Errorf("%s of a deleted schedule leads to %q", verb, to)
+		}
+	}
+	s.post(303, "/db/shop/workers", "worker", "gone", "command", "stop")
 
 	kind := dbq.Kind[int]{Name: "step", Queue: "shop"}
 	w, err := workflow.Enqueue(t.Context(), s.client, []workflow.Step{

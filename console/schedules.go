@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -65,6 +66,9 @@ func (c *Console) changeSchedule(v *visit) error {
 		action = auth.Configure
 	}
 	s, err := v.schedule(action)
+	if errors.Is(err, dbq.ErrNotFound) {
+		return v.done(v.path("schedules"), "Nothing was changed: the schedule does not exist any more.")
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +88,9 @@ func (c *Console) changeSchedule(v *visit) error {
 		to, message = v.path("schedules"), "The schedule is deleted."
 	default:
 		err = errNoPage
+	}
+	if errors.Is(err, dbq.ErrNotFound) { // it was deleted in between
+		to, message, err = v.path("schedules"), "Nothing was changed: the schedule does not exist any more.", nil
 	}
 	if err != nil {
 		return err

@@ -112,13 +112,15 @@ func (c *Console) operate(v *visit) error {
 		return err
 	}
 	t, err := v.task(actionOf(e.Event))
-	if err != nil {
-		return err
-	}
 	to := v.path("task/" + t.ID.String())
-	err = v.db.admin.Operate(v.ctx(), e.Event, t.ID, v.changes()...)
-	if errors.Is(err, dbq.ErrWrongState) {
+	if err == nil {
+		err = v.db.admin.Operate(v.ctx(), e.Event, t.ID, v.changes()...)
+	}
+	switch {
+	case errors.Is(err, dbq.ErrWrongState):
 		return v.done(to, "Nothing was changed: the task's state no longer allows "+string(e.Event)+".")
+	case errors.Is(err, dbq.ErrNotFound):
+		return v.done(v.path("tasks", "queue", t.Queue), "Nothing was changed: the task does not exist any more.")
 	}
 	if err != nil {
 		return err
