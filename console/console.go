@@ -167,6 +167,7 @@ func (c *Console) routes() http.Handler {
 		"POST /db/{database}/schedule/{verb}":     c.changeSchedule,
 		"GET /db/{database}/workflow/{id}":        c.workflowPage,
 		"POST /db/{database}/workflow/{id}/{how}": c.changeWorkflow,
+		"GET /db/{database}/server":               c.serverPage,
 		"GET /db/{database}/audit":                c.auditPage,
 	} {
 		mux.Handle(pattern, c.page(page))

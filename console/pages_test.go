@@ -256,6 +256,14 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 	s.shows(s.post(422, "/db/shop/queue/limits", "queue", "mail", "leased", "many"), "whole number")
 }
 
+func TestServerPageShowsTheConformanceReport(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	info := s.client.Info()
+	s.shows(s.get(200, "/db/shop/server"), info.Server.Product+" "+info.Server.Version, "laws passed and none failed",
+		"dbq conform", "Transitions", "<code>"+string(info.Strategy)+"</code>")
+}
+
 func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
@@ -278,7 +286,6 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 			t.Errorf("%s of a deleted schedule leads to %q", verb, to)
 		}
 	}
-	s.post(303, "/db/shop/workers", "worker", "gone", "command", "stop")
 
 	kind := dbq.Kind[int]{Name: "step", Queue: "shop"}
 	w, err := workflow.Enqueue(t.Context(), s.client, []workflow.Step{

@@ -60,6 +60,7 @@ func TestServers(t *testing.T) {
 				"BulkActionCountsThenChanges":                TestBulkActionCountsThenChanges,
 				"SchedulesWorkflowsWorkersAndAuditHavePages": TestSchedulesWorkflowsWorkersAndAuditHavePages,
 				"TasksAreFoundByTextsOfErrorsAndPayloads":    TestTasksAreFoundByTextsOfErrorsAndPayloads,
+				"ServerPageShowsTheConformanceReport":        TestServerPageShowsTheConformanceReport,
 				"KeysShowWhoWaitsAndWhy":                     TestKeysShowWhoWaitsAndWhy,
 				"SearchIsBoundedAndGoesOn":                   TestSearchIsBoundedAndGoesOn,
 				"PoisonedTasksAreGroupedAndRedriven":         TestPoisonedTasksAreGroupedAndRedriven,

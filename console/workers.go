@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/dbq-go/dbq"
@@ -39,15 +38,11 @@ func (c *Console) commandWorker(v *visit) error {
 			return err
 		}
 		command := dbq.Command(v.form("command"))
-		err := v.db.admin.CommandWorker(v.ctx(), w.ID, command, v.changes()...)
-		if errors.Is(err, dbq.ErrNotFound) {
-			break // it has died since
-		}
-		if err != nil {
+		if err := v.db.admin.CommandWorker(v.ctx(), w.ID, command, v.changes()...); err != nil {
 			return err
 		}
 		v.db.overview.expire()
 		return v.done(v.path("workers"), "The worker gets the command "+string(command)+" at its next report.")
 	}
-	return v.done(v.path("workers"), "Nothing was changed: the worker is not listed any more.")
+	return dbq.ErrNotFound
 }

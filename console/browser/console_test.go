@@ -151,7 +151,7 @@ func (p *page) paths() map[string]string {
 		"overview": "", "queue": "queue?queue=mail", "tasks": "tasks", "task": "task/" + p.task.String(),
 		"confirm": "task/" + p.task.String() + "/purge", "bulk": "bulk?queue=mail&event=cancel",
 		"enqueue": "enqueue?from=" + p.task.String(), "schedules": "schedules", "schedule": "schedule?name=nightly",
-		"keys": "keys?queue=mail", "poison": "poison", "poison of a queue": "poison?queue=bills",
+		"server": "server", "keys": "keys?queue=mail", "poison": "poison", "poison of a queue": "poison?queue=bills",
 		"search": "tasks?queue=bills&state=POISON&error=script", "new schedule": "schedule/edit",
 		"edit schedule": "schedule/edit?name=nightly",
 		"workers":       "workers", "workflow": "workflow/" + p.workflow.String(), "audit": "audit", "missing": "nothing",

@@ -55,6 +55,9 @@ func fillPages(root string, out map[string]string) error {
 	if err != nil {
 		return err
 	}
+	if out["console/reports.csv"], err = consoleReports(reports); err != nil {
+		return err
+	}
 	for path, tables := range map[string]map[string]string{
 		"README.md":               {"states": diagram(usual, false)},
 		"docs/engines.md":         {"reports": reportTable(reports)},
