@@ -3,6 +3,7 @@ package console_test
 import (
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"regexp"
 	"strings"
@@ -260,7 +261,7 @@ func TestServerPageShowsTheConformanceReport(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	info := s.client.Info()
-	s.shows(s.get(200, "/db/shop/server"), info.Server.Product+" "+info.Server.Version, "laws passed and none failed",
+	s.shows(html.UnescapeString(s.get(200, "/db/shop/server")), info.Server.Product+" "+info.Server.Version, "laws passed and none failed",
 		"dbq conform", "Transitions", "<code>"+string(info.Strategy)+"</code>")
 }
 

@@ -48,6 +48,8 @@ func TestScheduleIsCreatedAndEditedByForm(t *testing.T) {
 		t.Errorf("the stored schedule is %+v", got)
 	}
 
+	s.shows(s.get(200, "/db/shop/audit", "by", "ann"), "put schedule", "nightly", "console")
+
 	// The form of a stored schedule has all of it: saved unchanged, it changes nothing.
 	page := s.get(200, "/db/shop/schedule/edit", "name", "nightly")
 	form := []string{"payload", string(task.Payload), "headers", "tag: blue", "no_overlap", "yes"}

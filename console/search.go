@@ -11,12 +11,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of one page of a search for a text. It reads tasks by their ids, part by part, until a page is full or a bound
-// is reached; the page then says how far it looked, and the next one goes on from there.
+// Bounds of one page of a search for a text. It reads the next tasks by their ids until a page is full or a bound is
+// reached; the page then says how far it looked, and the next one goes on from there.
 const (
-	searchRows     = 5_000 // tasks whose error or result is compared
-	searchPart     = 500
-	searchPayloads = 500 // tasks whose payload is read, each by a statement of its own
+	searchRows     = 2_000 // tasks whose error or result is compared
+	searchPayloads = 500   // tasks whose payload is read, each by a statement of its own
 	searchBytes    = 32 << 20
 	searchTime     = 5 * time.Second
 )
@@ -60,44 +59,36 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 		}
 		return out, err
 	}
-	f.Limit = searchPart
+	if f.Limit = searchRows; s.Error == "" {
+		f.Limit = searchPayloads
+	}
+	all, err := read(ctx, f)
+	if err != nil {
+		return out, err
+	}
 	begin, payloads, size := time.Now(), 0, 0
-	for {
-		part, err := read(ctx, f)
-		if err != nil {
-			return out, err
-		}
-		for i, t := range part {
-			out.last, out.looked = t.ID, out.looked+1
-			matches := contains(hidden(d, t).Result, s.Error)
-			if matches && s.Text != "" {
-				payloads++
-				whole, err := d.client.Get(ctx, t.ID)
-				if err != nil && !errors.Is(err, dbq.ErrNotFound) { // it may have been removed meanwhile
-					return out, err
-				}
-				size += len(whole.Payload)
-				matches = err == nil && contains(hidden(d, whole).Payload, s.Text)
+	for i, t := range all {
+		out.last, out.looked = t.ID, i+1
+		matches := contains(hidden(d, t).Result, s.Error)
+		if matches && s.Text != "" {
+			payloads++
+			whole, err := d.client.Get(ctx, t.ID)
+			if err != nil && !errors.Is(err, dbq.ErrNotFound) { // it may have been removed meanwhile
+				return out, err
 			}
-			if matches {
-				out.tasks = append(out.tasks, hidden(d, t))
-			}
-			full := len(out.tasks) == pageSize || out.looked == searchRows || payloads == searchPayloads ||
-				size >= searchBytes || time.Since(begin) >= searchTime
-			if full {
-				out.more = i+1 < len(part) || len(part) == searchPart
-				return out, nil
-			}
+			size += len(whole.Payload)
+			matches = err == nil && contains(hidden(d, whole).Payload, s.Text)
 		}
-		if len(part) < searchPart {
-			return out, nil
+		if matches {
+			out.tasks = append(out.tasks, hidden(d, t))
 		}
-		if f.NewestFirst {
-			f.Before = out.last
-		} else {
-			f.After = out.last
+		if len(out.tasks) == pageSize || payloads == searchPayloads || size >= searchBytes ||
+			time.Since(begin) >= searchTime {
+			break
 		}
 	}
+	out.more = out.looked < len(all) || len(all) == f.Limit
+	return out, nil
 }
 
 // hidden returns a task without what the rules of its database hide.

@@ -39,7 +39,7 @@ func TestTasksAreFoundByTextsOfErrorsAndPayloads(t *testing.T) {
 		return s.get(200, "/db/shop/tasks", append([]string{"queue", "mail", "state", "POISON"}, more...)...)
 	}
 	page := list("error", "timed out")
-	s.shows(page, timeout.ID.String(), "Searched 2 tasks", "all of this filter", `value="timed out"`)
+	s.shows(page, timeout.ID.String(), "Searched 2 tasks", "There are no more", `value="timed out"`)
 	// An event would change all tasks of the other fields.
 	s.hides(page, refused.ID.String(), "reenqueue…")
 	s.shows(s.get(422, "/db/shop/bulk", "queue", "mail", "state", "POISON", "error", "timed", "event", "purge"), "text")
@@ -77,7 +77,7 @@ func TestSearchIsBoundedAndGoesOn(t *testing.T) {
 			path = ""
 			if m := next.FindStringSubmatch(page); m != nil {
 				path = html.UnescapeString(m[1])
-				s.shows(page, "Searched 500 tasks", "Search further")
+				s.shows(page, "Searched 500 tasks", "search further")
 			}
 		}
 		if found != 1 || pages != 3 {
