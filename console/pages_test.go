@@ -261,7 +261,8 @@ func TestServerPageShowsTheConformanceReport(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	info := s.client.Info()
-	s.shows(html.UnescapeString(s.get(200, "/db/shop/server")), info.Server.Product+" "+info.Server.Version, "laws passed and none failed",
+	page := html.UnescapeString(s.get(200, "/db/shop/server"))
+	s.shows(page, info.Server.Product+" "+info.Server.Version, "laws passed and none failed",
 		"dbq conform", "Transitions", "<code>"+string(info.Strategy)+"</code>")
 }
 
