@@ -47,7 +47,8 @@ type ReceiverConfig struct {
 	// ReadTimeout is how long the sender may take to send a message. The default is 10 seconds.
 	ReadTimeout time.Duration
 	// MaxRequests is how many messages may be received at once. Others get 503 with Retry-After before their bodies are
-	// read, so at most MaxRequests times MaxBody bytes are in memory. The default is 100.
+	// read, so at most MaxRequests times MaxBody bytes are in memory. A message that has taken more than a second to
+	// arrive makes room for another and gets 408. The default is 100.
 	MaxRequests int
 	// Logger gets a line for each message that could not be enqueued because of the database. The default is slog.Default.
 	Logger *slog.Logger
@@ -66,6 +67,7 @@ type Receiver struct {
 	cfg     ReceiverConfig
 	now     func() time.Time
 	running chan struct{} // one element for each message that is being received
+	arrives arrivals
 }
 
 // enqueueTimeout is how long a message may wait for the database. Senders give up after 15 to 30 seconds.
@@ -114,16 +116,14 @@ const DefaultWindow = 7 * 24 * time.Hour
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	// A refusal must not wait for the body either. A server without deadlines for single requests has its own for all.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.cfg.ReadTimeout))
-	select {
-	case r.running <- struct{}{}:
-		defer func() { <-r.running }()
-	default:
+	if !r.take() {
 		p := refuse(http.StatusServiceUnavailable, "overloaded", "too many messages are being received; repeat it later")
 		p.retryAfter = 1
 		w.Header().Set("Connection", "close") // its body is not read
 		p.write(w)
 		return
 	}
+	defer func() { <-r.running }()
 	m, body, p := r.read(w, req)
 	var out any
 	if p == nil {
@@ -140,6 +140,24 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusAccepted, out)
+}
+
+// take takes a place for a message. If there is none, it ends the oldest message that arrives slowly.
+func (r *Receiver) take() bool {
+	select {
+	case r.running <- struct{}{}:
+		return true
+	default:
+	}
+	if !r.arrives.endOldest() {
+		return false
+	}
+	select {
+	case r.running <- struct{}{}:
+		return true
+	case <-time.After(roomWait):
+		return false
+	}
 }
 
 // read returns a message that one of the secrets has signed.
@@ -178,7 +196,9 @@ func (r *Receiver) tooLarge() *problem {
 }
 
 func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, *problem) {
+	done := r.arrives.add(w)
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, int64(r.cfg.MaxBody)))
+	done()
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

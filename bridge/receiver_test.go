@@ -317,3 +317,29 @@ func TestReceiverBoundsItsMessages(t *testing.T) {
 		t.Errorf("a later message gets %d", status)
 	}
 }
+
+// TestSlowSendersMakeRoom fills a Receiver with messages whose bodies do not come.
+func TestSlowSendersMakeRoom(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	secret := bridge.NewSecret()
+	s := serve(t, newReceiver(t, bridge.ReceiverConfig{
+		Queue: db.Queue("in"), Secrets: []bridge.Secret{secret}, MaxRequests: 2, ReadTimeout: time.Minute,
+	}).ServeHTTP)
+	for range 2 {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		must(t, err)
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n")
+		must(t, signed(t, s.URL, "m", time.Now(), "0123456789", bridge.NewSecret()).Header.Write(conn))
+		fmt.Fprint(conn, "\r\n01234")
+	}
+	var got reply
+	for end := time.Now().Add(10 * time.Second); got.Status != 202 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+		got = do(t, signed(t, s.URL, "fast", time.Now(), "x", secret))
+	}
+	if got.Status != 202 {
+		t.Errorf("a message gets %d, want 202", got.Status)
+	}
+}
